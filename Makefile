@@ -1,0 +1,47 @@
+# The project's commands. Everything runs in .venv, which `make setup` builds from pyproject.toml and constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: setup test check format proto demo bench constraints clean
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fenchel needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	touch $@
+
+test: setup
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/mypy
+	$(BIN)/python proto/generate.py --check
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+proto: setup
+	$(BIN)/python proto/generate.py
+
+bench: setup
+	$(BIN)/fenchel bench crypto --bits 2048
+	$(BIN)/fenchel bench crypto --bits 3072
+
+# Renews the pinned versions from what the ranges in pyproject.toml resolve to today.
+constraints:
+	rm -rf .venv-constraints && $(PYTHON) -m venv .venv-constraints
+	.venv-constraints/bin/python -m pip install --quiet --upgrade pip
+	.venv-constraints/bin/python -m pip install --quiet . --group dev
+	.venv-constraints/bin/python -m pip freeze --all --exclude fenchel > constraints.txt
+	rm -rf .venv-constraints
+
+clean:
+	rm -rf $(VENV) .venv-constraints .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

@@ -1,0 +1,70 @@
+"""Encryption of vectors of numbers, by the parties that hold the private key."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_client.crypto.keys import PrivateKey
+from fenchel_client.crypto.obfuscators import ObfuscatorPool
+from fenchel_common.crypto.packing import VectorFormat, slot_layout
+from fenchel_common.crypto.paillier import concatenate, split
+from fenchel_common.crypto.vectors import EncryptedVector, Vector
+from fenchel_common.errors import IncompatibleVectors, WrongKey
+
+
+@dataclass(frozen=True, slots=True)
+class PaillierCipher:
+    """Encrypts and decrypts vectors under one key.
+
+    It hides values from everyone without the private key, such as the server. It does not hide them from another
+    party: every party of a run has the key, and reads whatever ciphertext reaches it.
+    """
+
+    key: PrivateKey
+    pool: ObfuscatorPool
+    slot_bits: int = 64
+    threads: int | None = None
+
+    @property
+    def slots(self) -> int:
+        return slot_layout(VectorFormat(slot_bits=self.slot_bits), self.key.public_key.bits).slots
+
+    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat) -> EncryptedVector:
+        """One ciphertext for each S values, each with a nonce of its own.
+
+        Raises
+        ------
+        ValueNotFinite, ValueOutOfRange
+            Before any nonce is used.
+        """
+        public = self.key.public_key
+        plaintexts = slot_layout(vector_format, public.bits).pack(vector_format.quantise(values))
+        n, n_squared = public.n, public.n_squared
+        numbers = []
+        for m, nonce in zip(plaintexts, self.pool.take(len(plaintexts)), strict=True):
+            # (1 + m·n)·ρ ≡ ρ + n·(m·ρ mod n)  (mod n²): a product modulo n instead of one modulo n².
+            number = nonce.residue + n * (m * nonce.residue_mod_n % n)
+            numbers.append(number if number < n_squared else number - n_squared)
+        ciphertexts = concatenate(numbers, public.ciphertext_bytes)
+        return EncryptedVector(public, vector_format, int(values.size), 1, ciphertexts)
+
+    def decrypt(self, vector: Vector) -> NDArray[np.float64]:
+        """The values of a vector, or of a sum of vectors.
+
+        Raises
+        ------
+        WrongKey, ChecksumMismatch
+            Rather than returning numbers that no honest sum could have.
+        """
+        if not isinstance(vector, EncryptedVector):
+            raise IncompatibleVectors("this run is encrypted, but the vector is in clear")
+        if vector.key.n != self.key.public_key.n:
+            raise WrongKey(
+                f"the vector was made under key {vector.key.short_fingerprint}, "
+                f"this party holds {self.key.public_key.short_fingerprint}"
+            )
+        numbers = split(vector.ciphertexts, vector.key.ciphertext_bytes)
+        plaintexts = self.key.raw_decrypt(numbers, threads=self.threads)
+        integers = vector.layout.unpack(plaintexts, length=vector.length, terms=vector.terms)
+        return vector.format.dequantise(integers)

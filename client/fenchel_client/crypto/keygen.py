@@ -1,0 +1,76 @@
+"""Generation of Paillier keys whose group orders are known.
+
+Each prime is p = 2·c·R·… + 1 with a large random prime R and a small random c, so that p − 1 is completely factored at
+no cost. Two things follow: p − 1 has a factor too large for Pollard's method, and a primitive root can be recognised,
+which is what exactly uniform nonces need.
+"""
+
+import math
+import secrets
+
+import gmpy2
+from gmpy2 import mpz
+
+from fenchel_client.crypto.keys import KeyKind, PrivateKey, SecretPrime
+from fenchel_common.crypto.paillier import DEFAULT_KEY_BITS, MINIMUM_KEY_BITS
+from fenchel_common.errors import KeyTooSmall
+
+SUBGROUP_ORDER_BITS = 256
+COFACTOR_BITS = 32
+# Below this distance of p and q, Fermat's method finds them.
+MINIMUM_DISTANCE_BITS_BELOW_HALF = 100
+
+
+def generate_private_key(
+    bits: int = DEFAULT_KEY_BITS, kind: KeyKind = KeyKind.STANDARD, *, test_only_small: bool = False
+) -> PrivateKey:
+    """A fresh key with a modulus of exactly `bits` bits.
+
+    Raises
+    ------
+    KeyTooSmall
+        Below 2048 bits, unless `test_only_small` says that the key protects nothing.
+    """
+    if bits < MINIMUM_KEY_BITS and not test_only_small:
+        raise KeyTooSmall(
+            f"a Paillier key of {bits} bits can be factored; use {MINIMUM_KEY_BITS} or {DEFAULT_KEY_BITS}"
+        )
+    if bits % 16 or bits < 256:
+        raise KeyTooSmall(f"a key size is a multiple of 16 and at least 256 bits, even in tests; {bits} is not")
+    while True:
+        p, q = _secret_prime(bits, kind), _secret_prime(bits, kind)
+        if _good_pair(p, q, bits):
+            return PrivateKey(p, q, kind, test_only_small=test_only_small)
+
+
+def _good_pair(p: SecretPrime, q: SecretPrime, bits: int) -> bool:
+    distance = abs(p.value - q.value)
+    far_apart = distance.bit_length() > max(bits // 2 - MINIMUM_DISTANCE_BITS_BELOW_HALF, bits // 4)
+    n_coprime_to_totient = math.gcd(p.value * q.value, (p.value - 1) * (q.value - 1)) == 1
+    # The subgroup modulo p² must not reappear modulo q², or c^a_p would say something about m modulo q.
+    orders_differ = not set(p.large_factors) & set(q.large_factors)
+    return far_apart and n_coprime_to_totient and orders_differ
+
+
+def _secret_prime(key_bits: int, kind: KeyKind) -> SecretPrime:
+    half = key_bits // 2
+    orders: tuple[mpz, ...] = ()
+    if kind is KeyKind.SUBGROUP:
+        orders = (_random_prime(min(SUBGROUP_ORDER_BITS, half // 3)),)
+    known = math.prod(orders, start=mpz(1))
+    large = _random_prime(half - known.bit_length() - COFACTOR_BITS)
+    step = 2 * known * large
+    # Both top bits of p are set, so that the product of two such primes has exactly key_bits bits.
+    lowest = (mpz(3) << (half - 2)) // step + 1
+    count = (mpz(1) << half) // step - lowest
+    while True:
+        candidate = step * (lowest + secrets.randbelow(int(count))) + 1
+        if gmpy2.is_prime(candidate):
+            return SecretPrime(candidate, (*orders, large))
+
+
+def _random_prime(bits: int) -> mpz:
+    while True:
+        candidate = mpz(secrets.randbits(bits)) | (mpz(1) << (bits - 1)) | 1
+        if gmpy2.is_prime(candidate):
+            return candidate

@@ -1,0 +1,313 @@
+"""Vectors that can be added without being read.
+
+A vector is a sequence of blocks of S slots each; under encryption a block is one ciphertext. `EncryptedVector` hides
+its values from whoever lacks the private key. `PlainVector` holds the same fixed-point numbers in clear and follows the
+same rules, so that a run in clear and an encrypted run of one seed give the same numbers.
+
+Addition needs no key and is exact: fixed-point sums do not depend on their order.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_common.crypto import paillier
+from fenchel_common.crypto.packing import SlotLayout, VectorFormat, slot_layout
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.errors import IncompatibleVectors, MalformedVector, ValueOutOfRange, WrongKey
+
+MAXIMUM_FACTOR = 1 << 53
+
+
+class Vector(Protocol):
+    """What both kinds of vector can do."""
+
+    @property
+    def format(self) -> VectorFormat: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def terms(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def block_count(self) -> int: ...
+    def select(self, blocks: Sequence[int]) -> Self: ...
+    def plus(self, other: Self) -> Self: ...
+    def minus(self, other: Self) -> Self: ...
+    def scale(self, factor: int) -> Self: ...
+    def joined_with(self, others: Sequence[Self]) -> Self: ...
+    def summed_with(self, others: Sequence[Self]) -> Self: ...
+
+
+V = TypeVar("V", bound=Vector)
+
+
+class Cipher(Protocol):
+    """Turns values into vectors and back; held by parties only."""
+
+    @property
+    def slots(self) -> int: ...
+    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat) -> Vector: ...
+    def decrypt(self, vector: Vector) -> NDArray[np.float64]: ...
+
+
+def join(vectors: Sequence[V]) -> V:
+    """One vector with the blocks of all, in order. All but the last must end with a full block."""
+    if not vectors:
+        raise IncompatibleVectors("there is no vector to join")
+    return vectors[0].joined_with(vectors[1:])
+
+
+def total(vectors: Sequence[V]) -> V:
+    """The sum of vectors of one shape."""
+    if not vectors:
+        raise IncompatibleVectors("there is no vector to sum")
+    return vectors[0].summed_with(vectors[1:])
+
+
+def _check_factor(factor: int) -> None:
+    if factor == 0 or abs(factor) > MAXIMUM_FACTOR:
+        raise ValueOutOfRange("a vector can be multiplied by an integer between 1 and 2^53 in magnitude")
+
+
+def _check_same_shape(left: "EncryptedVector | PlainVector", right: object) -> None:
+    if type(right) is not type(left):
+        raise IncompatibleVectors("an encrypted and a plain vector cannot be combined")
+    assert isinstance(right, EncryptedVector | PlainVector)
+    if (left.format, left.length, left.slots) != (right.format, right.length, right.slots):
+        raise IncompatibleVectors(
+            f"vectors differ in shape: {left.length} values of {left.format} in blocks of {left.slots}, "
+            f"{right.length} values of {right.format} in blocks of {right.slots}"
+        )
+
+
+def _check_joinable(vectors: Sequence["EncryptedVector | PlainVector"]) -> None:
+    first = vectors[0]
+    for vector in vectors[1:]:
+        if (type(vector), vector.format, vector.slots) != (type(first), first.format, first.slots):
+            raise IncompatibleVectors("only vectors of one kind, format and block size can be joined")
+    for vector in vectors[:-1]:
+        if vector.length % vector.slots:
+            raise IncompatibleVectors("only the last of joined vectors may end with a partly filled block")
+
+
+def _selected_length(vector: "EncryptedVector | PlainVector", blocks: Sequence[int]) -> int:
+    last = vector.block_count - 1
+    if any(not 0 <= block <= last for block in blocks):
+        raise IncompatibleVectors(f"a vector of {vector.block_count} blocks has no block outside 0 to {last}")
+    if vector.length % vector.slots and last in blocks[:-1]:
+        raise IncompatibleVectors("a partly filled block can only be selected as the last one")
+    length = len(blocks) * vector.slots
+    if blocks and blocks[-1] == last:
+        length -= vector.block_count * vector.slots - vector.length
+    return length
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptedVector:
+    """Fixed-point values, packed and encrypted.
+
+    Parameters
+    ----------
+    ciphertexts
+        One fixed-width little-endian ciphertext a block. Whoever builds a vector from bytes of another process goes
+        through `received`, which validates them.
+    terms
+        How many fresh vectors were summed into this one, or a bound on it.
+    """
+
+    key: PublicKey
+    format: VectorFormat
+    length: int
+    terms: int
+    ciphertexts: bytes
+
+    def __post_init__(self) -> None:
+        layout = self.layout
+        layout.check_terms(self.terms)
+        expected = layout.block_count(self.length) * self.key.ciphertext_bytes
+        if self.length < 0 or len(self.ciphertexts) != expected:
+            raise MalformedVector(
+                f"{self.length} values take {expected} bytes of ciphertext under this key, not {len(self.ciphertexts)}"
+            )
+
+    def __repr__(self) -> str:
+        return f"EncryptedVector({self.length} values, {self.terms} terms, key {self.key.short_fingerprint})"
+
+    @classmethod
+    def received(
+        cls,
+        *,
+        key: PublicKey,
+        fingerprint: bytes,
+        vector_format: VectorFormat,
+        length: int,
+        terms: int,
+        ciphertexts: bytes,
+    ) -> "EncryptedVector":
+        """A vector from outside, every ciphertext of it validated."""
+        if fingerprint != key.fingerprint:
+            raise WrongKey(
+                f"the vector was made under key {fingerprint[:8].hex()}, this run's key is {key.short_fingerprint}"
+            )
+        vector = cls(key, vector_format, length, terms, ciphertexts)
+        paillier.validate(key, ciphertexts)
+        return vector
+
+    @property
+    def layout(self) -> SlotLayout:
+        return slot_layout(self.format, self.key.bits)
+
+    @property
+    def slots(self) -> int:
+        return self.layout.slots
+
+    @property
+    def block_count(self) -> int:
+        return len(self.ciphertexts) // self.key.ciphertext_bytes
+
+    def select(self, blocks: Sequence[int]) -> "EncryptedVector":
+        width = self.key.ciphertext_bytes
+        length = _selected_length(self, blocks)
+        chosen = b"".join([self.ciphertexts[block * width : (block + 1) * width] for block in blocks])
+        return replace(self, length=length, ciphertexts=chosen)
+
+    def plus(self, other: "EncryptedVector") -> "EncryptedVector":
+        self._check_addable(other)
+        terms = self.terms + other.terms
+        self.layout.check_terms(terms)
+        return replace(self, terms=terms, ciphertexts=paillier.add(self.key, self.ciphertexts, other.ciphertexts))
+
+    def minus(self, other: "EncryptedVector") -> "EncryptedVector":
+        self._check_addable(other)
+        return self.plus(replace(other, ciphertexts=paillier.negate(self.key, other.ciphertexts)))
+
+    def scale(self, factor: int) -> "EncryptedVector":
+        _check_factor(factor)
+        terms = self.terms * abs(factor)
+        self.layout.check_terms(terms)
+        return replace(self, terms=terms, ciphertexts=paillier.scale(self.key, self.ciphertexts, factor))
+
+    def joined_with(self, others: Sequence["EncryptedVector"]) -> "EncryptedVector":
+        parts = [self, *others]
+        _check_joinable(parts)
+        self._check_keys(others)
+        return replace(
+            self,
+            length=sum(part.length for part in parts),
+            terms=max(part.terms for part in parts),
+            ciphertexts=b"".join([part.ciphertexts for part in parts]),
+        )
+
+    def summed_with(self, others: Sequence["EncryptedVector"]) -> "EncryptedVector":
+        for other in others:
+            self._check_addable(other)
+        terms = self.terms + sum(other.terms for other in others)
+        self.layout.check_terms(terms)
+        buffers = [self.ciphertexts, *(other.ciphertexts for other in others)]
+        return replace(self, terms=terms, ciphertexts=paillier.add_many(self.key, buffers))
+
+    def _check_addable(self, other: "EncryptedVector") -> None:
+        _check_same_shape(self, other)
+        self._check_keys([other])
+
+    def _check_keys(self, others: Sequence["EncryptedVector"]) -> None:
+        if any(other.key.n != self.key.n for other in others):
+            raise WrongKey("vectors under different keys cannot be combined")
+
+
+@dataclass(frozen=True, slots=True)
+class PlainVector:
+    """The same fixed-point values in clear; it protects nothing.
+
+    `key_bits` is the size of the key that an encrypted run would have: blocks and term limits follow from it.
+    """
+
+    key_bits: int
+    format: VectorFormat
+    terms: int
+    integers: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        self.layout.check_terms(self.terms)
+        limit = self.terms * self.format.integer_bound
+        if self.integers.size and max(int(self.integers.max()), -int(self.integers.min())) > limit:
+            raise ValueOutOfRange("a value of a plain vector is beyond the bound of its terms")
+
+    def __repr__(self) -> str:
+        return f"PlainVector({self.length} values, {self.terms} terms)"
+
+    @property
+    def layout(self) -> SlotLayout:
+        return slot_layout(self.format, self.key_bits)
+
+    @property
+    def length(self) -> int:
+        return int(self.integers.size)
+
+    @property
+    def slots(self) -> int:
+        return self.layout.slots
+
+    @property
+    def block_count(self) -> int:
+        return self.layout.block_count(self.length)
+
+    def select(self, blocks: Sequence[int]) -> "PlainVector":
+        _selected_length(self, blocks)
+        pieces = [self.integers[block * self.slots : (block + 1) * self.slots] for block in blocks]
+        return replace(self, integers=np.concatenate([np.empty(0, dtype=np.int64), *pieces]))
+
+    def plus(self, other: "PlainVector") -> "PlainVector":
+        return self.summed_with([other])
+
+    def minus(self, other: "PlainVector") -> "PlainVector":
+        _check_same_shape(self, other)
+        return self.summed_with([replace(other, integers=-other.integers)])
+
+    def scale(self, factor: int) -> "PlainVector":
+        _check_factor(factor)
+        terms = self.terms * abs(factor)
+        self.layout.check_terms(terms)
+        return replace(self, terms=terms, integers=self.integers * factor)
+
+    def joined_with(self, others: Sequence["PlainVector"]) -> "PlainVector":
+        parts = [self, *others]
+        _check_joinable(parts)
+        return replace(
+            self,
+            terms=max(part.terms for part in parts),
+            integers=np.concatenate([part.integers for part in parts]),
+        )
+
+    def summed_with(self, others: Sequence["PlainVector"]) -> "PlainVector":
+        for other in others:
+            _check_same_shape(self, other)
+        terms = self.terms + sum(other.terms for other in others)
+        self.layout.check_terms(terms)
+        summed = sum((other.integers for other in others), start=self.integers)
+        return replace(self, terms=terms, integers=np.asarray(summed, dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCipher:
+    """The cipher of runs that measure what encryption costs: it encrypts nothing."""
+
+    key_bits: int
+    slot_bits: int = 64
+
+    @property
+    def slots(self) -> int:
+        return slot_layout(VectorFormat(slot_bits=self.slot_bits), self.key_bits).slots
+
+    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat) -> PlainVector:
+        return PlainVector(self.key_bits, vector_format, 1, vector_format.quantise(values))
+
+    def decrypt(self, vector: Vector) -> NDArray[np.float64]:
+        if not isinstance(vector, PlainVector):
+            raise IncompatibleVectors("this run is in clear, but the vector is encrypted")
+        return vector.format.dequantise(vector.integers)

@@ -1,0 +1,81 @@
+"""Vectors on the wire."""
+
+import numpy as np
+from fenchel.v1 import vectors_pb2
+from google.protobuf.message import DecodeError
+
+from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.vectors import EncryptedVector, PlainVector, Vector
+from fenchel_common.errors import IncompatibleVectors, MalformedVector
+
+
+def format_to_proto(vector_format: VectorFormat) -> vectors_pb2.VectorFormat:
+    return vectors_pb2.VectorFormat(slot_bits=vector_format.slot_bits, bound=vector_format.bound)
+
+
+def format_from_proto(message: vectors_pb2.VectorFormat) -> VectorFormat:
+    if not message.bound > 0:
+        raise MalformedVector("the format of a vector has no bound")
+    return VectorFormat(slot_bits=message.slot_bits, bound=message.bound)
+
+
+def vector_to_proto(vector: Vector) -> vectors_pb2.Vector:
+    if isinstance(vector, EncryptedVector):
+        encrypted = vectors_pb2.EncryptedVector(
+            format=format_to_proto(vector.format),
+            length=vector.length,
+            terms=vector.terms,
+            key_fingerprint=vector.key.fingerprint,
+            ciphertexts=vector.ciphertexts,
+        )
+        return vectors_pb2.Vector(encrypted=encrypted)
+    if not isinstance(vector, PlainVector):
+        raise IncompatibleVectors(f"a {type(vector).__name__} has no form on the wire")
+    plain = vectors_pb2.PlainVector(
+        format=format_to_proto(vector.format),
+        terms=vector.terms,
+        values=vector.integers.astype("<i8").tobytes(),
+    )
+    return vectors_pb2.Vector(plain=plain)
+
+
+def vector_from_proto(message: vectors_pb2.Vector, key: PublicKey | int) -> Vector:
+    """A validated vector of the run's kind.
+
+    Parameters
+    ----------
+    key
+        The run's public key, or, in a run in clear, the number of bits its key would have.
+    """
+    if isinstance(key, PublicKey):
+        if message.WhichOneof("kind") != "encrypted":
+            raise IncompatibleVectors("this run is encrypted, but the vector is not")
+        encrypted = message.encrypted
+        return EncryptedVector.received(
+            key=key,
+            fingerprint=encrypted.key_fingerprint,
+            vector_format=format_from_proto(encrypted.format),
+            length=encrypted.length,
+            terms=encrypted.terms,
+            ciphertexts=encrypted.ciphertexts,
+        )
+    if message.WhichOneof("kind") != "plain":
+        raise IncompatibleVectors("this run is in clear, but the vector is not")
+    plain = message.plain
+    if len(plain.values) % 8:
+        raise MalformedVector("the values of a plain vector are not a whole number of 8-byte integers")
+    integers = np.frombuffer(plain.values, dtype="<i8").astype(np.int64)
+    return PlainVector(key, format_from_proto(plain.format), plain.terms, integers)
+
+
+def vector_to_bytes(vector: Vector) -> bytes:
+    return vector_to_proto(vector).SerializeToString(deterministic=True)
+
+
+def vector_from_bytes(data: bytes, key: PublicKey | int) -> Vector:
+    try:
+        message = vectors_pb2.Vector.FromString(data)
+    except DecodeError:
+        raise MalformedVector("the bytes are not a vector: they were cut or altered") from None
+    return vector_from_proto(message, key)

@@ -1,0 +1,118 @@
+"""`fenchel bench`: measured costs, as ratios within one run."""
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION
+from fenchel_common.errors import InvalidInput
+from fenchel_deploy.bench import crypto
+from fenchel_deploy.bench.peers import Peer, load_peer
+
+SLOT_WIDTHS = (64, 48)
+KEY_SIZES = (2048, 3072)
+ROWS = {"encrypt, with nonces": "encrypt", "encrypt online": "encrypt_online", "decrypt": "decrypt", "add": "add"}
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+bench_app = typer.Typer(help="Measure what things cost on this machine.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(bench_app, name="bench")
+
+
+@bench_app.command("crypto")
+def bench_crypto(
+    bits: Annotated[int, typer.Option(help="Size of the Paillier keys: 2048 or 3072.")] = 3072,
+    values: Annotated[int, typer.Option(help="How many floats a vector has.")] = 1457,
+    slot_bits: Annotated[int, typer.Option(help="Width of a slot: 64 or 48.")] = 64,
+    rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds; figures are medians over them.")] = 9,
+    peers: Annotated[
+        str,
+        typer.Option(
+            help="Comma-separated: phe is always measured; sf-heu, fate_utils, tenseal, lightphe if installed."
+        ),
+    ] = "phe",
+    output: Annotated[Format, typer.Option("--format", help="What to print on stdout.")] = Format.TABLE,
+) -> None:
+    """Time encrypting, adding and decrypting float vectors, beside python-paillier on the same values.
+
+    Times are CPU microseconds a value on one thread. "encrypt" makes the nonces too; "online" takes them from the pool
+    that a party fills while it waits.
+    """
+    if bits not in KEY_SIZES or slot_bits not in SLOT_WIDTHS:
+        raise InvalidInput(f"--bits is one of {KEY_SIZES} and --slot-bits one of {SLOT_WIDTHS}")
+    console = Console(stderr=True)
+    chosen = _load_peers(peers, bits, console)
+    console.print(f"[dim]{SUBGROUP_ASSUMPTION}[/dim]")
+    columns = (TextColumn("{task.description:<32}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("starting", total=crypto.steps(rounds, len(chosen)))
+        report = crypto.run(
+            bits=bits,
+            value_count=values,
+            slot_bits=slot_bits,
+            rounds=rounds,
+            peers=chosen,
+            advance=lambda what: progress.update(task, advance=1, description=what),
+        )
+    if output is Format.JSON:
+        typer.echo(json.dumps(report, indent=2))
+    else:
+        Console().print(_table(report))
+
+
+def _load_peers(names: str, bits: int, console: Console) -> list[Peer]:
+    wanted = dict.fromkeys(["phe", *(name.strip() for name in names.split(",") if name.strip())])
+    loaded = []
+    for name in wanted:
+        peer = load_peer(name, bits)
+        if peer is None:
+            console.print(f"{name} is not installed here and is left out (pip install {name})")
+        else:
+            loaded.append(peer)
+    return loaded
+
+
+def _table(report: dict[str, Any]) -> Table:
+    table = Table(
+        title=f"Encrypted vectors, {report['bits']}-bit key, {report['slots']} slots of {report['slot_bits']} bits",
+        caption="CPU µs a value, one thread, medians; × = how many times cheaper than phe in the same run",
+    )
+    table.add_column("")
+    for heading in ("ours", "× phe", "subgroup key", "× phe", "phe", *report["peers"]):
+        table.add_column(heading, justify="right")
+    ours, subgroup, phe, ratio = report["ours"], report["subgroup"], report["phe"], report["ratio"]
+    for label, name in ROWS.items():
+        peer_name = name.removesuffix("_online")
+        table.add_row(
+            label,
+            f"{ours[f'{name}_us']:.2f}",
+            f"{ratio[name]:,.0f}",
+            f"{subgroup[f'{name}_us']:.2f}",
+            f"{subgroup['ratio'][name]:,.0f}",
+            f"{phe[f'{peer_name}_us']:,.1f}",
+            *(f"{peer[f'{peer_name}_us']:,.2f}" for peer in report["peers"].values()),
+        )
+    table.add_row(
+        "bytes a value",
+        f"{ours['bytes_per_value']:.2f}",
+        f"{ratio['bytes']:.0f}",
+        f"{subgroup['bytes_per_value']:.2f}",
+        "",
+        f"{phe['bytes_per_value']:.0f}",
+        *(f"{peer['bytes_per_value']:,.0f}" for peer in report["peers"].values()),
+    )
+    table.add_section()
+    table.add_row("online, products mod n²", f"{report['online_mulmods']:.2f}")
+    return table

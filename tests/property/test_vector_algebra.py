@@ -1,0 +1,82 @@
+"""Homomorphism and round trips over extreme values, all slot widths and key sizes."""
+
+from typing import TypeAlias
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from fenchel_common.crypto.packing import VectorFormat, slot_layout
+from fenchel_common.crypto.vectors import PlainCipher, total
+from support.keys import SMALL_BITS, cipher
+
+FORMATS = st.sampled_from([VectorFormat(), VectorFormat(slot_bits=48), VectorFormat(bound=2.0), VectorFormat(48, 2.0)])
+SMALL = cipher(SMALL_BITS)
+Case: TypeAlias = tuple[VectorFormat, list[NDArray[np.int64]]]
+
+
+@st.composite
+def integer_vectors(draw: st.DrawFn, count: int) -> Case:
+    vector_format = draw(FORMATS)
+    bound = int(vector_format.integer_bound) - 1
+    edges = st.sampled_from([0, 1, -1, bound, -bound, bound - 1, 1 - bound])
+    element = st.one_of(edges, st.integers(-bound, bound))
+    length = draw(st.integers(1, 12))
+    vectors = [draw(st.lists(element, min_size=length, max_size=length)) for _ in range(count)]
+    return vector_format, [np.array(vector, dtype=np.int64) for vector in vectors]
+
+
+@given(integer_vectors(1))
+@settings(max_examples=60, deadline=None)
+def test_decrypt_inverts_encrypt(case: Case) -> None:
+    vector_format, (integers,) = case
+    values = vector_format.dequantise(integers)
+    assert (SMALL.decrypt(SMALL.encrypt(values, vector_format)) == values).all()
+
+
+@given(integer_vectors(5), st.integers(-5, 5).filter(bool))
+@settings(max_examples=60, deadline=None)
+def test_encrypted_and_plain_arithmetic_agree_exactly(case: Case, factor: int) -> None:
+    vector_format, integers = case
+    values = [vector_format.dequantise(vector) for vector in integers]
+    encrypted = [SMALL.encrypt(value, vector_format) for value in values]
+    plain_cipher = PlainCipher(SMALL_BITS)
+    plain = [plain_cipher.encrypt(value, vector_format) for value in values]
+    expected = vector_format.dequantise(sum(integers[1:], start=integers[0] * factor))
+    secret = total([encrypted[0].scale(factor), *encrypted[1:]])
+    clear = total([plain[0].scale(factor), *plain[1:]])
+    assert (SMALL.decrypt(secret) == expected).all()
+    assert (plain_cipher.decrypt(clear) == expected).all()
+    assert secret.terms == clear.terms
+    assert (SMALL.decrypt(encrypted[0].minus(encrypted[1])) == values[0] - values[1]).all()
+
+
+@given(integer_vectors(6))
+@settings(max_examples=40, deadline=None)
+def test_sums_do_not_depend_on_their_order(case: Case) -> None:
+    vector_format, integers = case
+    encrypted = [SMALL.encrypt(vector_format.dequantise(vector), vector_format) for vector in integers]
+    forwards, backwards = total(encrypted), total(encrypted[::-1])
+    assert forwards.ciphertexts == backwards.ciphertexts
+
+
+@given(st.lists(st.floats(-2e6, 2e6, allow_nan=False), min_size=1, max_size=8).map(np.array), st.sampled_from([64, 48]))
+@settings(max_examples=60, deadline=None)
+def test_the_error_of_floats_is_within_the_stated_bound(values: NDArray[np.float64], slot_bits: int) -> None:
+    vector_format = VectorFormat(slot_bits=slot_bits, bound=2.0**21)
+    vector = SMALL.encrypt(values, vector_format)
+    repeated = total([vector, vector, vector])
+    error = np.abs(SMALL.decrypt(repeated) - 3 * values).max()
+    assert error <= vector_format.error_bound(3) + 3 * np.spacing(6e6)
+
+
+@given(st.sampled_from([64, 48]), st.sampled_from([256, 512, 2048, 3072, 4096]), st.data())
+@settings(max_examples=80, deadline=None)
+def test_packing_inverts_for_every_width_and_key_size(slot_bits: int, key_bits: int, data: st.DataObject) -> None:
+    layout = slot_layout(VectorFormat(slot_bits=slot_bits), key_bits)
+    bound = int(layout.format.integer_bound) - 1
+    integers = np.array(data.draw(st.lists(st.integers(-bound, bound), min_size=1, max_size=100)), dtype=np.int64)
+    terms = data.draw(st.integers(1, layout.term_limit))
+    summed = [plaintext * terms for plaintext in layout.pack(integers)]
+    assert (layout.unpack(summed, length=integers.size, terms=terms) == integers * terms).all()
