@@ -31,6 +31,9 @@ format: setup
 proto: setup
 	$(BIN)/python proto/generate.py
 
+demo: setup
+	$(BIN)/fenchel demo
+
 bench: setup
 	$(BIN)/fenchel bench crypto --bits 2048
 	$(BIN)/fenchel bench crypto --bits 3072

@@ -26,6 +26,7 @@
         │   ├── KeyMismatch             a private key that is not the one of its certificate
         │   ├── RosterTampered          the roster is not what the authority signed
         │   └── NotOnRoster             the roster does not name this party
+        ├── FederationFailed            the processes of a federation ended before its run did
         ├── Refusal                     a party cannot take part, for a reason in its own data
         ├── ProtocolError               the two sides of a connection cannot go on
         │   ├── ProtocolVersionMismatch     they speak different versions
@@ -140,6 +141,10 @@ class Refusal(PermanentError):
     def __init__(self, message: str, *, public_reason: str) -> None:
         super().__init__(message)
         self.public_reason = public_reason
+
+
+class FederationFailed(PermanentError):
+    """The processes of a federation ended before its run did; the message has the end of the server's log."""
 
 
 class ProtocolError(PermanentError):

@@ -1,19 +1,16 @@
 """Private keys as bytes and as files that only their owner can read."""
 
 import json
-import os
-import stat
-import tempfile
 from pathlib import Path
 
 from gmpy2 import mpz
 
 from fenchel_client.crypto.keys import KeyKind, PrivateKey, SecretPrime
+from fenchel_client.privatefiles import read_private, write_private
 from fenchel_common.errors import KeyFileError
 
 FILE_FORMAT = "fenchel paillier private key"
 FILE_VERSION = 1
-OWNER_ONLY = 0o600
 
 
 def private_key_to_bytes(key: PrivateKey) -> bytes:
@@ -46,31 +43,8 @@ def private_key_from_bytes(data: bytes, *, test_only_small: bool = False) -> Pri
 
 
 def save_private_key(key: PrivateKey, path: Path) -> None:
-    """Writes the key for its owner only; the file is never visible half-written or with a wider mode."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), OWNER_ONLY)
-            file.write(private_key_to_bytes(key))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_private(path, private_key_to_bytes(key))
 
 
 def load_private_key(path: Path, *, test_only_small: bool = False) -> PrivateKey:
-    """Reads a key file, refusing one that others could have read."""
-    try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            if mode & 0o077:
-                raise KeyFileError(
-                    f"{path} has mode {mode:04o}, so others can read it; treat the key as known to them and make a new "
-                    "one, or, if nobody else uses this machine, run chmod 600 on it"
-                )
-            data = file.read()
-    except OSError as error:
-        raise KeyFileError(f"{path} cannot be read: {error.strerror}") from None
-    return private_key_from_bytes(data, test_only_small=test_only_small)
+    return private_key_from_bytes(read_private(path), test_only_small=test_only_small)

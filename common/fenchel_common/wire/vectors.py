@@ -1,9 +1,9 @@
 """Vectors on the wire."""
 
 import numpy as np
-from fenchel.v1 import vectors_pb2
 from google.protobuf.message import DecodeError
 
+from fenchel.v1 import vectors_pb2
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import EncryptedVector, PlainVector, Vector

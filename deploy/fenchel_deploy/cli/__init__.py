@@ -10,7 +10,7 @@ from importlib.metadata import version
 import typer
 
 from fenchel_common.errors import FenchelError
-from fenchel_deploy.cli import bench
+from fenchel_deploy.cli import bench, cert, client, demo, preflight, provision, runs, server
 
 EXIT_REFUSED = 2
 EXIT_INTERRUPTED = 130
@@ -37,7 +37,7 @@ def _options(
     pass
 
 
-for _verb in (bench,):
+for _verb in (demo, provision, cert, preflight, server, client, runs, bench):
     _verb.register(app)
 
 

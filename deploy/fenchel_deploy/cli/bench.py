@@ -1,7 +1,6 @@
 """`fenchel bench`: measured costs, as ratios within one run."""
 
 import json
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -13,15 +12,11 @@ from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION
 from fenchel_common.errors import InvalidInput
 from fenchel_deploy.bench import crypto
 from fenchel_deploy.bench.peers import Peer, load_peer
+from fenchel_deploy.cli.output import Format
 
 SLOT_WIDTHS = (64, 48)
 KEY_SIZES = (2048, 3072)
 ROWS = {"encrypt, with nonces": "encrypt", "encrypt online": "encrypt_online", "decrypt": "decrypt", "add": "add"}
-
-
-class Format(StrEnum):
-    TABLE = "table"
-    JSON = "json"
 
 
 bench_app = typer.Typer(help="Measure what things cost on this machine.", no_args_is_help=True)

@@ -112,7 +112,7 @@ def damaged(**changes: object) -> bytes:
         damaged(kind="subgroup", p={"value": "0x7", "large_factors": []}),
         damaged(p={"value": "0x9", "large_factors": []}),
         damaged(p=json.loads(private_key_to_bytes(private_key()))["q"]),
-        damaged(p=json.loads(private_key_to_bytes(private_key()))["p"] | {"large_factors": ["0x7"]}),
+        damaged(p=json.loads(private_key_to_bytes(private_key()))["p"] | {"large_factors": [hex(2**61 - 1)]}),
     ],
     ids=["empty", "no fields", "a list", "cut", "version", "kind", "subgroup", "composite", "p = q", "wrong factor"],
 )

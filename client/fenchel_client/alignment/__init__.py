@@ -1,0 +1,6 @@
+"""Finding the common samples of the parties without showing an id."""
+
+from fenchel_client.alignment.client import AlignmentClient
+from fenchel_client.alignment.order import ArrangedShard, arrange
+
+__all__ = ["AlignmentClient", "ArrangedShard", "arrange"]

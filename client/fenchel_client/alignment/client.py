@@ -1,0 +1,91 @@
+"""A party's half of the alignment: lists its own samples blindly, and raises the lists of the others."""
+
+import secrets
+
+from fenchel_client.alignment.ecdh import RingSecret
+from fenchel_client.alignment.hmac_ids import keyed_pseudonyms
+from fenchel_client.alignment.order import ArrangedShard
+from fenchel_common.errors import InvalidInput, Refusal
+from fenchel_common.ids import RunId
+from fenchel_common.layout import MAX_FEATURES, MAX_SAMPLES, check_names
+from fenchel_common.wire.alignment import (
+    SESSION_BYTES,
+    AlignmentMethod,
+    Listing,
+    listing_to_bytes,
+    opening_from_bytes,
+    phase_step,
+    raised_to_bytes,
+    relay_from_bytes,
+)
+
+
+class AlignmentClient:
+    """Answers the alignment phases of one run; the same task gets the same answer however often it comes.
+
+    Parameters
+    ----------
+    shard
+        What this party holds, in the order in which it is listed. Layouts count rows in that order.
+    run
+        Separates the pseudonyms of this run from all others.
+    method
+        The method that this party agreed to; an opening that asks for the other one is refused.
+    shared_secret
+        For `hmac` alone: the secret that all parties of the run hold and the server does not.
+    """
+
+    def __init__(
+        self,
+        shard: ArrangedShard,
+        *,
+        run: RunId,
+        method: AlignmentMethod,
+        shared_secret: bytes | None = None,
+    ) -> None:
+        if (method is AlignmentMethod.HMAC) != (shared_secret is not None):
+            raise InvalidInput("shared_secret: needed for the method hmac, and for that alone")
+        check_names(shard.features, "features", limit=MAX_FEATURES)
+        if len(shard.ids) > MAX_SAMPLES:
+            raise InvalidInput(f"ids: a shard can have at most {MAX_SAMPLES} rows")
+        self._shard = shard
+        self._run = run
+        self._method = method
+        self._shared_secret = shared_secret
+        self._ring_secret = RingSecret(run)
+        self._session = secrets.token_bytes(SESSION_BYTES)
+
+    def answer(self, phase: str, body: bytes) -> bytes:
+        """The result of one task."""
+        if phase_step(phase) == 0:
+            return self._list_own(body)
+        return self._raise_other(body)
+
+    def _list_own(self, body: bytes) -> bytes:
+        asked = opening_from_bytes(body)
+        if asked is not self._method:
+            raise InvalidInput(f"method: the server asks for {asked.value}, this party agreed to {self._method.value}")
+        if self._shared_secret is None:
+            elements = self._ring_secret.blind_ids(self._shard.ids)
+        else:
+            elements = keyed_pseudonyms(self._shard.ids, secret=self._shared_secret, run=self._run)
+        return listing_to_bytes(
+            Listing(
+                session=self._session,
+                features=self._shard.features,
+                has_labels=self._shard.y is not None,
+                elements=elements,
+            )
+        )
+
+    def _raise_other(self, body: bytes) -> bytes:
+        if self._method is not AlignmentMethod.ECDH:
+            raise InvalidInput("phase: lists are raised only with the method ecdh")
+        relay = relay_from_bytes(body)
+        if relay.session != self._session:
+            # A new process has a new secret; going on would give pseudonyms that match nobody else's.
+            raise Refusal(
+                "this party restarted during the alignment, which has to start afresh",
+                public_reason="it restarted during the alignment",
+            )
+        return raised_to_bytes(self._ring_secret.raise_elements(relay.elements))

@@ -1,0 +1,67 @@
+"""The order in which a party lists its rows to the server.
+
+The server and, through the layout's public seed, other parties learn something of the order of a list. In file order,
+often sorted by id, that would tell a server which knows the ids whose row is whose. So a party lists its rows in a
+pseudorandom order whose key is a digest of its own shard: nobody without the whole shard can retrace it, the same
+shard gives the same order in every run, and how the rows lie in the file does not matter.
+"""
+
+import dataclasses
+import hashlib
+import hmac
+from collections.abc import Sequence
+from typing import NewType
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from fenchel_common.data.shard import Shard
+
+ArrangedShard = NewType("ArrangedShard", Shard)
+"""A shard whose rows are in the order in which the party lists them; layouts point into this one."""
+
+_LABEL = b"fenchel/v1/alignment/order"
+_ROWS_AT_ONCE = 4096
+
+
+def arrange(shard: Shard) -> ArrangedShard:
+    """Puts the rows into the party's private order."""
+    key = _content_key(shard)
+    marks = [hmac.digest(key, sample_id.encode(), "sha256") for sample_id in shard.ids]
+    order = np.array(sorted(range(len(marks)), key=marks.__getitem__), dtype=np.int64)
+    return ArrangedShard(
+        dataclasses.replace(
+            shard,
+            ids=tuple(shard.ids[row] for row in order),
+            X=shard.X[order],
+            y=None if shard.y is None else shard.y[order],
+        )
+    )
+
+
+def _content_key(shard: Shard) -> bytes:
+    """A digest of ids, values and labels that does not depend on the order of the rows."""
+    by_id = np.array(sorted(range(len(shard.ids)), key=shard.ids.__getitem__), dtype=np.int64)
+    digest = hashlib.sha256(_LABEL)
+    for sample_id in sorted(shard.ids):
+        _absorb(digest, sample_id.encode())
+    for start in range(0, len(by_id), _ROWS_AT_ONCE):
+        for part in _values(shard, by_id[start : start + _ROWS_AT_ONCE]):
+            _absorb(digest, np.ascontiguousarray(part).tobytes())
+    return digest.digest()
+
+
+def _values(shard: Shard, rows: NDArray[np.int64]) -> Sequence[NDArray[np.generic]]:
+    labels = [] if shard.y is None else [shard.y[rows]]
+    if not isinstance(shard.X, csr_array):
+        return [shard.X[rows], *labels]
+    chosen = csr_array(shard.X[rows])
+    chosen.sort_indices()
+    # The width of the index type depends on how the matrix was made, not on what is in it.
+    return [chosen.data, chosen.indices.astype(np.int64), chosen.indptr.astype(np.int64), *labels]
+
+
+def _absorb(digest: "hashlib._Hash", part: bytes) -> None:
+    digest.update(len(part).to_bytes(8, "big"))
+    digest.update(part)

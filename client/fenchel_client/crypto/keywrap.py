@@ -1,0 +1,253 @@
+"""The key ceremony's cryptography: one party seals a private key for another, and a relay carries it.
+
+Wrapping, by the roster's key holder, for one recipient:
+
+    e, E   = a fresh P-256 key pair
+    secret = ECDH(e, the key in the recipient's certificate)
+    key ‖ nonce = HKDF-SHA256(secret, info = SEAL_LABEL ‖ context ‖ the recipient's point), 32 + 12 bytes
+    sealed = AES-256-GCM(key, nonce, private key, associated data = SEAL_LABEL ‖ context)
+    signature = ECDSA(the signer's certified key, SIGN_LABEL ‖ context ‖ sealed)
+
+    context = run, roster fingerprint, recipient, signer, the signer's certificate, E, each preceded by its length
+
+Key and nonce serve once, since `e` does. What it protects: only the holder of the recipient's key can open the
+blob, and the recipient knows that the roster's key holder made it for it, for this run and for this roster. What it
+does not protect: there is no forward secrecy against the later loss of the recipient's key; lengths, names and the
+run are visible; a blob can be delivered twice within its run, or not at all.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Self
+
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from google.protobuf.message import DecodeError
+
+from fenchel.v1 import ceremony_pb2
+from fenchel_common.errors import (
+    IdentityError,
+    InvalidInput,
+    KeyMismatch,
+    MalformedWrappedKey,
+    NotForUs,
+    WrappedKeyAltered,
+    WrappedKeyReplayed,
+    WrongRoster,
+    WrongSigner,
+)
+from fenchel_common.identity.certificates import Certificate, Role
+from fenchel_common.identity.roster import Roster
+from fenchel_common.ids import ClientId, RunId
+
+SEAL_LABEL = b"fenchel/v1/key-wrap/seal\x00"
+SIGN_LABEL = b"fenchel/v1/key-wrap/sign\x00"
+
+MAX_PRIVATE_KEY_BYTES = 64 * 1024
+MAX_WRAPPED_BYTES = 96 * 1024
+_KEY_BYTES = 32
+_NONCE_BYTES = 12
+_TAG_BYTES = 16
+_POINT_BYTES = 65
+_FINGERPRINT_BYTES = 32
+_SIGNATURE = ec.ECDSA(hashes.SHA256())
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedKey:
+    """A private key sealed for one recipient and signed by the key holder; nothing in it is secret."""
+
+    run: RunId
+    roster_fingerprint: str
+    recipient: ClientId
+    signer: ClientId
+    signer_certificate: bytes = field(repr=False)
+    ephemeral_key: bytes = field(repr=False)
+    sealed: bytes = field(repr=False)
+    signature: bytes = field(repr=False)
+
+    def to_bytes(self) -> bytes:
+        message = ceremony_pb2.WrappedKey(
+            run=self.run,
+            roster_fingerprint=bytes.fromhex(self.roster_fingerprint),
+            recipient=self.recipient,
+            signer=self.signer,
+            signer_certificate=self.signer_certificate,
+            ephemeral_key=self.ephemeral_key,
+            sealed=self.sealed,
+            signature=self.signature,
+        )
+        return message.SerializeToString(deterministic=True)
+
+    @classmethod
+    def from_bytes(cls, encoded: bytes) -> Self:
+        """Reads the canonical form only; nothing is verified yet."""
+        if len(encoded) > MAX_WRAPPED_BYTES:
+            raise MalformedWrappedKey(f"a wrapped key of {len(encoded)} bytes; at most {MAX_WRAPPED_BYTES}")
+        try:
+            message = ceremony_pb2.WrappedKey.FromString(encoded)
+        except DecodeError as error:
+            raise MalformedWrappedKey("the wrapped key cannot be read") from error
+        wrapped = cls(
+            run=RunId(message.run),
+            roster_fingerprint=message.roster_fingerprint.hex(),
+            recipient=ClientId(message.recipient),
+            signer=ClientId(message.signer),
+            signer_certificate=message.signer_certificate,
+            ephemeral_key=message.ephemeral_key,
+            sealed=message.sealed,
+            signature=message.signature,
+        )
+        if wrapped.to_bytes() != encoded:
+            raise MalformedWrappedKey("the wrapped key is not in canonical form")
+        if len(message.roster_fingerprint) != _FINGERPRINT_BYTES:
+            raise MalformedWrappedKey("the wrapped key's roster fingerprint is not a SHA-256")
+        if len(wrapped.ephemeral_key) != _POINT_BYTES or len(wrapped.sealed) <= _TAG_BYTES:
+            raise MalformedWrappedKey("the wrapped key lacks its ephemeral key or its sealed part")
+        return wrapped
+
+    def context(self) -> bytes:
+        """Everything that the seal and the signature are bound to, in one unambiguous string of bytes."""
+        fields = (
+            self.run.encode(),
+            bytes.fromhex(self.roster_fingerprint),
+            self.recipient.encode(),
+            self.signer.encode(),
+            self.signer_certificate,
+            self.ephemeral_key,
+        )
+        return b"".join(len(part).to_bytes(4, "big") + part for part in fields)
+
+
+def recipients_of(
+    certificates: Iterable[Certificate], *, roster: Roster, authority: Certificate, now: datetime | None = None
+) -> Mapping[ClientId, Certificate]:
+    """The relayed certificates by party, each confirmed by the key holder's own authority and roster.
+
+    Refuses the whole list for one that is foreign, expired, not a party's, not on the roster, or named twice: a
+    relay that sends such a one is not to be dealt with. A party of the roster may be absent from the result.
+    """
+    found: dict[ClientId, Certificate] = {}
+    for certificate in certificates:
+        certificate.verify(authority, role=Role.PARTY, now=now)
+        name = roster.party(certificate.common_name).name
+        if name in found:
+            raise InvalidInput(f"the server relayed two certificates of party {name!r}")
+        found[name] = certificate
+    return found
+
+
+def wrap(
+    private_key: bytes,
+    *,
+    recipient_cert: Certificate,
+    signer_key: ec.EllipticCurvePrivateKey,
+    signer_cert: Certificate,
+    roster_fingerprint: str,
+    run: RunId,
+) -> WrappedKey:
+    """Seals `private_key` for the holder of `recipient_cert`, for one run and one roster.
+
+    The caller must have verified `recipient_cert` (see `recipients_of`), must be the roster's key holder, and must
+    pass the fingerprint of the roster in its own kit, which its operator has approved.
+    """
+    if not 0 < len(private_key) <= MAX_PRIVATE_KEY_BYTES:
+        raise InvalidInput(f"a private key of {len(private_key)} bytes; 1 to {MAX_PRIVATE_KEY_BYTES} are accepted")
+    if signer_key.public_key() != signer_cert.public_key():
+        raise KeyMismatch(f"the signing key is not the one of the certificate of {signer_cert.common_name!r}")
+    ephemeral = ec.generate_private_key(ec.SECP256R1())
+    blank = WrappedKey(
+        run=run,
+        roster_fingerprint=roster_fingerprint,
+        recipient=ClientId(recipient_cert.common_name),
+        signer=ClientId(signer_cert.common_name),
+        signer_certificate=signer_cert.der(),
+        ephemeral_key=_point(ephemeral.public_key()),
+        sealed=b"",
+        signature=b"",
+    )
+    recipient_key = recipient_cert.public_key()
+    context = blank.context()
+    cipher, nonce = _seal(ephemeral.exchange(ec.ECDH(), recipient_key), context, recipient_key)
+    sealed = cipher.encrypt(nonce, private_key, SEAL_LABEL + context)
+    signature = signer_key.sign(SIGN_LABEL + context + sealed, _SIGNATURE)
+    return replace(blank, sealed=sealed, signature=signature)
+
+
+def unwrap(
+    wrapped: WrappedKey,
+    *,
+    recipient: ClientId,
+    recipient_key: ec.EllipticCurvePrivateKey,
+    authority: Certificate,
+    roster: Roster,
+    run: RunId,
+    now: datetime | None = None,
+) -> bytes:
+    """Opens a wrapped key, after all of its claims have been checked against the recipient's own kit.
+
+    Raises
+    ------
+    WrongSigner
+        The signer's certificate is foreign, expired, or not the one of the roster's key holder.
+    NotForUs
+        It was wrapped for another party, or to another key of this one.
+    WrappedKeyAltered
+        The signature does not hold.
+    WrappedKeyReplayed, WrongRoster
+        It is genuine, but was made for another run or another roster.
+    """
+    signer = _verified_signer(wrapped, authority=authority, roster=roster, now=now)
+    if wrapped.recipient != recipient:
+        raise NotForUs(f"the wrapped key is for party {wrapped.recipient!r}, not for {recipient!r}")
+    context = wrapped.context()
+    try:
+        signer.public_key().verify(wrapped.signature, SIGN_LABEL + context + wrapped.sealed, _SIGNATURE)
+    except InvalidSignature as error:
+        raise WrappedKeyAltered("the wrapped key's signature does not hold: it was altered on its way") from error
+    if wrapped.run != run:
+        raise WrappedKeyReplayed(f"the wrapped key was made for run {wrapped.run!r}, not for run {run!r}")
+    if wrapped.roster_fingerprint != roster.fingerprint():
+        raise WrongRoster(
+            f"the wrapped key was made for the roster {wrapped.roster_fingerprint[:16]}…, but this kit's roster is"
+            f" {roster.fingerprint()[:16]}…; every party needs the roster of the last `fenchel provision`"
+        )
+    try:
+        ephemeral = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), wrapped.ephemeral_key)
+        cipher, nonce = _seal(recipient_key.exchange(ec.ECDH(), ephemeral), context, recipient_key.public_key())
+        return cipher.decrypt(nonce, wrapped.sealed, SEAL_LABEL + context)
+    except (ValueError, InvalidTag) as error:
+        raise NotForUs(
+            f"the wrapped key does not open with the key of this kit: it was sealed to another key of {recipient!r};"
+            " connect with one certificate only"
+        ) from error
+
+
+def _verified_signer(
+    wrapped: WrappedKey, *, authority: Certificate, roster: Roster, now: datetime | None
+) -> Certificate:
+    try:
+        signer = Certificate.from_der(wrapped.signer_certificate)
+        signer.verify(authority, role=Role.PARTY, now=now)
+    except IdentityError as error:
+        raise WrongSigner(f"the wrapped key's signer cannot be trusted: {error}") from error
+    holder = roster.key_holder.name
+    if signer.common_name != holder or wrapped.signer != holder:
+        raise WrongSigner(
+            f"the wrapped key is signed by {signer.common_name!r}, but the roster's key holder is {holder!r}"
+        )
+    return signer
+
+
+def _seal(secret: bytes, context: bytes, recipient_key: ec.EllipticCurvePublicKey) -> tuple[AESGCM, bytes]:
+    info = SEAL_LABEL + context + _point(recipient_key)
+    derived = HKDF(algorithm=hashes.SHA256(), length=_KEY_BYTES + _NONCE_BYTES, salt=None, info=info).derive(secret)
+    return AESGCM(derived[:_KEY_BYTES]), derived[_KEY_BYTES:]
+
+
+def _point(key: ec.EllipticCurvePublicKey) -> bytes:
+    return key.public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)

@@ -1,0 +1,186 @@
+"""A party's session with the server: connect, work, hand in, and again, until dismissed or stopped.
+
+The thread that calls `run` works on the tasks; a second one keeps the connection, so that heartbeats go on while a
+task is in work, and a lost connection is made anew without the work being lost.
+"""
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from enum import Enum
+
+from fenchel_client.transport.channel import open_channel
+from fenchel_client.transport.desk import Assignment, Desk, Outcome
+from fenchel_client.transport.link import Link
+from fenchel_client.transport.retry import Backoff
+from fenchel_common.errors import Refusal, TransientError
+from fenchel_common.identity import Address, Kit
+from fenchel_common.ids import RoundId, RunId
+from fenchel_common.wire.chunks import MAX_BODY_BYTES
+from fenchel_common.wire.frames import PARTY_METADATA_KEY
+
+INTERNAL_REFUSAL = "internal error"
+"""What the server is told of a failure that is not a refusal: the party's own log has the details."""
+CLOSING_S = 10.0
+"""How long an ended session waits for its connection to close."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the server asks of the party; the body's meaning is between the halves of the algorithm."""
+
+    run: RunId
+    round: RoundId
+    phase: str
+    body: bytes = field(repr=False)
+    attempt: int = 0
+
+
+Handler = Callable[[Task], bytes]
+IdleFactory = Callable[[], AbstractContextManager[object]]
+
+
+class EndKind(Enum):
+    """How a session ended that did not fail."""
+
+    DISMISSED = "dismissed"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnd:
+    kind: EndKind
+    reason: str
+
+
+def answer(handler: Handler, task: Task) -> tuple[bytes | None, str]:
+    """The handler's result and an empty text, or None and the public reason for there being none.
+
+    Only a `Refusal` says why, in its own public words; any other failure is logged here and told to nobody.
+    """
+    try:
+        return handler(task), ""
+    except Refusal as refusal:
+        logger.error("refused %s of round %d: %s", task.phase, task.round, refusal)
+        return None, refusal.public_reason
+    except Exception:
+        logger.exception("failed in %s of round %d", task.phase, task.round)
+        return None, INTERNAL_REFUSAL
+
+
+class Session:
+    """Serves one party until the server dismisses it, `stop` is called, or the server refuses it for good.
+
+    `idle` makes a context that is entered whenever there is nothing to do and left as soon as a task has come: the
+    place for work in advance, which must stop promptly.
+    """
+
+    def __init__(
+        self,
+        kit: Kit,
+        handler: Handler,
+        *,
+        idle: IdleFactory | None = None,
+        address: Address | None = None,
+        insecure: bool = False,
+        max_body_bytes: int = MAX_BODY_BYTES,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self._kit = kit
+        self._handler = handler
+        self._idle = idle or nullcontext
+        self._address = address
+        self._insecure = insecure
+        self._max_body_bytes = max_body_bytes
+        self._backoff = backoff or Backoff()
+        self._metadata = ((PARTY_METADATA_KEY, kit.name),) if insecure else ()
+        self._incarnation = secrets.token_hex(16)
+        self._desk = Desk()
+        self._link: Link | None = None
+        self._end: SessionEnd | None = None
+        self._failure: BaseException | None = None
+        self._last_trouble = ""
+
+    def run(self) -> SessionEnd:
+        """Works until the session ends; raises the `PermanentError` that no further attempt can cure."""
+        connection = threading.Thread(target=self._stay_connected, name="connection", daemon=True)
+        connection.start()
+        try:
+            while self._work_once():
+                pass
+        finally:
+            self.stop()
+            connection.join(CLOSING_S)
+        if self._failure is not None:
+            raise self._failure
+        return self._end or SessionEnd(EndKind.STOPPED, "stopped at this party")
+
+    def stop(self) -> None:
+        """Ends the session once the task in work is done; may be called from any thread or signal handler."""
+        self._desk.end()
+        link = self._link
+        if link is not None:
+            link.cancel()
+
+    def _next_assignment(self) -> Assignment | None:
+        assignment = self._desk.take(wait=False)
+        if assignment is not None or self._desk.ended:
+            return assignment
+        with self._idle():
+            return self._desk.take(wait=True)
+
+    def _work_once(self) -> bool:
+        """Does the next task, and lets go of its body and result: the next one may be as long again."""
+        assignment = self._next_assignment()
+        if assignment is None:
+            return False
+        key = assignment.key
+        task = Task(run=key.run, round=key.round, phase=key.phase, body=assignment.body, attempt=key.attempt)
+        body, refusal = answer(self._handler, task)
+        if not self._desk.finish(Outcome(key, body, refusal)):
+            logger.warning("the result of %s came too late: the server has gone on", key)
+        return True
+
+    def _stay_connected(self) -> None:
+        try:
+            while not self._desk.ended:
+                self._connect_once()
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._desk.end()
+
+    def _connect_once(self) -> None:
+        try:
+            with open_channel(self._kit, address=self._address, insecure=self._insecure) as channel:
+                self._link = link = Link(
+                    channel,
+                    self._desk,
+                    incarnation=self._incarnation,
+                    max_body_bytes=self._max_body_bytes,
+                    metadata=self._metadata,
+                )
+                try:
+                    reason = link.run()
+                finally:
+                    if link.worked:
+                        self._backoff.reset()
+                        self._last_trouble = ""
+            if reason is not None:
+                self._end = SessionEnd(EndKind.DISMISSED, reason)
+                self._desk.end()
+        except TransientError as error:
+            self._report(error)
+            self._desk.wait(lambda: False, timeout_s=self._backoff.next_delay_s())
+
+    def _report(self, error: TransientError) -> None:
+        # A server that is down for hours is one line in the log, not thousands.
+        trouble = f"{type(error).__name__}: {error}"
+        level = logging.DEBUG if trouble == self._last_trouble else logging.WARNING
+        self._last_trouble = trouble
+        logger.log(level, "not connected (%s); trying again until it works", trouble)

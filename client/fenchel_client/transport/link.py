@@ -1,0 +1,219 @@
+"""One connection to the server, from hello to its end.
+
+The thread that calls `run` reads. gRPC's own thread draws what is to be sent from `_outgoing`, which sleeps until
+there is a result or a heartbeat is due.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+
+import grpc
+
+from fenchel.v1 import federation_pb2_grpc
+from fenchel.v1.federation_pb2 import (
+    VERDICT_ACCEPTED,
+    VERDICT_DUPLICATE,
+    ClientMessage,
+    Heartbeat,
+    Hello,
+    Receipt,
+    ServerMessage,
+    Task,
+    Welcome,
+)
+from fenchel_client.transport.desk import Assignment, Desk, Outcome
+from fenchel_common.errors import (
+    BodyTooLarge,
+    PeerSilent,
+    ProtocolVersionMismatch,
+    ProtocolViolation,
+    ServerUnavailable,
+)
+from fenchel_common.wire.chunks import BodyReader
+from fenchel_common.wire.frames import (
+    PROTOCOL_VERSION,
+    TaskKey,
+    key_from_proto,
+    key_to_proto,
+    refusal_frame,
+    result_frames,
+)
+from fenchel_common.wire.status import error_of_call
+
+WELCOME_S = 30.0
+"""How long the server may take to answer the hello."""
+SILENT_HEARTBEATS = 3.5
+"""After so many heartbeat intervals without a word, the server counts as gone."""
+
+logger = logging.getLogger(__name__)
+
+
+class Link:
+    """One attempt to be connected."""
+
+    def __init__(
+        self,
+        channel: grpc.Channel,
+        desk: Desk,
+        *,
+        incarnation: str,
+        max_body_bytes: int,
+        metadata: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        self._desk = desk
+        self._incarnation = incarnation
+        self._max_body_bytes = max_body_bytes
+        self._open = True
+        self._welcome: Welcome | None = None
+        self._sent: Outcome | None = None
+        self._silent = False
+        self._last_heard_s = time.monotonic()
+        self._greeted_with: TaskKey | None = None
+        self._task: TaskKey | None = None
+        self._body: BodyReader | None = None
+        self.worked = False
+        """Whether the server sent anything beyond its welcome."""
+        stub = federation_pb2_grpc.FederationStub(channel)
+        self._call = stub.Attend(self._outgoing(), metadata=metadata)
+
+    def run(self) -> str | None:
+        """Serves the connection until it ends; the reason if the server dismissed us, None if we were stopped.
+
+        Raises the error that ended the connection otherwise.
+        """
+        try:
+            for message in self._call:
+                self._last_heard_s = time.monotonic()
+                if message.WhichOneof("kind") == "dismissal":
+                    return message.dismissal.reason
+                self._take(message)
+            if self._desk.ended:
+                return None
+            raise ServerUnavailable("the server ended the connection")
+        except grpc.RpcError:
+            if self._desk.ended:
+                return None
+            if self._silent:
+                raise PeerSilent("nothing was heard from the server for too long") from None
+            raise error_of_call(self._call) from None
+        finally:
+            self._open = False
+            self._desk.wake()
+            self._call.cancel()
+
+    def cancel(self) -> None:
+        """Breaks the connection off."""
+        self._call.cancel()
+
+    def _outgoing(self) -> Iterator[ClientMessage]:
+        self._greeted_with = self._desk.in_hand
+        yield ClientMessage(
+            hello=Hello(
+                protocol_version=PROTOCOL_VERSION,
+                incarnation=self._incarnation,
+                in_hand=key_to_proto(self._greeted_with) if self._greeted_with else None,
+            )
+        )
+        self._desk.wait(lambda: self._welcome or not self._open, timeout_s=WELCOME_S)
+        if self._welcome is None:
+            if self._open and not self._desk.ended:
+                self._break_off()
+            return
+        heartbeat_s = self._welcome.heartbeat_ms / 1000
+        limit_bytes = self._welcome.max_body_bytes
+        while True:
+            self._desk.wait(lambda: not self._open or self._unsent(), timeout_s=heartbeat_s)
+            if not self._open or self._desk.ended:
+                return
+            if time.monotonic() - self._last_heard_s > SILENT_HEARTBEATS * heartbeat_s:
+                self._break_off()
+                return
+            yield from self._due(limit_bytes)
+
+    def _due(self, limit_bytes: int) -> Iterator[ClientMessage]:
+        # A generator of its own, so that nothing holds on to a long result after it was sent.
+        outcome = self._unsent()
+        if outcome is None:
+            yield ClientMessage(heartbeat=Heartbeat())
+        else:
+            self._sent = outcome
+            yield from _result_messages(outcome, limit_bytes)
+
+    def _unsent(self) -> Outcome | None:
+        outcome = self._desk.outcome
+        return None if outcome is self._sent else outcome
+
+    def _break_off(self) -> None:
+        self._silent = True
+        self._call.cancel()
+
+    def _take(self, message: ServerMessage) -> None:
+        kind = message.WhichOneof("kind")
+        if (kind == "welcome") is (self._welcome is not None):
+            raise ProtocolViolation(f"the server sent a message of kind {kind!r} out of order")
+        self.worked = kind != "welcome"
+        if kind == "welcome":
+            self._be_welcomed(message.welcome)
+        elif kind == "task":
+            self._open_task(message.task)
+        elif kind == "chunk":
+            if self._body is None:
+                raise ProtocolViolation("the server sent a chunk that belongs to no task")
+            self._body.add(message.chunk)
+            self._offer_if_whole()
+        elif kind == "receipt":
+            self._take_receipt(message.receipt)
+        elif kind != "heartbeat":
+            raise ProtocolViolation(f"the server sent a message of unknown kind {kind!r}")
+
+    def _be_welcomed(self, welcome: Welcome) -> None:
+        if welcome.protocol_version != PROTOCOL_VERSION:
+            raise ProtocolVersionMismatch(
+                f"this client speaks version {PROTOCOL_VERSION} of the protocol, the server version"
+                f" {welcome.protocol_version}; install the same Fenchel version on both sides"
+            )
+        if welcome.heartbeat_ms == 0:
+            raise ProtocolViolation("the server asks for heartbeats without pause")
+        if self._greeted_with is not None and not welcome.in_hand_awaited:
+            self._desk.drop(self._greeted_with)
+        logger.info("attached to the server")
+        self._welcome = welcome
+        self._desk.wake()
+
+    def _open_task(self, task: Task) -> None:
+        if self._body is not None:
+            raise ProtocolViolation("the server sent a task before the body of the previous one was whole")
+        self._task = key_from_proto(task.key)
+        try:
+            self._body = BodyReader(task.body, limit_bytes=self._max_body_bytes)
+        except BodyTooLarge as error:
+            logger.error("task %s cannot be taken: %s", self._task, error)
+            self._desk.decline(Outcome(self._task, refusal=f"the task is too large for this party: {error}"))
+            self._body = BodyReader(task.body, limit_bytes=task.body.size, keep=False)
+        self._offer_if_whole()
+
+    def _offer_if_whole(self) -> None:
+        if self._body is None or self._task is None or not self._body.complete:
+            return
+        if self._body.kept:
+            self._desk.offer(Assignment(self._task, self._body.body()))
+        self._task = self._body = None
+
+    def _take_receipt(self, receipt: Receipt) -> None:
+        key = key_from_proto(receipt.key)
+        if receipt.verdict not in (VERDICT_ACCEPTED, VERDICT_DUPLICATE):
+            logger.warning("the result of %s came too late: the server no longer waits for it", key)
+        self._desk.drop(key)
+        self._sent = None
+
+
+def _result_messages(outcome: Outcome, limit_bytes: int) -> Iterator[ClientMessage]:
+    if outcome.body is None:
+        yield refusal_frame(outcome.key, outcome.refusal)
+    elif len(outcome.body) > limit_bytes:
+        reason = f"the result of {len(outcome.body)} bytes is over the server's limit of {limit_bytes} bytes"
+        logger.error("%s: %s", outcome.key, reason)
+        yield refusal_frame(outcome.key, reason)
+    else:
+        yield from result_frames(outcome.key, outcome.body)

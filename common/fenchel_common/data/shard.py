@@ -1,0 +1,160 @@
+"""What one party holds: some rows and some columns of the federation's table."""
+
+import zipfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from fenchel_common.errors import InvalidInput, Refusal
+
+Matrix = NDArray[np.float64] | csr_array
+
+CSR_PARTS: Final = ("data", "indices", "indptr", "shape")
+SHOWN_DUPLICATES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shard:
+    """Rows with their ids, columns with their names, and labels where the party has them.
+
+    Attributes
+    ----------
+    ids
+        One for each row; the same person has the same id at every party. Order carries no meaning.
+    features
+        One name for each column; the same measurement has the same name at every party.
+    X
+        (rows, features), dense or CSR, finite.
+    y
+        (rows,) or None for a party without labels.
+    """
+
+    ids: tuple[str, ...]
+    features: tuple[str, ...]
+    X: Matrix
+    y: NDArray[np.float64] | None
+
+    def __post_init__(self) -> None:
+        if self.X.ndim != 2 or self.X.shape != (len(self.ids), len(self.features)):
+            raise InvalidInput(
+                f"X: has the shape {self.X.shape}, but there are {len(self.ids)} ids and {len(self.features)} "
+                "features; give one row for each id and one column for each feature"
+            )
+        if not self.ids or not self.features:
+            raise InvalidInput("X: a shard needs at least one row and one feature")
+        values = self.X.data if isinstance(self.X, csr_array) else self.X
+        if not np.isfinite(values).all():
+            raise InvalidInput("X: holds NaN or infinite values; impute or drop them first")
+        if self.y is not None and self.y.shape != (len(self.ids),):
+            raise InvalidInput(f"y: has the shape {self.y.shape}, but there are {len(self.ids)} ids")
+        if self.y is not None and not np.isfinite(self.y).all():
+            raise InvalidInput("y: holds NaN or infinite labels; drop those rows first")
+        self._check_names()
+
+    def __repr__(self) -> str:
+        labels = "with" if self.y is not None else "without"
+        return f"Shard({len(self.ids)} rows, {len(self.features)} features, {labels} labels)"
+
+    def save(self, path: Path) -> None:
+        """Writes an .npz file with the keys `ids`, `features`, `X` or the parts of a CSR matrix, and `y`."""
+        arrays: dict[str, NDArray[np.generic]] = {
+            "ids": np.array(self.ids, dtype=np.str_),
+            "features": np.array(self.features, dtype=np.str_),
+        }
+        if isinstance(self.X, csr_array):
+            arrays |= {"data": self.X.data, "indices": self.X.indices, "indptr": self.X.indptr}
+            arrays["shape"] = np.array(self.X.shape)
+        else:
+            arrays["X"] = self.X
+        if self.y is not None:
+            arrays["y"] = self.y
+        with path.open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> "Shard":
+        arrays = load_arrays(path)
+        for field in ("ids", "features"):
+            if field not in arrays:
+                raise InvalidInput(f"{field}: missing in {path}; a shard needs ids, features and X (or a CSR matrix)")
+        return cls(
+            ids=_texts(arrays["ids"], "ids"),
+            features=_texts(arrays["features"], "features"),
+            X=matrix_from_arrays(arrays),
+            y=float_array(arrays["y"], "y") if "y" in arrays else None,
+        )
+
+    def _check_names(self) -> None:
+        repeated = [sample for sample, count in Counter(self.ids).items() if count > 1]
+        if repeated:
+            shown = ", ".join(repr(sample) for sample in repeated[:SHOWN_DUPLICATES])
+            more = f" and {len(repeated) - SHOWN_DUPLICATES} more" if len(repeated) > SHOWN_DUPLICATES else ""
+            raise Refusal(
+                f"ids: these occur more than once: {shown}{more}; keep one row for each id",
+                public_reason="ids: its shard holds duplicate ids",
+            )
+        if len(set(self.features)) != len(self.features):
+            twice = [name for name, count in Counter(self.features).items() if count > 1]
+            raise InvalidInput(f"features: {twice[0]!r} occurs more than once; give every column its own name")
+        if any(not name for name in (*self.ids, *self.features)):
+            raise InvalidInput("ids, features: an empty name is not allowed")
+
+
+def load_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
+    """All arrays of an .npz file, none of them pickled."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise InvalidInput(f"{path}: is a single array; save X and y together with numpy.savez")
+            return {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise InvalidInput(f"{path}: there is no such file") from None
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile):
+        raise InvalidInput(f"{path}: not a readable .npz file of plain arrays; write it with numpy.savez") from None
+
+
+def matrix_from_arrays(arrays: Mapping[str, NDArray[np.generic]]) -> Matrix:
+    """`X`, or the CSR matrix whose parts are `data`, `indices`, `indptr` and `shape`, checked to be consistent."""
+    if "X" in arrays:
+        dense = float_array(arrays["X"], "X")
+        if dense.ndim != 2:
+            raise InvalidInput(f"X: must have two dimensions, not {dense.ndim}")
+        return dense
+    missing = [part for part in CSR_PARTS if part not in arrays]
+    if missing:
+        raise InvalidInput(f"X: missing; give X, or a CSR matrix as {', '.join(CSR_PARTS)}")
+    indices, indptr, shape = (_int_array(arrays[part], part) for part in CSR_PARTS[1:])
+    data = float_array(arrays["data"], "data")
+    if shape.shape != (2,) or (shape < 0).any():
+        raise InvalidInput("shape: must be two numbers, rows and columns")
+    try:
+        matrix = csr_array((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise InvalidInput(f"data, indices, indptr, shape: not a CSR matrix: {error}") from None
+    matrix.sum_duplicates()
+    return matrix
+
+
+def float_array(array: NDArray[np.generic], field: str) -> NDArray[np.float64]:
+    if array.dtype.kind not in "fiub":
+        raise InvalidInput(f"{field}: must hold numbers, not {array.dtype}")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _int_array(array: NDArray[np.generic], field: str) -> NDArray[np.int64]:
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise InvalidInput(f"{field}: must be a one-dimensional array of integers")
+    return array.astype(np.int64)
+
+
+def _texts(array: NDArray[np.generic], field: str) -> tuple[str, ...]:
+    if array.dtype.kind != "U" or array.ndim != 1:
+        raise InvalidInput(f"{field}: must be a one-dimensional array of texts")
+    return tuple(str(text) for text in array)

@@ -1,0 +1,7 @@
+"""Who is who: certificates, the signed roster, and the kit that holds both."""
+
+from fenchel_common.identity.certificates import Certificate, Role
+from fenchel_common.identity.kit import Address, Kit
+from fenchel_common.identity.roster import Party, Roster
+
+__all__ = ["Address", "Certificate", "Kit", "Party", "Role", "Roster"]

@@ -1,0 +1,169 @@
+"""The configuration of a run: read from TOML, checked whole before anything starts, kept with the run as JSON."""
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from fenchel_common.algorithms import SETTINGS
+from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.errors import InvalidConfig
+
+MAX_TOML_BYTES = 1 << 20
+"""A configuration is a page of text; a larger file was given by mistake."""
+
+RUN_LEVEL = frozenset({"seed", "stop"})
+"""What the algorithm's settings take over from the run."""
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class KeyConfig(_Section):
+    """The Paillier key of the run; `subgroup` keys decrypt faster under one more assumption."""
+
+    bits: Literal[2048, 3072] = 3072
+    kind: Literal["standard", "subgroup"] = "standard"
+
+
+class RoundConfig(_Section):
+    """How a round deals with clients that are slow or gone.
+
+    Every phase ends after `deadline_s`. A round counts if at least the fraction `quorum` of the clients is there and
+    answering; otherwise it is tried again, `attempts` times in all, with up to `wait_s` for clients to come back.
+    """
+
+    deadline_s: Annotated[float, Field(gt=0, le=86_400)] = 120.0
+    quorum: Annotated[float, Field(gt=0, le=1)] = 0.5
+    attempts: Annotated[int, Field(ge=1, le=100)] = 3
+    wait_s: Annotated[float, Field(gt=0, le=604_800)] = 600.0
+
+
+class StopConfig(_Section):
+    """When training ends: at the first of these that holds. `rounds` always bounds it."""
+
+    gap: Positive | None = 1e-3
+    rounds: Annotated[int, Field(ge=1, le=10_000_000)] = 1000
+    seconds: Positive | None = None
+
+
+class RunConfig(_Section):
+    """All that a run is told before it starts; `settings` are the algorithm's own."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    algorithm: str = "hyfdca"
+    settings: dict[str, object] = Field(default_factory=dict)
+    privacy: Literal["paper", "plain"] = "paper"
+    benchmark: bool = False
+    key: KeyConfig = KeyConfig()
+    alignment: Literal["ecdh", "hmac"] = "ecdh"
+    overlap: Literal["error", "first"] = "error"
+    round: RoundConfig = RoundConfig()
+    stop: StopConfig = StopConfig()
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
+
+    @field_validator("algorithm")
+    @classmethod
+    def _known_algorithm(cls, algorithm: str) -> str:
+        if algorithm not in SETTINGS:
+            raise PydanticCustomError("algorithm", "use one of {known}", {"known": ", ".join(sorted(SETTINGS))})
+        return algorithm
+
+    @model_validator(mode="after")
+    def _plain_is_marked(self) -> Self:
+        if self.privacy == "plain" and not self.benchmark:
+            raise PydanticCustomError(
+                "plain",
+                "privacy = 'plain' sends everything unencrypted; set benchmark = true if that is what the run is for, "
+                "or use privacy = 'paper'",
+            )
+        return self
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, object], *, source: str = "the run's configuration") -> Self:
+        """Checks a configuration and its algorithm's settings; `InvalidConfig` names the first field at fault."""
+        try:
+            config = cls.model_validate(dict(values))
+        except ValidationError as error:
+            raise InvalidConfig(f"{source}: {_explain(error)}") from None
+        try:
+            config.algorithm_settings()
+        except InvalidConfig as error:
+            raise InvalidConfig(f"{source}: {error}") from None
+        return config
+
+    @classmethod
+    def from_toml(cls, path: Path) -> Self:
+        """Reads and checks a configuration file."""
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise InvalidConfig(f"cannot read {path}: {error.strerror}") from None
+        if len(text) > MAX_TOML_BYTES:
+            raise InvalidConfig(f"{path} has more than {MAX_TOML_BYTES} bytes; name the run's TOML file")
+        try:
+            values = tomllib.loads(text.decode("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InvalidConfig(f"{path} is not valid TOML: {error}") from None
+        return cls.from_mapping(values, source=str(path))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Reads back what `to_json` wrote."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            raise InvalidConfig(f"the recorded configuration: {_explain(error)}") from None
+
+    def to_json(self) -> str:
+        """The whole configuration, defaults included."""
+        return self.model_dump_json()
+
+    def algorithm_settings(self) -> HyfdcaSettings:
+        """The algorithm's settings, checked; seed and stopping rules are the run's."""
+        for name in RUN_LEVEL & self.settings.keys():
+            raise InvalidConfig(f"settings.{name}: the whole run has one; set {name} beside settings, not inside")
+        try:
+            return SETTINGS[self.algorithm].parse({**self.settings, "seed": self.seed, "stop": self.stop.model_dump()})
+        except InvalidConfig as error:
+            raise InvalidConfig(f"settings.{error}") from None
+
+
+def _explain(error: ValidationError) -> str:
+    """One sentence about the first fault: which field, what it holds, and what would be right."""
+    first, *others = error.errors(include_url=False)
+    more = f" ({len(others)} more after this one)" if others else ""
+    return _fault(first) + more
+
+
+def _fault(detail: ErrorDetails) -> str:
+    path = [str(part) for part in detail["loc"]]
+    field = ".".join(path)
+    if detail["type"] == "extra_forbidden":
+        known = _known_keys(path[:-1])
+        near = difflib.get_close_matches(path[-1], known, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        return f"unknown key {field}; {hint}known here: {', '.join(known)}"
+    if detail["type"] == "missing":
+        return f"{field} is missing; add it"
+    message = detail["msg"].replace("Input should be", "must be").replace("String should", "must")
+    held = detail["input"]
+    shown = f" = {held!r:.60}" if isinstance(held, str | int | float) else ""
+    return f"{field}{shown}: {message}" if field else message
+
+
+def _known_keys(path: Sequence[str]) -> list[str]:
+    section: type[BaseModel] = RunConfig
+    for part in path:
+        annotation = section.model_fields[part].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        section = annotation
+    return list(section.model_fields)

@@ -1,0 +1,71 @@
+"""What the parties and the server agree on before the first round, and what they part with after the last.
+
+introduce    RunTerms          → Introduction    every party
+key_make     certificates      → KeyMade         the key holder
+key_take     KeyTake           → KeyTaken        every other party
+align_…      (see wire/alignment)                every party
+layout       ClientLayout      → the algorithm's opening
+…rounds…
+finish       ModelPart         → nothing
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_common.ids import ClientId
+
+INTRODUCE = "introduce"
+KEY_MAKE = "key_make"
+KEY_TAKE = "key_take"
+LAYOUT = "layout"
+FINISH = "finish"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMade:
+    """The key holder's public key and, for each other party, the sealed secrets of the run."""
+
+    public_key: bytes
+    sealed: Mapping[ClientId, bytes] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTake:
+    """One party's sealed secrets, and the public key that they must match."""
+
+    public_key: bytes
+    wrapped: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSecrets:
+    """What all parties of a run share and the server must not know."""
+
+    private_key: bytes = field(repr=False)
+    alignment_secret: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPart:
+    """The weights of a party's features, in the order of their names, and the last certificate."""
+
+    weights: NDArray[np.float64]
+    primal: float | None
+    dual: float | None
+    gap: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds that a party spent on a task."""
+
+    encrypt_s: float = 0.0
+    decrypt_s: float = 0.0
+    compute_s: float = 0.0
+
+    @property
+    def total_s(self) -> float:
+        return self.encrypt_s + self.decrypt_s + self.compute_s

@@ -1,0 +1,81 @@
+"""Long bodies as streams of chunks, so that no message limit is met and memory stays flat.
+
+A body is announced by its size and SHA-256, then sent in chunks of exactly `CHUNK_BYTES`, the last one shorter. The
+receiver enforces its own size limit on the announcement, before it holds a single byte, and everything announced
+after that: the order of the chunks, the length of each, the total and the hash.
+"""
+
+import hashlib
+import io
+from collections.abc import Iterator
+
+from fenchel.v1 import federation_pb2
+from fenchel_common.errors import BodyDamaged, BodyTooLarge, ProtocolViolation
+
+CHUNK_BYTES = 1024 * 1024
+MAX_BODY_BYTES = 256 * 1024 * 1024
+MAX_MESSAGE_BYTES = CHUNK_BYTES + 64 * 1024
+"""No message of the protocol is longer than a chunk and its framing."""
+
+_SHA256_BYTES = 32
+
+
+def body_to_proto(body: bytes) -> federation_pb2.Body:
+    """The announcement that goes ahead of the chunks."""
+    return federation_pb2.Body(size=len(body), sha256=hashlib.sha256(body).digest())
+
+
+def chunks_to_proto(body: bytes) -> Iterator[federation_pb2.Chunk]:
+    """The chunks of a body, each copied out of it only when it is asked for."""
+    view = memoryview(body)
+    for index, start in enumerate(range(0, len(view), CHUNK_BYTES)):
+        yield federation_pb2.Chunk(index=index, data=bytes(view[start : start + CHUNK_BYTES]))
+
+
+class BodyReader:
+    """Puts one announced body together again.
+
+    With `keep=False` the chunks are checked for order and length but dropped: the way to pass over a body that
+    nobody waits for.
+    """
+
+    def __init__(self, announced: federation_pb2.Body, *, limit_bytes: int, keep: bool = True) -> None:
+        if announced.size > limit_bytes:
+            raise BodyTooLarge(f"a body of {announced.size} bytes is over the limit of {limit_bytes} bytes")
+        if len(announced.sha256) != _SHA256_BYTES:
+            raise ProtocolViolation(f"a body's sha256 has {len(announced.sha256)} bytes, not {_SHA256_BYTES}")
+        self._size = announced.size
+        self._sha256 = announced.sha256
+        self.kept = keep
+        self._received = 0
+        self._next_index = 0
+        self._hash = hashlib.sha256()
+        # CPython's BytesIO grows in place and hands its buffer out without a copy: the body exists once.
+        self._buffer = io.BytesIO()
+
+    @property
+    def complete(self) -> bool:
+        return self._received == self._size
+
+    def add(self, chunk: federation_pb2.Chunk) -> None:
+        """Takes the next chunk, or refuses it."""
+        if chunk.index != self._next_index:
+            raise ProtocolViolation(f"chunk {chunk.index} where chunk {self._next_index} is due")
+        due = min(CHUNK_BYTES, self._size - self._received)
+        if due == 0:
+            raise ProtocolViolation(f"a chunk beyond the announced {self._size} bytes")
+        if len(chunk.data) != due:
+            raise ProtocolViolation(f"chunk {chunk.index} has {len(chunk.data)} bytes where {due} are due")
+        self._received += due
+        self._next_index += 1
+        if self.kept:
+            self._hash.update(chunk.data)
+            self._buffer.write(chunk.data)
+
+    def body(self) -> bytes:
+        """The whole body, once it is complete and hashes to what was announced."""
+        if not self.complete or not self.kept:
+            raise ProtocolViolation(f"the body is not whole: {self._received} of {self._size} bytes")
+        if self._hash.digest() != self._sha256:
+            raise BodyDamaged("the body does not hash to the announced sha256")
+        return self._buffer.getvalue()

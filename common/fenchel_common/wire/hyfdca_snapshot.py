@@ -1,0 +1,107 @@
+"""The HyFDCA server's state between two rounds, as bytes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+
+from fenchel.v1 import hyfdca_pb2
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.vectors import Vector
+from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes
+from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSnapshot:
+    """ŵ_{0,k}, the round whose α it is made of, and the last enc(ip) by block."""
+
+    share: NDArray[np.float64]
+    synced: RoundId
+    products: dict[int, Vector]
+
+
+@dataclass(frozen=True, slots=True)
+class HyfdcaSnapshot:
+    """All that a server needs to go on; each block's vector is one ciphertext.
+
+    `changed` tells in which round a block of α last changed. `pace_share` and `pace_dual` belong to the choice of H,
+    `best_gap` and `poor_certificates` to the watch for divergence.
+    """
+
+    round_id: RoundId
+    alpha: dict[int, Vector]
+    changed: dict[int, RoundId]
+    norms: dict[int, Vector]
+    clients: dict[ClientId, ClientSnapshot]
+    pace_share: float
+    pace_dual: float | None
+    best_gap: float | None
+    poor_certificates: int
+
+
+def snapshot_to_bytes(snapshot: HyfdcaSnapshot) -> bytes:
+    clients = [
+        hyfdca_pb2.HyfdcaClientState(
+            client=client,
+            share=doubles_to_bytes(state.share),
+            synced=state.synced,
+            products=_blocks_to_proto(state.products),
+        )
+        for client, state in snapshot.clients.items()
+    ]
+    return hyfdca_pb2.HyfdcaSnapshot(
+        round=snapshot.round_id,
+        alpha=_blocks_to_proto(snapshot.alpha, snapshot.changed),
+        norms=_blocks_to_proto(snapshot.norms),
+        clients=clients,
+        pace_share=snapshot.pace_share,
+        pace_dual=snapshot.pace_dual,
+        best_gap=snapshot.best_gap,
+        poor_certificates=snapshot.poor_certificates,
+    ).SerializeToString(deterministic=True)
+
+
+def snapshot_from_bytes(data: bytes, key: PublicKey | int) -> HyfdcaSnapshot:
+    """A snapshot that this project wrote; a damaged one is refused as `StateDamaged`."""
+    try:
+        message = hyfdca_pb2.HyfdcaSnapshot.FromString(data)
+        return HyfdcaSnapshot(
+            round_id=RoundId(message.round),
+            alpha=_blocks_from_proto(message.alpha, key),
+            changed={state.block: RoundId(state.changed) for state in message.alpha},
+            norms=_blocks_from_proto(message.norms, key),
+            clients={ClientId(state.client): _client_from_proto(state, key) for state in message.clients},
+            pace_share=message.pace_share,
+            pace_dual=message.pace_dual if message.HasField("pace_dual") else None,
+            best_gap=message.best_gap if message.HasField("best_gap") else None,
+            poor_certificates=message.poor_certificates,
+        )
+    except (DecodeError, InvalidInput, CryptoError) as error:
+        raise StateDamaged(f"the snapshot of a HyFDCA run cannot be read: {error}") from None
+
+
+def _client_from_proto(state: hyfdca_pb2.HyfdcaClientState, key: PublicKey | int) -> ClientSnapshot:
+    return ClientSnapshot(
+        share=doubles_from_bytes(state.share, field="share"),
+        synced=RoundId(state.synced),
+        products=_blocks_from_proto(state.products, key),
+    )
+
+
+def _blocks_to_proto(
+    blocks: dict[int, Vector], changed: dict[int, RoundId] | None = None
+) -> list[hyfdca_pb2.HyfdcaBlockState]:
+    rounds = {} if changed is None else changed
+    return [
+        hyfdca_pb2.HyfdcaBlockState(block=block, vector=vector_to_proto(vector), changed=rounds.get(block, 0))
+        for block, vector in sorted(blocks.items())
+    ]
+
+
+def _blocks_from_proto(states: Iterable[hyfdca_pb2.HyfdcaBlockState], key: PublicKey | int) -> dict[int, Vector]:
+    return {state.block: vector_from_proto(state.vector, key) for state in states}

@@ -1,0 +1,131 @@
+"""The messages of a run's set-up and end as bytes."""
+
+from typing import TypeVar
+
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+
+from fenchel.v1 import setup_pb2
+from fenchel_common.errors import InvalidInput
+from fenchel_common.identity import Certificate
+from fenchel_common.ids import ClientId
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import KeyMade, KeyTake, ModelPart, RunSecrets, Spent
+from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes
+
+_M = TypeVar("_M", bound=Message)
+
+
+def _parsed(message: _M, data: bytes) -> _M:
+    try:
+        message.ParseFromString(data)
+    except DecodeError:
+        raise InvalidInput(f"the bytes are no {type(message).__name__}") from None
+    return message
+
+
+def terms_to_bytes(config: RunConfig) -> bytes:
+    return setup_pb2.RunTerms(config=config.to_json()).SerializeToString()
+
+
+def terms_from_bytes(data: bytes) -> RunConfig:
+    return RunConfig.from_json(_parsed(setup_pb2.RunTerms(), data).config)
+
+
+def introduction_to_bytes(certificate: Certificate) -> bytes:
+    return setup_pb2.Introduction(certificate=certificate.der()).SerializeToString()
+
+
+def introduction_from_bytes(data: bytes) -> Certificate:
+    return Certificate.from_der(_parsed(setup_pb2.Introduction(), data).certificate)
+
+
+def key_made_to_bytes(made: KeyMade) -> bytes:
+    sealed = [setup_pb2.SealedSecrets(party=party, wrapped=wrapped) for party, wrapped in made.sealed.items()]
+    return setup_pb2.KeyMade(public_key=made.public_key, sealed=sealed).SerializeToString()
+
+
+def key_made_from_bytes(data: bytes) -> KeyMade:
+    message = _parsed(setup_pb2.KeyMade(), data)
+    sealed = {ClientId(entry.party): entry.wrapped for entry in message.sealed}
+    if len(sealed) != len(message.sealed):
+        raise InvalidInput("sealed: a party is named twice")
+    return KeyMade(message.public_key, sealed)
+
+
+def key_take_to_bytes(take: KeyTake) -> bytes:
+    return setup_pb2.KeyTake(public_key=take.public_key, wrapped=take.wrapped).SerializeToString()
+
+
+def key_take_from_bytes(data: bytes) -> KeyTake:
+    message = _parsed(setup_pb2.KeyTake(), data)
+    return KeyTake(message.public_key, message.wrapped)
+
+
+def key_taken_to_bytes(fingerprint: bytes) -> bytes:
+    return setup_pb2.KeyTaken(fingerprint=fingerprint).SerializeToString()
+
+
+def key_taken_from_bytes(data: bytes) -> bytes:
+    return _parsed(setup_pb2.KeyTaken(), data).fingerprint
+
+
+def secrets_to_bytes(secrets: RunSecrets) -> bytes:
+    return _secrets_to_proto(secrets).SerializeToString()
+
+
+def secrets_from_bytes(data: bytes) -> RunSecrets:
+    return _secrets_from_proto(_parsed(setup_pb2.RunSecrets(), data))
+
+
+def party_run_to_bytes(config: RunConfig, secrets: RunSecrets, layout: bytes) -> bytes:
+    message = setup_pb2.PartyRun(config=config.to_json(), secrets=_secrets_to_proto(secrets), layout=layout)
+    return message.SerializeToString()
+
+
+def party_run_from_bytes(data: bytes) -> tuple[RunConfig, RunSecrets, bytes]:
+    message = _parsed(setup_pb2.PartyRun(), data)
+    return RunConfig.from_json(message.config), _secrets_from_proto(message.secrets), message.layout
+
+
+def model_part_to_bytes(part: ModelPart) -> bytes:
+    message = setup_pb2.ModelPart(
+        weights=doubles_to_bytes(part.weights), primal=part.primal, dual=part.dual, gap=part.gap
+    )
+    return message.SerializeToString()
+
+
+def model_part_from_bytes(data: bytes, *, features: int) -> ModelPart:
+    message = _parsed(setup_pb2.ModelPart(), data)
+    weights = doubles_from_bytes(message.weights, field="weights")
+    if weights.shape != (features,) or not np.isfinite(weights).all():
+        raise InvalidInput(f"weights: {features} finite numbers are due")
+    return ModelPart(
+        weights=weights,
+        primal=message.primal if message.HasField("primal") else None,
+        dual=message.dual if message.HasField("dual") else None,
+        gap=message.gap if message.HasField("gap") else None,
+    )
+
+
+def phase_result_to_bytes(body: bytes, spent: Spent) -> bytes:
+    message = setup_pb2.PhaseResult(
+        body=body, encrypt_s=spent.encrypt_s, decrypt_s=spent.decrypt_s, compute_s=spent.compute_s
+    )
+    return message.SerializeToString()
+
+
+def phase_result_from_bytes(data: bytes) -> tuple[bytes, Spent]:
+    message = _parsed(setup_pb2.PhaseResult(), data)
+    spent = Spent(message.encrypt_s, message.decrypt_s, message.compute_s)
+    if not all(np.isfinite(part) and part >= 0.0 for part in (spent.encrypt_s, spent.decrypt_s, spent.compute_s)):
+        raise InvalidInput("the seconds that a party reports are finite and not negative")
+    return message.body, spent
+
+
+def _secrets_to_proto(secrets: RunSecrets) -> setup_pb2.RunSecrets:
+    return setup_pb2.RunSecrets(private_key=secrets.private_key, alignment_secret=secrets.alignment_secret)
+
+
+def _secrets_from_proto(message: setup_pb2.RunSecrets) -> RunSecrets:
+    return RunSecrets(message.private_key, message.alignment_secret)

@@ -1,0 +1,3 @@
+from fenchel_deploy.cli import main
+
+main()

@@ -1,0 +1,118 @@
+"""`fenchel cert`: certificates for parties that make their own key, and what a certificate says."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fenchel_common.errors import InvalidInput
+from fenchel_common.identity.certificates import Certificate
+from fenchel_common.identity.kit import CERTIFICATE_FILE
+from fenchel_deploy import enrolment
+from fenchel_deploy.cli.output import Format
+
+cert_app = typer.Typer(
+    name="cert",
+    help="Certificates for parties that make their own key, and what a certificate says.",
+    no_args_is_help=True,
+)
+
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print the outcome.")]
+
+
+@cert_app.command()
+def request(
+    party: Annotated[str, typer.Argument(help="This party's name, as the operator has it in federation.toml.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the key and the request; it becomes the kit.")],
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Make a key (or take the one in OUT) and a request for a certificate. Run by the party.
+
+    Send request.csr to the operator and tell them the fingerprint by another way, such as the telephone.
+
+    The key stays here. What the operator sends back goes into the same folder, which is then the whole kit.
+    """
+    made = enrolment.request(party, out)
+    _print(
+        {
+            "party": made.name,
+            "request": str(made.path),
+            "key_fingerprint": made.key_fingerprint,
+            "key_made": made.key_made,
+        },
+        output,
+    )
+    typer.echo(f"send {made.path} to the operator; key.pem beside it never leaves this machine", err=True)
+
+
+@cert_app.command()
+def approve(
+    request_file: Annotated[Path, typer.Argument(help="The party's request.", metavar="REQUEST.CSR")],
+    party: Annotated[str, typer.Option("--party", help="The party that has sent it; it must be on the roster.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder that `fenchel provision` has written.")],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Approve although the party has a certificate for another key.")
+    ] = False,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Issue a certificate for a party's own key, and a kit without a key. Run by the operator.
+
+    Compare the fingerprint with what the party says before you send the kit: it is all that ties the key to them.
+
+    An earlier certificate of the party stays valid until it expires.
+    """
+    approval = enrolment.approve(request_file, party=party, out=out, replace=replace)
+    _print(
+        {
+            "party": approval.name,
+            "kit": str(approval.directory),
+            "key_fingerprint": approval.key_fingerprint,
+            "not_after": approval.certificate.not_after.isoformat(),
+        },
+        output,
+    )
+    typer.echo(f"send {approval.directory} to {party}, who puts its files beside its key.pem", err=True)
+
+
+@cert_app.command()
+def show(
+    path: Annotated[Path, typer.Argument(help="A certificate file, or a kit.", metavar="CERT.PEM|KIT")],
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Show whose certificate it is, its role, and how long it is valid; it is not checked against an authority."""
+    certificate = _read(path / CERTIFICATE_FILE if path.is_dir() else path)
+    _print(
+        {
+            "name": certificate.common_name,
+            "role": certificate.role.value,
+            "federation": certificate.federation,
+            "not_before": certificate.not_before.isoformat(),
+            "not_after": certificate.not_after.isoformat(),
+            "days_left": round(certificate.days_left(), 1),
+            "fingerprint": certificate.fingerprint(),
+            "key_fingerprint": enrolment.key_fingerprint(certificate.public_key()),
+        },
+        output,
+    )
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(cert_app)
+
+
+def _read(path: Path) -> Certificate:
+    try:
+        return Certificate.from_pem(path.read_bytes())
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _print(facts: dict[str, str | float | bool], output: Format) -> None:
+    if output is Format.JSON:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+        typer.echo(f"{name.replace('_', ' '):{width}}  {text}")

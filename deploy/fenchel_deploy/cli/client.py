@@ -1,0 +1,61 @@
+"""`fenchel client`: one organisation's process, beside its data."""
+
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fenchel_client.party import Party
+from fenchel_client.session import Session
+from fenchel_client.setup import Consent
+from fenchel_common.data.shard import Shard
+from fenchel_common.errors import InvalidInput
+from fenchel_common.identity import Address, Kit
+
+TRUST_KIT = "kit"
+"""Approves the roster as it came with the kit: for those who provision the federation themselves."""
+
+log = logging.getLogger(__name__)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("client")(client)
+
+
+def client(
+    kit: Annotated[Path, typer.Option(help="This party's kit, from `fenchel provision` or `fenchel cert approve`.")],
+    data: Annotated[Path, typer.Option(help="This party's shard: .npz with ids, features, X (or CSR parts), maybe y.")],
+    state: Annotated[Path, typer.Option(help="A private folder for the run's key and the resulting model.")],
+    server: Annotated[str | None, typer.Option(help="HOST:PORT of the server, if not the kit's.")] = None,
+    approve_roster: Annotated[
+        str | None,
+        typer.Option(help="Fingerprint of the roster for which this key holder may make keys; or `kit`, for its own."),
+    ] = None,
+    accept_plain: Annotated[bool, typer.Option(help="Take part in runs without encryption too.")] = False,
+    insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
+) -> None:
+    """Take part in a federation with the data at hand. Connects out to the server, for ever, until dismissed.
+
+    Exit code 0: the server dismissed the party, or it was told to stop; 2: bad input, or refused for good.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    loaded = Kit.load(kit)
+    shard = Shard.load(data)
+    if loaded.roster.party(loaded.name).labels and shard.y is None:
+        raise InvalidInput(f"{data} has no labels (y), but the roster says that {loaded.name} has them")
+    approved = loaded.roster.fingerprint() if approve_roster == TRUST_KIT else approve_roster
+    consent = Consent(approved_roster=approved, plain=accept_plain)
+    party = Party(loaded, shard, state=state, consent=consent)
+    session = Session(
+        loaded,
+        party.handle,
+        idle=party.idle,
+        address=Address.parse(server) if server else None,
+        insecure=insecure,
+    )
+    signal.signal(signal.SIGTERM, lambda *_: session.stop())
+    end = session.run()
+    log.info("%s: %s", end.kind.value, end.reason)

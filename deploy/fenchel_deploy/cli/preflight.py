@@ -1,0 +1,54 @@
+"""`fenchel preflight`: whether this machine, this kit and this data are ready to take part."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fenchel_deploy.cli.output import Format
+from fenchel_deploy.preflight import Check, Status, run_checks
+
+EXIT_NOT_READY = 1
+
+
+def preflight(
+    kit: Annotated[Path, typer.Argument(help="The kit to check.", metavar="KIT")],
+    data: Annotated[
+        Path | None, typer.Option("--data", help="The party's shard (.npz), to be checked as well.")
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, max=60.0, help="Seconds to wait for the server.", metavar="SECONDS")
+    ] = 5.0,
+    output: Annotated[Format, typer.Option("--format", help="How to print the findings.")] = Format.TABLE,
+) -> None:
+    """Check clock, certificate, roster, server address, TLS and data, and say what to do about each problem.
+
+    Exits with 0 if nothing fails (warnings do not count), with 1 otherwise.
+
+    A server's kit is checked without connecting anywhere.
+    """
+    checks: list[Check] = []
+    for check in run_checks(kit, data=data, timeout_s=timeout):
+        checks.append(check)
+        if output is Format.TABLE:
+            typer.echo(_line(check))
+    ready = all(check.status is not Status.FAIL for check in checks)
+    if output is Format.JSON:
+        typer.echo(json.dumps({"ready": ready, "checks": [_as_json(check) for check in checks]}, indent=2))
+    if not ready:
+        typer.echo("not ready: cure the first failure and run it again", err=True)
+        raise typer.Exit(EXIT_NOT_READY)
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(preflight)
+
+
+def _line(check: Check) -> str:
+    cure = f"\n      cure: {check.cure}" if check.cure else ""
+    return f"{check.status.value:4}  {check.name}: {check.detail}{cure}"
+
+
+def _as_json(check: Check) -> dict[str, str]:
+    return {"name": check.name, "status": check.status.value, "detail": check.detail, "cure": check.cure}

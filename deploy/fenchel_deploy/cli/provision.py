@@ -1,0 +1,94 @@
+"""`fenchel provision`: makes the authority, the signed roster and the kits of a federation."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fenchel_deploy.cli.output import Format
+from fenchel_deploy.federation_file import Federation
+from fenchel_deploy.provision import AUTHORITY_DIRECTORY, KitReport, KitState, Provisioned
+from fenchel_deploy.provision import provision as bring_in_line
+
+
+def provision(
+    federation: Annotated[Path, typer.Argument(help="The description of the federation.", metavar="FEDERATION.TOML")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the authority and the kits; kept between runs.")],
+    renew_within: Annotated[
+        int, typer.Option(min=0, max=3650, help="Renew certificates that expire within so many days.", metavar="DAYS")
+    ] = 0,
+    output: Annotated[Format, typer.Option("--format", help="How to print the outcome.")] = Format.TABLE,
+) -> None:
+    """Make the certificate authority, the signed roster, and one kit per party and for the server.
+
+    Run it on a machine of the operator, never on the server: with OUT/ca/key.pem one can add a party.
+
+    Running it again adds new parties, renews what has expired and keeps every key; the authority is made once.
+    Hand out the new roster afterwards: all parties must have the same.
+
+    Given a file that does not exist, it prints an example of one.
+    """
+    outcome = bring_in_line(Federation.load(federation), out, renew_within_days=renew_within)
+    if output is Format.JSON:
+        typer.echo(json.dumps(_as_json(outcome), indent=2))
+    else:
+        typer.echo(_as_text(outcome))
+    for line in _advice(outcome, out):
+        typer.echo(line, err=True)
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(provision)
+
+
+def _as_json(outcome: Provisioned) -> dict[str, object]:
+    return {
+        "federation": outcome.federation,
+        "authority_fingerprint": outcome.authority_fingerprint,
+        "authority_made": outcome.authority_made,
+        "roster_fingerprint": outcome.roster_fingerprint,
+        "kits": [
+            {
+                "name": kit.name,
+                "role": kit.role.value,
+                "directory": str(kit.directory),
+                "state": kit.state.value,
+                "not_after": kit.not_after.isoformat() if kit.not_after else None,
+            }
+            for kit in outcome.kits
+        ],
+        "removed": list(outcome.removed),
+    }
+
+
+def _as_text(outcome: Provisioned) -> str:
+    authority = "made now" if outcome.authority_made else "kept"
+    lines = [
+        f"federation  {outcome.federation}",
+        f"authority   {outcome.authority_fingerprint} ({authority})",
+        f"roster      {outcome.roster_fingerprint}",
+        "",
+    ]
+    width = max(len(kit.name) for kit in outcome.kits)
+    return "\n".join([*lines, *(_kit_line(kit, width) for kit in outcome.kits)])
+
+
+def _kit_line(kit: KitReport, width: int) -> str:
+    end = f"valid until {kit.not_after:%Y-%m-%d}" if kit.not_after else "no certificate yet"
+    return f"{kit.role.value:6}  {kit.name:{width}}  {kit.state.value:7}  {end}  {kit.directory}"
+
+
+def _advice(outcome: Provisioned, out: Path) -> list[str]:
+    approve = "fenchel cert approve {0}.csr --party {0} --out {1}"
+    advice = [
+        f"{kit.name} makes its own key; when its request has come: {approve.format(kit.name, out)}"
+        for kit in outcome.kits
+        if kit.state is KitState.WAITING
+    ]
+    advice += [
+        f"{name} is off the roster; the server refuses it as soon as it has its new kit" for name in outcome.removed
+    ]
+    if outcome.authority_made:
+        advice.append(f"keep {out / AUTHORITY_DIRECTORY} safe and off the server: with its key one can add a party")
+    return advice

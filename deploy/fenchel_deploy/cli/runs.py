@@ -1,0 +1,221 @@
+"""`fenchel runs`: what the server has on record, and stopping or resuming a run through it."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fenchel_common.errors import FenchelError, RecordConflict, StoreError, UnknownRun
+from fenchel_common.ids import RoundId, RunId
+from fenchel_server.store import RoundRecord, RunRecord, RunStatus, SqliteStore
+
+EXIT_FAILED = 1
+EXIT_STATE = 3
+EXIT_UNKNOWN_RUN = 4
+EXIT_CONFLICT = 5
+
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 anything not named here; 2 wrong usage; 3 no usable state in DIR; "
+    "4 no such run; 5 the run's status does not allow it."
+)
+PIPE_WIDTH = 160
+"""Columns of a table that goes to a file or a pipe, which have no width of their own."""
+
+LAST_ROUNDS = 10
+"""How many of a run's rounds the table shows; JSON has all."""
+
+
+class Format(StrEnum):
+    """How to print."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+StateDir = Annotated[Path, typer.Option("--state", metavar="DIR", help="The server's state directory.")]
+OutputFormat = Annotated[Format, typer.Option("--format", help="A table for people, or JSON.")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as 'fenchel runs list' shows it.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why, for the record.")]
+
+runs = typer.Typer(no_args_is_help=True, help=f"The runs of a server: list, show, stop, resume. {EXIT_CODES}")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds `runs` to the `fenchel` command."""
+    app.add_typer(runs, name="runs")
+
+
+@runs.command("list", help=f"List all runs. {EXIT_CODES}")
+def list_runs(state: StateDir, output: OutputFormat = Format.TABLE) -> None:
+    """Every run, oldest first."""
+    with _errors_as_exit_codes(), SqliteStore.inspect(state) as store:
+        listed = [(record, store.last_round(record.run)) for record in store.runs()]
+    if output is Format.JSON:
+        _print_json([_summary(record, last) for record, last in listed])
+        return
+    table = Table("run", "name", "status", "rounds", "updated", "reason")
+    for record, last in listed:
+        table.add_row(record.run, record.name, record.status, str(last or 0), _time(record.updated), record.reason)
+    _console().print(table)
+
+
+@runs.command("show", help=f"Show one run with its rounds. {EXIT_CODES}")
+def show_run(run: RunName, state: StateDir, output: OutputFormat = Format.TABLE) -> None:
+    """A run's configuration, outcome and rounds."""
+    with _errors_as_exit_codes(), SqliteStore.inspect(state) as store:
+        record, rounds, stop = store.run(RunId(run)), store.rounds(RunId(run)), store.stop_request(RunId(run))
+    if output is Format.JSON:
+        _print_json(_detail(record, rounds, stop))
+        return
+    console = _console()
+    console.print(_facts_table(record, rounds, stop))
+    if len(rounds) > 1:
+        console.print(_rounds_table(rounds[1:][-LAST_ROUNDS:]))
+
+
+@runs.command("stop", help=f"Stop a run after the phase that it is in; 'resume' takes it up again. {EXIT_CODES}")
+def stop_run(
+    run: RunName, state: StateDir, reason: Reason = "stopped by the operator", output: OutputFormat = Format.TABLE
+) -> None:
+    """Stops a queued run, or asks the server of a running one to."""
+    with _errors_as_exit_codes(), SqliteStore.operate(state) as store:
+        record = store.request_stop(RunId(run), reason=reason)
+        last = store.last_round(record.run)
+    if output is Format.JSON:
+        _print_json({**_summary(record, last), "stop_request": _pending_stop(record, reason)})
+    elif record.status is RunStatus.STOPPED:
+        _console().print(f"run {run} is stopped")
+    else:
+        _console().print(f"run {run} will stop after its current phase, or when its server starts again")
+
+
+@runs.command("resume", help=f"Queue a stopped or failed run again; its server takes it up. {EXIT_CODES}")
+def resume_run(run: RunName, state: StateDir, output: OutputFormat = Format.TABLE) -> None:
+    """Queues a run to go on after its last committed round."""
+    with _errors_as_exit_codes(), SqliteStore.operate(state) as store:
+        record = store.requeue(RunId(run))
+        last = store.last_round(record.run)
+    if output is Format.JSON:
+        _print_json(_summary(record, last))
+    else:
+        _console().print(f"run {run} is queued; it goes on after round {last or 0}")
+
+
+@contextmanager
+def _errors_as_exit_codes() -> Iterator[None]:
+    try:
+        yield
+    except FenchelError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(_exit_code(error)) from None
+
+
+def _exit_code(error: FenchelError) -> int:
+    match error:
+        case UnknownRun():
+            return EXIT_UNKNOWN_RUN
+        case RecordConflict():
+            return EXIT_CONFLICT
+        case StoreError():
+            return EXIT_STATE
+        case _:
+            return EXIT_FAILED
+
+
+def _summary(record: RunRecord, last: RoundId | None) -> dict[str, object]:
+    return {
+        "run": record.run,
+        "name": record.name,
+        "status": record.status,
+        "reason": record.reason,
+        "rounds": last or 0,
+        "created": _time(record.created),
+        "updated": _time(record.updated),
+        "attempts": record.attempt,
+        "key": {"fingerprint": record.key_fingerprint, "bits": record.key_bits},
+    }
+
+
+def _detail(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str | None) -> dict[str, object]:
+    return {
+        **_summary(record, rounds[-1].round_id if rounds else None),
+        "stop_request": stop,
+        "config": json.loads(record.config),
+        "outcome": None if record.outcome is None else json.loads(record.outcome),
+        "history": [
+            {
+                "round": held.round_id,
+                "metrics": json.loads(held.metrics),
+                "absences": [
+                    {"client": absence.client, "phase": absence.phase, "reason": absence.reason}
+                    for absence in held.absences
+                ],
+                "bytes": {"up": held.bytes_up, "down": held.bytes_down},
+                "seconds": dict(held.seconds),
+            }
+            for held in rounds
+        ],
+    }
+
+
+def _facts_table(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str | None) -> Table:
+    facts = {
+        "run": record.run,
+        "name": record.name,
+        "status": record.status + (f", stop requested: {stop}" if stop is not None else ""),
+        "reason": record.reason,
+        "rounds": str(max(len(rounds) - 1, 0)),
+        "attempts": str(record.attempt),
+        "key": f"{record.key_bits} bits, {record.key_fingerprint}" if record.key_bits else "none yet, or plaintext",
+        "created": _time(record.created),
+        "updated": _time(record.updated),
+        "bytes": f"{sum(held.bytes_up for held in rounds)} up, {sum(held.bytes_down for held in rounds)} down",
+        "seconds": f"{sum(held.seconds['total'] for held in rounds):.1f}",
+    }
+    table = Table.grid(padding=(0, 2))
+    for name, value in facts.items():
+        table.add_row(name, value)
+    return table
+
+
+def _rounds_table(rounds: tuple[RoundRecord, ...]) -> Table:
+    table = Table("round", "primal", "dual", "gap", "accuracy", "seconds", "up", "down", "left out")
+    for held in rounds:
+        metrics = json.loads(held.metrics)
+        table.add_row(
+            str(held.round_id),
+            *(_figure(metrics.get(name)) for name in ("primal", "dual", "gap", "accuracy")),
+            f"{held.seconds['total']:.2f}",
+            str(held.bytes_up),
+            str(held.bytes_down),
+            "; ".join(f"{absence.client} ({absence.reason})" for absence in held.absences),
+        )
+    return table
+
+
+def _figure(value: float | str | None) -> str:
+    return "–" if value is None else f"{float(value):.6g}"
+
+
+def _pending_stop(record: RunRecord, reason: str) -> str | None:
+    return reason if record.status is RunStatus.RUNNING else None
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).isoformat(timespec="seconds")
+
+
+def _console() -> Console:
+    console = Console(soft_wrap=False, highlight=False)
+    return console if console.is_terminal else Console(width=PIPE_WIDTH, highlight=False)
+
+
+def _print_json(value: object) -> None:
+    typer.echo(json.dumps(value, indent=2))

@@ -1,0 +1,152 @@
+"""A federation on one machine: a real server process and one real client process a party, with mutual TLS.
+
+    with LocalFederation(directory, shards, config) as federation:
+        for event in federation.events():
+            ...
+
+Everything lies under `directory`: kits/, shards/, server/ (state and log), clients/NAME/ (state), logs/.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import tomli_w
+from numpy.typing import NDArray
+
+from fenchel_common.data.shard import Shard
+from fenchel_common.errors import InvalidInput
+from fenchel_common.runconfig import RunConfig
+from fenchel_deploy.federation_file import Federation, PartyEntry, ServerEntry
+from fenchel_deploy.provision import provision
+
+EXIT_WAIT_S = 20.0
+
+
+class LocalFederation:
+    """Starts, watches and ends the processes of one federation; all of them are gone when the context ends."""
+
+    def __init__(self, directory: Path, shards: Mapping[str, Shard], config: RunConfig) -> None:
+        self._directory = directory
+        self._config = config
+        self._names = tuple(shards)
+        self.clients: dict[str, subprocess.Popen[bytes]] = {}
+        self.server: subprocess.Popen[bytes] | None = None
+        self.port = 0
+        self._lay_out(shards)
+
+    def __enter__(self) -> Self:
+        self.start_server()
+        for name in self._names:
+            self.start_client(name)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in (self.server, *self.clients.values()):
+            if process is not None:
+                _end(process)
+
+    @property
+    def state(self) -> Path:
+        """The server's state directory."""
+        return self._directory / "server"
+
+    def start_server(self) -> None:
+        """Starts the server, on the port it had before if it had one, and waits until it listens."""
+        run_file = self._directory / "run.toml"
+        self.server = self._start(
+            "server",
+            ["--kit", str(self._kit("server")), "--state", str(self.state), "--run", str(run_file)],
+            ["--listen", f"localhost:{self.port}", "--format", "json"],
+            stdout=subprocess.PIPE,
+        )
+        listening = next(self.events(), None)
+        if listening is None:
+            raise InvalidInput(f"the server did not start:\n{self.log('server')}")
+        self.port = int(listening["port"])
+
+    def start_client(self, name: str) -> None:
+        """Starts a party's client, again if it was there before."""
+        kit = self._kit(name)
+        arguments = ["--kit", str(kit), "--data", str(self._directory / "shards" / f"{name}.npz")]
+        arguments += ["--state", str(self._directory / "clients" / name), "--server", f"localhost:{self.port}"]
+        # On one machine the person who starts this is the operator of every party.
+        arguments += ["--approve-roster", "kit"]
+        if self._config.privacy == "plain":
+            arguments.append("--accept-plain")
+        self.clients[name] = self._start("client", arguments, [], name=name)
+
+    def kill_server(self) -> None:
+        """Ends the server's process as a power cut would."""
+        assert self.server is not None
+        _end(self.server)
+
+    def kill_client(self, name: str) -> None:
+        """Ends a client's process as a power cut would."""
+        _end(self.clients[name])
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """The server's events as they come, until its process ends."""
+        assert self.server is not None
+        assert self.server.stdout is not None
+        for line in self.server.stdout:
+            yield json.loads(line)
+
+    def wait(self) -> Mapping[str, int]:
+        """Waits until every process has ended by itself, and gives the exit codes by name."""
+        assert self.server is not None
+        codes = {"server": self.server.wait()}
+        return codes | {name: process.wait(EXIT_WAIT_S) for name, process in self.clients.items()}
+
+    def model(self, features: Sequence[str]) -> NDArray[np.float64]:
+        """The whole model, put together from the parts that the parties got."""
+        weights: dict[str, float] = {}
+        for name in self._names:
+            for path in (self._directory / "clients" / name).glob("*.model.npz"):
+                with np.load(path) as part:
+                    weights |= dict(zip(part["features"].tolist(), part["weights"].tolist(), strict=True))
+        return np.array([weights[feature] for feature in features])
+
+    def log(self, name: str) -> str:
+        """What a process wrote to its log."""
+        path = self._directory / "logs" / f"{name}.log"
+        return path.read_text() if path.exists() else ""
+
+    def _lay_out(self, shards: Mapping[str, Shard]) -> None:
+        for folder in ("shards", "clients", "logs"):
+            (self._directory / folder).mkdir(parents=True, exist_ok=True)
+        parties = [
+            PartyEntry(name=name, key_holder=index == 0, labels=shard.y is not None)
+            for index, (name, shard) in enumerate(shards.items())
+        ]
+        federation = Federation(name="local", server=ServerEntry(address="localhost:9092"), party=parties)
+        provision(federation, self._directory / "kits")
+        for name, shard in shards.items():
+            shard.save(self._directory / "shards" / f"{name}.npz")
+        settings = self._config.model_dump(exclude_none=True)
+        (self._directory / "run.toml").write_text(tomli_w.dumps(settings))
+
+    def _kit(self, name: str) -> Path:
+        return self._directory / "kits" / name
+
+    def _start(
+        self, verb: str, *arguments: list[str], name: str | None = None, stdout: int = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "fenchel_deploy", verb, *(word for group in arguments for word in group)]
+        with (self._directory / "logs" / f"{name or verb}.log").open("ab") as log:
+            return subprocess.Popen(command, stdout=stdout, stderr=log, stdin=subprocess.DEVNULL)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

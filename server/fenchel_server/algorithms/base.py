@@ -1,0 +1,65 @@
+"""What the round driver knows about an algorithm: a round is a chain of phases that ends in a report."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.metrics import RoundMetrics
+from fenchel_server.rounds.requests import PhaseRequest
+
+
+class Outcome(StrEnum):
+    """Why the algorithm wants no further round."""
+
+    CONVERGED = "converged"
+    FINISHED = "finished"
+    DIVERGED = "diverged"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundReport:
+    """The end of a round; with an outcome it is the end of the run, and `reason` says why in words."""
+
+    metrics: RoundMetrics
+    outcome: Outcome | None = None
+    reason: str = ""
+
+
+class AlgorithmServer(Protocol):
+    """The server half of an algorithm: no sockets, clocks or files, and only seeded randomness."""
+
+    def open_round(
+        self,
+        round_id: RoundId,
+        available: frozenset[ClientId],
+        restarted: frozenset[ClientId],
+        *,
+        closing: bool = False,
+    ) -> PhaseRequest:
+        """Begins a round with the clients that are there.
+
+        Parameters
+        ----------
+        restarted
+            Clients that have lost their state, or whose state the server cannot vouch for.
+        closing
+            Certify the model as it is and change nothing: the last round of a run that is to stop.
+        """
+        ...
+
+    def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
+        """Takes the results of a phase, without those of absent clients, and gives the next phase or the report."""
+        ...
+
+    def snapshot(self) -> bytes:
+        """The whole durable state between two rounds."""
+        ...
+
+    def model(self) -> NDArray[np.float64]:
+        """The weights by global feature index."""
+        ...

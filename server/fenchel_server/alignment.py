@@ -1,0 +1,119 @@
+"""The server's half of the alignment: relays the parties' lists round a ring and lays out what comes of it.
+
+Phase `align_0` asks every party for its own list under its own secret. In phase `align_j` party p raises the list of
+the party j places before it in the roster, so that all lists travel at once and after K − 1 relays every party has
+raised every list. A party meets its own list only at the start; the finished lists come to the server alone. With
+`hmac`, `align_0` is all.
+
+The server learns which pseudonyms are equal and the order in which a party lists them; it never sees an id.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from fenchel_common.errors import AlignmentIncomplete, InvalidInput, ResultRejected
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import MAX_CLIENTS, check_names
+from fenchel_common.wire.alignment import (
+    AlignmentMethod,
+    Listing,
+    Relay,
+    listing_from_bytes,
+    opening_to_bytes,
+    phase_name,
+    raised_from_bytes,
+    relay_to_bytes,
+)
+from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
+from fenchel_server.rounds.requests import PhaseRequest
+
+_T = TypeVar("_T")
+
+
+class AlignmentServer:
+    """Drives the alignment of one run; all parties must answer every phase.
+
+    Nothing of it is durable: after a crash, or when a party fell out (`AlignmentIncomplete`), `open` starts afresh.
+    """
+
+    def __init__(
+        self,
+        clients: Sequence[ClientId],
+        *,
+        method: AlignmentMethod,
+        slots: int,
+        seed: int,
+        overlap: OverlapRule = OverlapRule.ERROR,
+    ) -> None:
+        if not clients:
+            raise InvalidInput("clients: an alignment needs at least one party")
+        check_names(clients, "clients", limit=MAX_CLIENTS)
+        self._clients = tuple(clients)
+        self._method = method
+        self._slots = slots
+        self._seed = seed
+        self._overlap = overlap
+        self._step = 0
+        self._listings: dict[ClientId, Listing] = {}
+        self._lists: dict[ClientId, tuple[bytes, ...]] = {}
+
+    def open(self) -> PhaseRequest:
+        """Starts from the beginning, forgetting whatever went before."""
+        self._step = 0
+        self._listings = {}
+        self._lists = {}
+        body = opening_to_bytes(self._method)
+        return PhaseRequest(phase=phase_name(0), tasks=dict.fromkeys(self._clients, body))
+
+    def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | Alignment:
+        """Takes the results of the phase under way and gives the next one, or the outcome."""
+        assert phase == phase_name(self._step), "results of another phase than the one under way"
+        missing = [client for client in self._clients if client not in results]
+        if missing:
+            raise AlignmentIncomplete(f"no answer in {phase} from {', '.join(missing)}; the alignment starts afresh")
+        if self._step == 0:
+            self._listings = {client: _parsed(client, listing_from_bytes, results[client]) for client in self._clients}
+            self._lists = {client: listing.elements for client, listing in self._listings.items()}
+        else:
+            self._lists = {self._owner(client): self._raised(client, results[client]) for client in self._clients}
+        if self._method is AlignmentMethod.HMAC or self._step == len(self._clients) - 1:
+            return self._outcome()
+        self._step += 1
+        return PhaseRequest(
+            phase=phase_name(self._step),
+            tasks={client: self._relay(client) for client in self._clients},
+        )
+
+    def _owner(self, client: ClientId) -> ClientId:
+        """Whose list `client` raises in the step under way."""
+        return self._clients[(self._clients.index(client) - self._step) % len(self._clients)]
+
+    def _relay(self, client: ClientId) -> bytes:
+        elements = self._lists[self._owner(client)]
+        return relay_to_bytes(Relay(session=self._listings[client].session, elements=elements))
+
+    def _raised(self, client: ClientId, body: bytes) -> tuple[bytes, ...]:
+        elements = _parsed(client, raised_from_bytes, body)
+        expected = len(self._lists[self._owner(client)])
+        if len(elements) != expected:
+            raise ResultRejected(client, f"{len(elements)} elements where {expected} were sent")
+        return elements
+
+    def _outcome(self) -> Alignment:
+        holdings = [
+            Holding(
+                client=client,
+                pseudonyms=self._lists[client],
+                features=self._listings[client].features,
+                has_labels=self._listings[client].has_labels,
+            )
+            for client in self._clients
+        ]
+        return lay_out(holdings, slots=self._slots, seed=self._seed, overlap=self._overlap)
+
+
+def _parsed(client: ClientId, parse: Callable[[bytes], _T], body: bytes) -> _T:
+    try:
+        return parse(body)
+    except InvalidInput as error:
+        raise ResultRejected(client, str(error)) from None

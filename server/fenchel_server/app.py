@@ -1,0 +1,154 @@
+"""The server process: listens, works through the runs on record, and tells what happens as events.
+
+Events are flat mappings that can be written as JSON lines: `listening`, `waiting`, `phase`, `round`, `ended`.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fenchel_common.errors import RecordConflict
+from fenchel_common.identity import Address, Kit
+from fenchel_common.ids import RunId
+from fenchel_common.runconfig import RunConfig
+from fenchel_server.rounds.driver import Driver, Watcher
+from fenchel_server.rounds.events import AwaitClients, ClientsPresent, Gather, RoundReady
+from fenchel_server.rounds.measured import MeasuredTransport
+from fenchel_server.setup import FederationRun
+from fenchel_server.store import RunRecord, RunStatus, SqliteStore, Store, new_run_id
+from fenchel_server.transport import GrpcTransport, make_server
+
+IDLE_LOOK_S = 1.0
+"""How often a server without work looks for a queued run."""
+STOP_GRACE_S = 5.0
+
+Announce = Callable[[Mapping[str, object]], None]
+
+log = logging.getLogger(__name__)
+
+
+def serve(
+    kit: Kit,
+    state: Path,
+    *,
+    config: RunConfig | None,
+    address: Address,
+    stay: bool,
+    insecure: bool,
+    announce: Announce,
+) -> bool:
+    """Works until no run is left to work on (for ever with `stay`); tells whether all of them completed."""
+    with SqliteStore.serve(state) as store:
+        if config is not None:
+            enqueue(store, config)
+        transport, server, port = make_server(kit, address=address, insecure=insecure)
+        server.start()
+        announce({"event": "listening", "address": str(address), "port": port, "parties": list(kit.roster.names)})
+        try:
+            completed = _work(store, kit, transport, announce, stay=stay)
+            transport.dismiss("all runs are over")
+        finally:
+            server.stop(grace=STOP_GRACE_S).wait()
+    return completed
+
+
+def enqueue(store: Store, config: RunConfig) -> RunRecord:
+    """Puts a run on record, or takes up the one of that name if it was begun before."""
+    for record in store.runs():
+        if record.name != config.name:
+            continue
+        if record.config != config.to_json():
+            raise RecordConflict(
+                f"run {config.name!r} is on record here with another configuration; give the new one another name"
+            )
+        if record.status in (RunStatus.STOPPED, RunStatus.FAILED):
+            return store.requeue(record.run)
+        return record
+    return store.create_run(new_run_id(), name=config.name, config=config.to_json())
+
+
+def _work(store: Store, kit: Kit, transport: GrpcTransport, announce: Announce, *, stay: bool) -> bool:
+    all_completed = True
+    idle = threading.Event()
+    while True:
+        pending = store.pending()
+        if pending:
+            all_completed = _drive(store, kit, transport, pending[0], announce) and all_completed
+        elif stay:
+            idle.wait(IDLE_LOOK_S)
+        else:
+            return all_completed
+
+
+def _drive(store: Store, kit: Kit, transport: GrpcTransport, record: RunRecord, announce: Announce) -> bool:
+    parts = FederationRun(
+        RunConfig.from_json(record.config), kit.roster, certificate=lambda: last_certificate(store, record.run)
+    )
+    driver = Driver(
+        record.run,
+        parts,
+        store=store,
+        transport=MeasuredTransport(transport),
+        watch=_watcher(record.run, transport, announce),
+    )
+    ending = driver.drive()
+    transport.set_serving(False)
+    announce(ended_event(store.run(record.run)))
+    return ending.status is RunStatus.COMPLETED
+
+
+def last_certificate(store: Store, run: RunId) -> Mapping[str, float]:
+    """The figures of the last round that has a certificate; none if there is no such round."""
+    for record in reversed(store.rounds(run)):
+        metrics: dict[str, Any] = json.loads(record.metrics)
+        if metrics.get("gap") is not None:
+            # A figure that is not finite is on record as its name.
+            return {name: float(metrics[name]) for name in ("primal", "dual", "gap")}
+    return {}
+
+
+def ended_event(record: RunRecord) -> Mapping[str, object]:
+    """What a finished run amounts to."""
+    return {
+        "event": "ended",
+        "run": record.run,
+        "name": record.name,
+        "status": str(record.status),
+        "reason": record.reason,
+        "key_bits": record.key_bits,
+        "key_fingerprint": record.key_fingerprint,
+        "outcome": json.loads(record.outcome) if record.outcome else None,
+    }
+
+
+def _watcher(run: RunId, transport: GrpcTransport, announce: Announce) -> Watcher:
+    def watch(moment: object) -> None:
+        match moment:
+            case AwaitClients(clients=clients, enough=enough):
+                present = transport.present() & clients
+                transport.set_serving(len(present) >= enough)
+                if present != clients:
+                    announce({"event": "waiting", "run": run, "for": sorted(clients - present)})
+            case ClientsPresent():
+                transport.set_serving(True)
+            case Gather(round_id=round_id, phase=phase):
+                announce({"event": "phase", "run": run, "round": round_id, "phase": phase})
+            case RoundReady(metrics=metrics, seconds=seconds):
+                announce(
+                    {
+                        "event": "round",
+                        "run": run,
+                        "round": metrics.round,
+                        "primal": metrics.primal,
+                        "dual": metrics.dual,
+                        "gap": metrics.gap,
+                        "accuracy": metrics.accuracy,
+                        "seconds": seconds,
+                        "absences": dict(metrics.absences),
+                    }
+                )
+
+    return watch

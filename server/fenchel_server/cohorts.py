@@ -1,0 +1,247 @@
+"""From who holds which pseudonyms and features to cohorts, blocks and layouts.
+
+A cohort is the set of samples that have exactly the same holders. Its samples are shuffled and cut into blocks of at
+most S. Nothing here depends on the values of the pseudonyms, only on which of them are equal: pseudonyms differ
+from run to run, and a run's layouts must follow from its seed and the order in which parties list their samples.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_common.errors import AlignmentError, ResultRejected
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import Block, ClientLayout, FederationLayout, IgnoredFeatures
+
+_SHUFFLE_STREAM = int.from_bytes(b"cohorts", "big")
+_NAMES_SHOWN = 5
+
+
+class OverlapRule(Enum):
+    """What to do where two parties hold the same feature of the same sample; the value is the configuration's word."""
+
+    ERROR = "error"
+    FIRST = "first"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What the server knows of one party: its pseudonyms in the party's own order, features, labels or not."""
+
+    client: ClientId
+    pseudonyms: tuple[bytes, ...] = field(repr=False)
+    features: tuple[str, ...]
+    has_labels: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """The outcome: the server's layout, and for each party its own."""
+
+    federation: FederationLayout
+    clients: Mapping[ClientId, ClientLayout]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cohort:
+    """The samples that exactly `holders` (indices into the roster, ascending) hold, by sample number."""
+
+    holders: tuple[int, ...]
+    samples: NDArray[np.int64]
+
+
+def lay_out(holdings: Sequence[Holding], *, slots: int, seed: int, overlap: OverlapRule) -> Alignment:
+    """Checks that the holdings make one table and lays it out in blocks; `holdings` come in roster order."""
+    numbers = _sample_numbers(holdings)
+    cohorts = _cohorts(numbers)
+    _check_linked(holdings, cohorts)
+    if overlap is OverlapRule.ERROR:
+        _check_no_overlap(holdings, cohorts)
+    _check_labelled(holdings, cohorts)
+
+    random = np.random.default_rng([seed, 0, _SHUFFLE_STREAM])
+    shuffled = [Cohort(cohort.holders, random.permutation(cohort.samples)) for cohort in cohorts]
+    federation = _federation_layout(holdings, shuffled, slots=slots)
+    slot_of = np.empty(federation.sample_count, dtype=np.int64)
+    slot_of[np.concatenate([cohort.samples for cohort in shuffled])] = np.arange(federation.sample_count)
+    cuts = _ignored(holdings, federation)
+    clients = {
+        holding.client: _client_layout(federation, holding.client, slot_of[numbers[place]], cuts[place])
+        for place, holding in enumerate(holdings)
+    }
+    return Alignment(federation=federation, clients=clients)
+
+
+def _sample_numbers(holdings: Sequence[Holding]) -> list[NDArray[np.int64]]:
+    """For each party the number of the sample in each place of its list; samples count in order of first mention."""
+    known: dict[bytes, int] = {}
+    numbers = []
+    for holding in holdings:
+        listed = [known.setdefault(pseudonym, len(known)) for pseudonym in holding.pseudonyms]
+        if len(set(listed)) != len(listed):
+            raise ResultRejected(holding.client, "it lists a sample twice")
+        numbers.append(np.array(listed, dtype=np.int64))
+    return numbers
+
+
+def _cohorts(numbers: Sequence[NDArray[np.int64]]) -> list[Cohort]:
+    """The cohorts, ordered by their holders; within one, samples in order of first mention."""
+    count = 1 + max(int(listed.max()) for listed in numbers)
+    cohort_of = np.zeros(count, dtype=np.int64)
+    held = []
+    for listed in numbers:
+        mask = np.zeros(count, dtype=bool)
+        mask[listed] = True
+        held.append(mask)
+        # Renumbered at each step, so that the codes stay below 2·count however many parties there are.
+        cohort_of = np.unique(2 * cohort_of + mask, return_inverse=True)[1]
+    by_cohort = np.argsort(cohort_of, kind="stable")
+    starts = np.flatnonzero(np.diff(cohort_of[by_cohort])) + 1
+    cohorts = [
+        Cohort(tuple(place for place, mask in enumerate(held) if mask[samples[0]]), samples)
+        for samples in np.split(by_cohort, starts)
+    ]
+    return sorted(cohorts, key=lambda cohort: cohort.holders)
+
+
+def _federation_layout(holdings: Sequence[Holding], cohorts: Sequence[Cohort], *, slots: int) -> FederationLayout:
+    blocks: list[Block] = []
+    for cohort in cohorts:
+        holders = tuple(holdings[place].client for place in cohort.holders)
+        for start in range(0, len(cohort.samples), slots):
+            size = min(slots, len(cohort.samples) - start)
+            blocks.append(Block(id=len(blocks), size=size, holders=holders))
+    features = tuple(sorted({feature for holding in holdings for feature in holding.features}))
+    index = {feature: place for place, feature in enumerate(features)}
+    return FederationLayout(
+        clients=tuple(holding.client for holding in holdings),
+        sample_count=sum(len(cohort.samples) for cohort in cohorts),
+        slots=slots,
+        blocks=tuple(blocks),
+        features=features,
+        client_features={
+            holding.client: np.array(sorted(index[feature] for feature in holding.features)) for holding in holdings
+        },
+        label_holders=frozenset(holding.client for holding in holdings if holding.has_labels),
+    )
+
+
+def _client_layout(
+    federation: FederationLayout,
+    client: ClientId,
+    slot_of_row: NDArray[np.int64],
+    ignored: tuple[IgnoredFeatures, ...],
+) -> ClientLayout:
+    blocks = [block for block in federation.blocks if client in block.holders]
+    return ClientLayout(
+        sample_count=federation.sample_count,
+        slots=federation.slots,
+        block_ids=np.array([block.id for block in blocks]),
+        block_sizes=np.array([block.size for block in blocks]),
+        holder_counts=np.array([len(federation.label_holders_of(block.id)) for block in blocks]),
+        shared=np.array([len(block.holders) > 1 for block in blocks]),
+        # Slots are numbered through all blocks in order, so sorting by slot fills this party's blocks in order.
+        rows=np.argsort(slot_of_row),
+        ignored=ignored,
+    )
+
+
+def _ignored(holdings: Sequence[Holding], federation: FederationLayout) -> list[tuple[IgnoredFeatures, ...]]:
+    """For each party the features that an earlier holder of the same block gives, with those blocks."""
+    place_of = {holding.client: place for place, holding in enumerate(holdings)}
+    features = [frozenset(holding.features) for holding in holdings]
+    blocks_by_holders: dict[tuple[ClientId, ...], list[int]] = {}
+    for block in federation.blocks:
+        blocks_by_holders.setdefault(block.holders, []).append(block.id)
+    cuts: list[dict[tuple[str, ...], list[int]]] = [{} for _ in holdings]
+    for holders, block_ids in blocks_by_holders.items():
+        taken: frozenset[str] = frozenset()
+        for place in (place_of[holder] for holder in holders):
+            twice = tuple(sorted(features[place] & taken))
+            if twice:
+                cuts[place].setdefault(twice, []).extend(block_ids)
+            taken |= features[place]
+    return [
+        tuple(IgnoredFeatures(features=names, block_ids=np.array(ids)) for names, ids in cut.items()) for cut in cuts
+    ]
+
+
+def _check_linked(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> None:
+    """Refuses parties that nothing joins to one table, which nearly always means ids written differently."""
+    features = [frozenset(holding.features) for holding in holdings]
+    if all(len(cohort.holders) == 1 for cohort in cohorts) and len(set(features)) > 1:
+        raise AlignmentError(
+            "no two parties hold a common sample, yet they hold different features: check that all parties write "
+            "sample ids in the same way (a horizontal federation needs the same features at every party)"
+        )
+    groups = _joined([set(cohort.holders) for cohort in cohorts] + _parties_by_feature(holdings))
+    if len(groups) > 1:
+        sides = " | ".join(_parties(holdings, group) for group in groups)
+        raise AlignmentError(
+            f"the parties fall into groups without a common sample or feature: {sides}; check that all parties "
+            "write sample ids in the same way"
+        )
+
+
+def _parties_by_feature(holdings: Sequence[Holding]) -> list[set[int]]:
+    holders: dict[str, set[int]] = {}
+    for place, holding in enumerate(holdings):
+        for feature in holding.features:
+            holders.setdefault(feature, set()).add(place)
+    return [set(group) for group in {frozenset(group) for group in holders.values()}]
+
+
+def _joined(links: Sequence[set[int]]) -> list[list[int]]:
+    """Merges sets that have a member in common until none have."""
+    groups: list[set[int]] = []
+    for link in links:
+        touching = [group for group in groups if group & link]
+        groups = [group for group in groups if not group & link] + [link.union(*touching)]
+    return sorted(sorted(group) for group in groups)
+
+
+def _check_no_overlap(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> None:
+    problems = []
+    for (first, one), (second, other) in combinations(enumerate(holdings), 2):
+        twice = sorted(set(one.features) & set(other.features))
+        if not twice:
+            continue
+        count = sum(len(cohort.samples) for cohort in cohorts if {first, second} <= set(cohort.holders))
+        if count:
+            problems.append(
+                f"{one.client} and {other.client} both hold {_enumeration(twice)} of the same {count} samples"
+            )
+    if problems:
+        raise AlignmentError(
+            f"features would be counted twice: {'; '.join(problems)}. Remove them at one party, or set "
+            'overlap = "first" to use them from the party that comes first in the roster'
+        )
+
+
+def _check_labelled(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> None:
+    bare = [cohort for cohort in cohorts if not any(holdings[place].has_labels for place in cohort.holders)]
+    if bare:
+        total = sum(len(cohort.samples) for cohort in bare)
+        parts = "; ".join(
+            f"{len(cohort.samples)} held by {_parties(holdings, cohort.holders)}" for cohort in bare[:_NAMES_SHOWN]
+        )
+        more = f"; and {len(bare) - _NAMES_SHOWN} groups more" if len(bare) > _NAMES_SHOWN else ""
+        raise AlignmentError(
+            f"{total} samples are held by no party with labels ({parts}{more}). Remove those rows, or give one of "
+            "these parties the labels"
+        )
+
+
+def _parties(holdings: Sequence[Holding], places: Sequence[int]) -> str:
+    return _enumeration([holdings[place].client for place in places])
+
+
+def _enumeration(names: Sequence[str]) -> str:
+    shown = list(names[:_NAMES_SHOWN])
+    if len(names) > _NAMES_SHOWN:
+        shown.append(f"{len(names) - _NAMES_SHOWN} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -1,0 +1,1 @@
+"""How a run goes from phase to phase."""

@@ -1,0 +1,303 @@
+"""Performs what the round machine asks for: the only place of a run with effects, and it persists before it sends.
+
+A new attempt number is on disk before its first task is out, and a round is committed before the next one's first
+task is out. So whatever a client has seen belongs to a known attempt, and a server that is killed at any instant
+finds its last committed round and repeats what came after it under task ids that no client has answered before.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol, cast
+
+from fenchel_common.errors import FenchelError, ResultRejected, StoreError
+from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.runconfig import RunConfig
+from fenchel_server.algorithms.base import AlgorithmServer, Outcome, RoundReport
+from fenchel_server.rounds.events import (
+    Advance,
+    AwaitClients,
+    Broke,
+    ClientsPresent,
+    Close,
+    CommitRound,
+    CommitSetup,
+    Effect,
+    Event,
+    Gather,
+    OpenAttempt,
+    OpenFinish,
+    OpenRound,
+    OpenSetup,
+    PhaseGathered,
+    PhaseOpened,
+    ResultRefused,
+    RoundReady,
+    SetupReady,
+    Started,
+)
+from fenchel_server.rounds.ledger import TOTAL, Kind, RoundLedger, metrics_to_json, outcome_to_json, progress_of
+from fenchel_server.rounds.machine import step
+from fenchel_server.rounds.phases import Rules, RunState
+from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.rounds.setup import SetupDone, SetupServer
+from fenchel_server.rounds.stopping import Limits
+from fenchel_server.rounds.transport import PhaseId, Transport
+from fenchel_server.store import Ending, RunStatus, SetupRecord, Store
+from fenchel_server.store.base import SETUP_ROUND
+
+STOP_LOOK_S = 1.0
+"""How often a driver that waits for clients looks for a stop request."""
+
+QUORUM_ROUNDING = 1e-9
+"""Keeps a product such as 0.1 * 30, a little above 3 in floating point, from asking for one client more."""
+
+WHOLE_ROUND = "round"
+"""Stands in place of a phase in the record of a client that was left out without missing a phase of its own."""
+
+log = logging.getLogger(__name__)
+
+Watcher = Callable[[Event | Effect], None]
+"""Is told every effect before it is performed and every event after it happened."""
+
+
+class RunParts(Protocol):
+    """What a run consists of, apart from the machinery that every run shares."""
+
+    @property
+    def clients(self) -> frozenset[ClientId]:
+        """The parties that take part."""
+        ...
+
+    def setup(self) -> SetupServer:
+        """A fresh set-up."""
+        ...
+
+    def restore(self, setup: SetupRecord, snapshot: bytes) -> AlgorithmServer:
+        """The algorithm as it was when the snapshot was taken."""
+        ...
+
+    def finish(self, setup: SetupRecord, algorithm: AlgorithmServer) -> PhaseRequest:
+        """The last phase, which hands each party its part of the model."""
+        ...
+
+
+class Driver:
+    """Takes one run from where the store has it to its end."""
+
+    def __init__(
+        self,
+        run: RunId,
+        parts: RunParts,
+        *,
+        store: Store,
+        transport: Transport,
+        clock: Callable[[], float] = time.monotonic,
+        watch: Watcher = lambda _: None,
+    ) -> None:
+        self._run = run
+        self._parts = parts
+        self._store = store
+        self._transport = transport
+        self._clock = clock
+        self._watch = watch
+        self._rules = rules_of(RunConfig.from_json(store.run(run).config), parts.clients)
+        self._ledger = RoundLedger(clock)
+        self._attempt = 0
+        self._closing = False
+        self._setup: SetupServer | None = None
+        self._algorithm: AlgorithmServer | None = None
+        self._request = PhaseRequest(phase="", tasks={})
+        self._results: Mapping[ClientId, bytes] = {}
+        self._commit: Callable[[Ending | None], None] | None = None
+
+    def drive(self) -> Ending:
+        """Works until the run has ended. What the store cannot record is raised; the run is then as last committed."""
+        committed = self._store.rounds(self._run)
+        started = Started(
+            next_round=RoundId(len(committed)),
+            progress=progress_of(committed),
+            ending=committed[-1].ending if committed else None,
+        )
+        try:
+            return self._drive(started)
+        except FenchelError:
+            raise
+        except Exception as error:
+            if self._attempt:
+                reason = f"internal error ({type(error).__name__}); the server's log has the details"
+                self._store.close_run(self._run, RunStatus.FAILED, reason=reason)
+            raise
+
+    def _drive(self, started: Started) -> Ending:
+        state, event = RunState(self._rules), cast(Event, started)
+        while True:
+            self._watch(event)
+            state, effects = step(state, event)
+            for effect in effects:
+                self._watch(effect)
+                if isinstance(effect, Close):
+                    return self._close(effect)
+                event = self._perform(effect) or event
+
+    def _perform(self, effect: Effect) -> Event | None:
+        match effect:
+            case OpenAttempt():
+                self._open_attempt()
+            case AwaitClients():
+                return self._await_clients(effect)
+            case OpenSetup():
+                return self._compute(self._open_setup)
+            case OpenRound():
+                return self._open_round(effect)
+            case OpenFinish():
+                return self._compute(lambda: self._parts.finish(self._setup_record(), self._restored()))
+            case Gather(round_id, phase):
+                return self._gather(PhaseId(self._run, round_id, phase, self._attempt))
+            case Advance(phase):
+                return self._compute(lambda: self._advance(phase))
+            case CommitSetup():
+                self._persist(ending=None)
+            case CommitRound(_, ending):
+                self._persist(ending=ending)
+        return None
+
+    def _open_attempt(self) -> None:
+        self._setup = self._algorithm = self._commit = None
+        with self._ledger.spending(Kind.STORE):
+            self._attempt = self._store.open_attempt(self._run)
+        log.info("run %s: attempt %d begins", self._run, self._attempt)
+
+    def _await_clients(self, effect: AwaitClients) -> ClientsPresent:
+        began = self._clock()
+        with self._ledger.spending(Kind.CLIENTS):
+            while True:
+                present = self._transport.present() & effect.clients
+                stop = self._store.stop_request(self._run)
+                limit_s = effect.grace_s if len(present) >= effect.enough else effect.timeout_s
+                left_s = began + limit_s - self._clock()
+                if stop is not None or present == effect.clients or left_s <= 0:
+                    break
+                self._transport.wait_for(effect.clients, timeout_s=min(left_s, STOP_LOOK_S))
+        lives = {client: self._transport.incarnation(client) for client in sorted(present)}
+        return ClientsPresent({client: life for client, life in lives.items() if life is not None}, stop)
+
+    def _open_setup(self) -> PhaseRequest:
+        self._setup = self._parts.setup()
+        return self._setup.open()
+
+    def _open_round(self, effect: OpenRound) -> Event:
+        self._closing = effect.closing
+        self._ledger.begin_try()
+        for client in sorted(self._rules.clients - effect.available):
+            if not self._ledger.knows_absence_of(client):
+                self._ledger.add_absence(client, WHOLE_ROUND, "not attached")
+        return self._compute(
+            lambda: self._restored().open_round(
+                effect.round_id, effect.available, effect.restarted, closing=effect.closing
+            )
+        )
+
+    def _advance(self, phase: str) -> PhaseRequest | SetupDone | RoundReport:
+        server = self._restored() if self._setup is None else self._setup
+        return server.advance(phase, self._results)
+
+    def _gather(self, phase: PhaseId) -> PhaseGathered:
+        began = self._clock()
+        gathered = self._transport.gather(phase, self._request.tasks, deadline_s=self._rules.deadline_s)
+        self._ledger.add_phase(phase.phase, gathered, seconds=self._clock() - began)
+        self._results = gathered.results
+        return PhaseGathered(
+            phase=phase.phase,
+            answered=frozenset(gathered.results),
+            absent={client: absence.reason for client, absence in gathered.absences.items()},
+            stop=self._store.stop_request(self._run),
+        )
+
+    def _compute(self, work: Callable[[], PhaseRequest | SetupDone | RoundReport]) -> Event:
+        """Lets the set-up or the algorithm work, and tells what came of it."""
+        try:
+            with self._ledger.spending(Kind.COMPUTE):
+                outcome = work()
+                snapshot = self._restored().snapshot() if isinstance(outcome, RoundReport) else b""
+        except ResultRejected as error:
+            self._ledger.add_absence(ClientId(error.client), self._request.phase, f"rejected: {error.reason}")
+            return ResultRefused(ClientId(error.client), error.reason)
+        except StoreError:
+            raise
+        except FenchelError as error:
+            return Broke(str(error))
+        match outcome:
+            case PhaseRequest():
+                self._request = outcome
+                return PhaseOpened(outcome.phase, frozenset(outcome.tasks))
+            case SetupDone():
+                return self._setup_ready(outcome)
+            case RoundReport():
+                return self._round_ready(outcome, snapshot)
+
+    def _setup_ready(self, done: SetupDone) -> SetupReady:
+        record = self._ledger.record(SETUP_ROUND, "{}")
+        self._commit = lambda _: self._store.commit_setup(self._run, done.record, record, done.snapshot)
+        return SetupReady()
+
+    def _round_ready(self, report: RoundReport, snapshot: bytes) -> RoundReady:
+        for client, reason in sorted(report.metrics.absences.items()):
+            if not self._ledger.knows_absence_of(client):
+                self._ledger.add_absence(client, WHOLE_ROUND, reason)
+        record = self._ledger.record(report.metrics.round, metrics_to_json(report.metrics, self._ledger.phases))
+        self._commit = lambda ending: self._store.commit_round(self._run, replace(record, ending=ending), snapshot)
+        return RoundReady(report.metrics, record.seconds[TOTAL], self._ending_of(report))
+
+    def _ending_of(self, report: RoundReport) -> Ending | None:
+        """The algorithm's own reason to end; to have closed because it was told to is none."""
+        if report.outcome is None or (report.outcome is Outcome.FINISHED and self._closing):
+            return None
+        status = RunStatus.DIVERGED if report.outcome is Outcome.DIVERGED else RunStatus.COMPLETED
+        return Ending(status, report.reason or report.outcome)
+
+    def _persist(self, *, ending: Ending | None) -> None:
+        if self._commit is None:
+            raise AssertionError("only an outcome is committed")
+        self._ledger = RoundLedger(self._clock)
+        with self._ledger.spending(Kind.STORE):
+            self._commit(ending)
+        self._setup = self._commit = None
+
+    def _close(self, effect: Close) -> Ending:
+        committed = self._store.rounds(self._run)
+        unfinished = self._ledger.record(RoundId(len(committed)), "{}")
+        outcome = outcome_to_json(committed, unfinished, effect.undelivered)
+        ending = effect.ending
+        self._store.close_run(self._run, ending.status, reason=ending.reason, outcome=outcome)
+        log.info("run %s: %s: %s", self._run, ending.status, ending.reason)
+        return ending
+
+    def _setup_record(self) -> SetupRecord:
+        record = self._store.setup(self._run)
+        if record is None:
+            raise AssertionError("rounds begin only after the set-up is committed")
+        return record
+
+    def _restored(self) -> AlgorithmServer:
+        """The algorithm in hand, or as it was after the last committed round."""
+        if self._algorithm is None:
+            snapshot = self._store.snapshot(self._run)
+            if snapshot is None:
+                raise AssertionError("rounds begin only after the set-up is committed")
+            self._algorithm = self._parts.restore(self._setup_record(), snapshot.state)
+        return self._algorithm
+
+
+def rules_of(config: RunConfig, clients: frozenset[ClientId]) -> Rules:
+    """What the machine needs to know of the configuration."""
+    return Rules(
+        clients=clients,
+        quorum=max(1, math.ceil(config.round.quorum * len(clients) - QUORUM_ROUNDING)),
+        attempts=config.round.attempts,
+        deadline_s=config.round.deadline_s,
+        wait_s=config.round.wait_s,
+        limits=Limits(rounds=config.stop.rounds, seconds=config.stop.seconds),
+    )

@@ -1,0 +1,41 @@
+"""A transport that takes the parties' answers out of their envelopes, and keeps what each party spent on them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId
+from fenchel_common.setup import Spent
+from fenchel_common.wire.setup import phase_result_from_bytes
+from fenchel_server.rounds.transport import Absence, Gathered, PhaseId, Transport
+
+
+class MeasuredTransport:
+    """Stands between the driver and the transport that reaches the parties."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def gather(self, phase: PhaseId, tasks: Mapping[ClientId, bytes], *, deadline_s: float) -> Gathered:
+        gathered = self._transport.gather(phase, tasks, deadline_s=deadline_s)
+        results: dict[ClientId, bytes] = {}
+        spent: dict[ClientId, Spent] = {}
+        absences = dict(gathered.absences)
+        for client, envelope in gathered.results.items():
+            try:
+                results[client], spent[client] = phase_result_from_bytes(envelope)
+            except InvalidInput as error:
+                absences[client] = Absence(client, f"rejected: {error}")
+        return replace(gathered, results=results, absences=absences, spent=spent)
+
+    def present(self) -> frozenset[ClientId]:
+        return self._transport.present()
+
+    def wait_for(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
+        return self._transport.wait_for(clients, timeout_s=timeout_s)
+
+    def incarnation(self, client: ClientId) -> str | None:
+        return self._transport.incarnation(client)
+
+    def dismiss(self, reason: str) -> None:
+        self._transport.dismiss(reason)

@@ -1,0 +1,69 @@
+"""What the round driver knows about the way to the clients: fan these tasks out, gather what comes back in time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.setup import Spent
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseId:
+    """Identifies a phase; with a client it identifies a task, under which results are idempotent.
+
+    `attempt` tells apart repetitions of a phase, for instance after a restart of the server.
+    """
+
+    run: RunId
+    round: RoundId
+    phase: str
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A client that gave no result in a phase, and why, in words fit for the record."""
+
+    client: ClientId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The outcome of a phase: every client that had a task is in exactly one of the two mappings.
+
+    The bytes are those of the messages that carried this phase's tasks and results, as serialised. `spent` is what
+    the parties say they spent on their tasks, where the transport knows.
+    """
+
+    results: Mapping[ClientId, bytes]
+    absences: Mapping[ClientId, Absence]
+    bytes_up: int
+    bytes_down: int
+    seconds: float
+    spent: Mapping[ClientId, Spent] = field(default_factory=dict)
+
+
+class Transport(Protocol):
+    """One way to reach the clients. Bodies are opaque; one phase is open at a time."""
+
+    def gather(self, phase: PhaseId, tasks: Mapping[ClientId, bytes], *, deadline_s: float) -> Gathered:
+        """Gives each client its task and returns when all have answered, or when the deadline has passed."""
+        ...
+
+    def present(self) -> frozenset[ClientId]:
+        """The clients that are attached and alive now."""
+        ...
+
+    def wait_for(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
+        """Those of `clients` that are present once all of them are, or once time is out."""
+        ...
+
+    def incarnation(self, client: ClientId) -> str | None:
+        """Changes when the client's process restarts, and with that loses its state; None before it first came."""
+        ...
+
+    def dismiss(self, reason: str) -> None:
+        """Tells all clients, also those that come later, that the run is over. Final."""
+        ...

@@ -1,0 +1,176 @@
+"""The server's half of a run's set-up: who takes part, the key ceremony as an untrusted relay, the alignment, layouts.
+
+The server sees public keys, certificates, sealed secrets that it cannot open, and pseudonyms. Nothing of the set-up is
+durable before its end: when a party falls out, or the server does, it begins anew with a fresh key.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from fenchel_common.crypto.packing import VectorFormat, slot_layout
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.errors import FenchelError, ResultRejected
+from fenchel_common.identity import Roster
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import FederationLayout
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LAYOUT, KeyMade, KeyTake, ModelPart
+from fenchel_common.wire.alignment import (
+    AlignmentMethod,
+    client_layout_to_bytes,
+    federation_layout_from_bytes,
+    federation_layout_to_bytes,
+)
+from fenchel_common.wire.ceremony import certificates_to_bytes
+from fenchel_common.wire.setup import (
+    introduction_from_bytes,
+    key_made_from_bytes,
+    key_take_to_bytes,
+    key_taken_from_bytes,
+    model_part_to_bytes,
+    terms_to_bytes,
+)
+from fenchel_server.algorithms import ALGORITHMS
+from fenchel_server.algorithms.base import AlgorithmServer
+from fenchel_server.alignment import AlignmentServer
+from fenchel_server.cohorts import Alignment, OverlapRule
+from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.rounds.setup import SetupDone
+from fenchel_server.store import SetupRecord
+
+T = TypeVar("T")
+
+
+class FederationSetup:
+    """Drives the set-up of one run; all parties of the roster take part."""
+
+    def __init__(self, config: RunConfig, roster: Roster) -> None:
+        self._config = config
+        self._roster = roster
+        self._public_key = b""
+        self._alignment = AlignmentServer(
+            roster.names,
+            method=AlignmentMethod(config.alignment),
+            slots=slot_layout(VectorFormat(), config.key.bits).slots,
+            seed=config.seed,
+            overlap=OverlapRule(config.overlap),
+        )
+        self._aligned: Alignment | None = None
+
+    def open(self) -> PhaseRequest:
+        return PhaseRequest(INTRODUCE, dict.fromkeys(self._roster.names, terms_to_bytes(self._config)))
+
+    def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
+        if phase == INTRODUCE:
+            return self._ask_for_key(results)
+        if phase == KEY_MAKE:
+            return self._relay_key(results)
+        if phase == KEY_TAKE:
+            return self._check_keys(results)
+        if phase == LAYOUT:
+            return self._done(results)
+        aligned = self._alignment.advance(phase, results)
+        return self._lay_out(aligned) if isinstance(aligned, Alignment) else aligned
+
+    def _ask_for_key(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
+        certificates = [_read(name, introduction_from_bytes, results[name]) for name in self._roster.names]
+        return PhaseRequest(KEY_MAKE, {self._roster.key_holder.name: certificates_to_bytes(certificates)})
+
+    def _relay_key(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
+        holder = self._roster.key_holder.name
+        made = _read(holder, key_made_from_bytes, results[holder])
+        self._check_made(holder, made)
+        self._public_key = made.public_key
+        if not made.sealed:
+            return self._alignment.open()
+        tasks = {party: key_take_to_bytes(KeyTake(made.public_key, blob)) for party, blob in made.sealed.items()}
+        return PhaseRequest(KEY_TAKE, tasks)
+
+    def _check_made(self, holder: ClientId, made: KeyMade) -> None:
+        if set(made.sealed) != set(self._roster.names) - {holder}:
+            raise ResultRejected(holder, "sealed secrets are due for every other party of the roster, and for no other")
+        if self._config.privacy == "plain":
+            if made.public_key:
+                raise ResultRejected(holder, "a run in clear has no key")
+        elif _read(holder, PublicKey.from_bytes, made.public_key).bits != self._config.key.bits:
+            raise ResultRejected(holder, f"the key has not the {self._config.key.bits} bits of the configuration")
+
+    def _check_keys(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
+        expected = PublicKey.from_bytes(self._public_key).fingerprint if self._public_key else b""
+        for party, body in results.items():
+            if _read(party, key_taken_from_bytes, body) != expected:
+                raise ResultRejected(party, "it holds another key than the key holder made")
+        return self._alignment.open()
+
+    def _lay_out(self, aligned: Alignment) -> PhaseRequest:
+        self._aligned = aligned
+        tasks = {client: client_layout_to_bytes(layout) for client, layout in aligned.clients.items()}
+        return PhaseRequest(LAYOUT, tasks)
+
+    def _done(self, openings: Mapping[ClientId, bytes]) -> SetupDone:
+        assert self._aligned is not None, "layouts follow the alignment"
+        layout = self._aligned.federation
+        key = run_key(self._config, self._public_key)
+        algorithm = ALGORITHMS[self._config.algorithm](
+            self._config.algorithm_settings(), layout=layout, key=key, openings=openings
+        )
+        record = SetupRecord(
+            public_key=self._public_key,
+            layout=federation_layout_to_bytes(layout),
+            key_fingerprint=key.fingerprint.hex() if isinstance(key, PublicKey) else None,
+            key_bits=key.bits if isinstance(key, PublicKey) else None,
+        )
+        return SetupDone(record, algorithm.snapshot())
+
+
+class FederationRun:
+    """The parts of one run that the driver needs: a fresh set-up, the algorithm restored, the end."""
+
+    def __init__(self, config: RunConfig, roster: Roster, *, certificate: Callable[[], Mapping[str, float]]) -> None:
+        self._config = config
+        self._roster = roster
+        self._certificate = certificate
+
+    @property
+    def clients(self) -> frozenset[ClientId]:
+        return frozenset(self._roster.names)
+
+    def setup(self) -> FederationSetup:
+        return FederationSetup(self._config, self._roster)
+
+    def restore(self, setup: SetupRecord, snapshot: bytes) -> AlgorithmServer:
+        return ALGORITHMS[self._config.algorithm].restore(
+            snapshot,
+            settings=self._config.algorithm_settings(),
+            layout=federation_layout_from_bytes(setup.layout),
+            key=run_key(self._config, setup.public_key),
+        )
+
+    def finish(self, setup: SetupRecord, algorithm: AlgorithmServer) -> PhaseRequest:
+        layout: FederationLayout = federation_layout_from_bytes(setup.layout)
+        certificate = self._certificate()
+        weights = algorithm.model()
+        tasks = {
+            client: model_part_to_bytes(
+                ModelPart(
+                    weights=weights[layout.client_features[client]],
+                    primal=certificate.get("primal"),
+                    dual=certificate.get("dual"),
+                    gap=certificate.get("gap"),
+                )
+            )
+            for client in layout.clients
+        }
+        return PhaseRequest(FINISH, tasks)
+
+
+def run_key(config: RunConfig, public_key: bytes) -> PublicKey | int:
+    """The run's public key, or the number of bits that it would have in a run in clear."""
+    return config.key.bits if config.privacy == "plain" else PublicKey.from_bytes(public_key)
+
+
+def _read(party: ClientId, parse: Callable[[bytes], T], body: bytes) -> T:
+    try:
+        return parse(body)
+    except FenchelError as error:
+        raise ResultRejected(party, str(error)) from None

@@ -1,0 +1,230 @@
+"""The interface of the durable store, its records, and the rules that every backend keeps.
+
+A run moves through these statuses; every other move is a `RecordConflict`:
+
+    queued ──open_attempt──▶ running ──close_run──▶ stopped | completed | diverged | failed
+    queued ──request_stop──▶ stopped
+    stopped | failed ──requeue──▶ queued
+
+Round 0 is the set-up; round t is committed only on top of round t − 1, in one transaction with the snapshot that
+replaces the one before. Texts named `config`, `metrics` and `outcome` are JSON.
+"""
+
+import re
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import TracebackType
+from typing import Self
+
+from fenchel_common.errors import InvalidInput, RecordConflict
+from fenchel_common.ids import ClientId, RoundId, RunId
+
+SETUP_ROUND = RoundId(0)
+
+RUN_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""Run ids are parts of file names and of command lines."""
+
+Clock = Callable[[], float]
+"""Seconds since 1970."""
+
+
+class RunStatus(StrEnum):
+    """Where a run stands."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    STOPPED = "stopped"
+    COMPLETED = "completed"
+    DIVERGED = "diverged"
+    FAILED = "failed"
+
+
+OPEN = frozenset({RunStatus.QUEUED, RunStatus.RUNNING})
+RESUMABLE = frozenset({RunStatus.STOPPED, RunStatus.FAILED})
+ENDED = frozenset(RunStatus) - OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as it stands; `attempt` counts how often a server has begun or begun again to work on it."""
+
+    run: RunId
+    name: str
+    config: str
+    status: RunStatus
+    reason: str
+    created: float
+    updated: float
+    attempt: int = 0
+    key_fingerprint: str | None = None
+    key_bits: int | None = None
+    outcome: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetupRecord:
+    """What the set-up agreed on, for the whole run; a run without encryption has no key."""
+
+    public_key: bytes
+    layout: bytes
+    key_fingerprint: str | None = None
+    key_bits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AbsenceRecord:
+    """A client that was asked in a phase and left out of it."""
+
+    client: ClientId
+    phase: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ends or ended, in words fit for the record."""
+
+    status: RunStatus
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRecord:
+    """A committed round; `seconds` splits its wall-clock time by kind, beside the `total`.
+
+    With an `ending` it is the last one: what is left to do is to hand out the model and to close the run.
+    """
+
+    round_id: RoundId
+    metrics: str
+    absences: tuple[AbsenceRecord, ...]
+    bytes_up: int
+    bytes_down: int
+    seconds: Mapping[str, float]
+    ending: Ending | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The algorithm's whole state after a committed round."""
+
+    round_id: RoundId
+    state: bytes
+
+
+class Store(ABC):
+    """Runs and their rounds; every method is one transaction, and safe to call from any thread.
+
+    Writes are durable when they return. A method that raises has changed nothing.
+    """
+
+    @abstractmethod
+    def create_run(self, run: RunId, *, name: str, config: str) -> RunRecord:
+        """Adds a queued run."""
+
+    @abstractmethod
+    def run(self, run: RunId) -> RunRecord:
+        """The run, or `UnknownRun`."""
+
+    @abstractmethod
+    def runs(self) -> tuple[RunRecord, ...]:
+        """All runs, in the order of their creation."""
+
+    @abstractmethod
+    def open_attempt(self, run: RunId) -> int:
+        """Marks a queued or running run as running, and numbers this attempt at it: a number never used before."""
+
+    @abstractmethod
+    def commit_setup(self, run: RunId, setup: SetupRecord, record: RoundRecord, snapshot: bytes) -> None:
+        """Commits round 0 with what it agreed on and the algorithm's first state."""
+
+    @abstractmethod
+    def commit_round(self, run: RunId, record: RoundRecord, snapshot: bytes) -> None:
+        """Commits the next round and replaces the snapshot."""
+
+    @abstractmethod
+    def setup(self, run: RunId) -> SetupRecord | None:
+        """What the set-up agreed on, if it was committed."""
+
+    @abstractmethod
+    def rounds(self, run: RunId) -> tuple[RoundRecord, ...]:
+        """The committed rounds in order, the set-up first."""
+
+    @abstractmethod
+    def last_round(self, run: RunId) -> RoundId | None:
+        """The last committed round."""
+
+    @abstractmethod
+    def snapshot(self, run: RunId) -> Snapshot | None:
+        """The algorithm's state after the last committed round."""
+
+    @abstractmethod
+    def request_stop(self, run: RunId, *, reason: str) -> RunRecord:
+        """Stops a queued run now, and asks the server of a running one to stop it."""
+
+    @abstractmethod
+    def stop_request(self, run: RunId) -> str | None:
+        """The reason of a stop request that the server has not acted on yet."""
+
+    @abstractmethod
+    def close_run(self, run: RunId, status: RunStatus, *, reason: str, outcome: str | None = None) -> None:
+        """Ends a running run and clears its stop request."""
+
+    @abstractmethod
+    def requeue(self, run: RunId) -> RunRecord:
+        """Queues a stopped or failed run again; it goes on after its last committed round."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gives back what the store holds; harmless when repeated."""
+
+    def pending(self) -> tuple[RunRecord, ...]:
+        """The runs that a server has to work on: those it was working on first, then the queue."""
+        runs = self.runs()
+        running = tuple(record for record in runs if record.status is RunStatus.RUNNING)
+        return running + tuple(record for record in runs if record.status is RunStatus.QUEUED)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def new_run_id() -> RunId:
+    """A fresh name for a run, short enough to be typed."""
+    return RunId(f"run-{secrets.token_hex(4)}")
+
+
+def check_run_id(run: RunId) -> None:
+    """Refuses a run id that cannot be part of a file name."""
+    if RUN_ID_PATTERN.fullmatch(run) is None:
+        raise InvalidInput(f"run id {run!r}: use 1 to 64 letters, digits, '.', '_' or '-', a letter or digit first")
+
+
+def check_status(record: RunRecord, allowed: Iterable[RunStatus], *, action: str) -> None:
+    """Refuses an action that the run's status does not allow."""
+    if record.status not in (permitted := frozenset(allowed)):
+        choices = " or ".join(sorted(permitted))
+        raise RecordConflict(f"run {record.run} is {record.status}; only a {choices} run can be {action}")
+
+
+def check_commit(run: RunRecord, record: RoundRecord, *, last: RoundId | None, setup: bool) -> None:
+    """Refuses a round that does not follow the last committed one, or a set-up that is not round 0."""
+    check_status(run, {RunStatus.RUNNING}, action="committed to")
+    due = SETUP_ROUND if last is None else RoundId(last + 1)
+    if record.round_id != due:
+        raise RecordConflict(f"run {run.run}: round {record.round_id} cannot be committed, round {due} is next")
+    if setup != (due == SETUP_ROUND):
+        raise RecordConflict(f"run {run.run}: round 0 is the set-up, and only round 0 is")
+
+
+def check_ending(status: RunStatus) -> None:
+    """Refuses to end a run with a status that is no end."""
+    if status not in ENDED:
+        raise RecordConflict(f"a run cannot end as {status}")

@@ -1,0 +1,144 @@
+"""A store that forgets when its process ends: for tests, and for measuring what durability costs."""
+
+import threading
+import time
+from dataclasses import dataclass, replace
+
+from fenchel_common.errors import RecordConflict, UnknownRun
+from fenchel_common.ids import RoundId, RunId
+from fenchel_server.store.base import (
+    OPEN,
+    RESUMABLE,
+    Clock,
+    RoundRecord,
+    RunRecord,
+    RunStatus,
+    SetupRecord,
+    Snapshot,
+    Store,
+    check_commit,
+    check_ending,
+    check_run_id,
+    check_status,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    record: RunRecord
+    setup: SetupRecord | None = None
+    rounds: tuple[RoundRecord, ...] = ()
+    snapshot: Snapshot | None = None
+    stop_request: str | None = None
+
+    @property
+    def last(self) -> RoundId | None:
+        return self.rounds[-1].round_id if self.rounds else None
+
+
+class MemoryStore(Store):
+    """Keeps the same promises as `SqliteStore`, durability aside."""
+
+    def __init__(self, *, clock: Clock = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._runs: dict[RunId, _Run] = {}
+
+    def create_run(self, run: RunId, *, name: str, config: str) -> RunRecord:
+        check_run_id(run)
+        with self._lock:
+            if run in self._runs:
+                raise RecordConflict(f"run {run} exists already; choose another id")
+            now = self._clock()
+            record = RunRecord(run, name, config, RunStatus.QUEUED, "", created=now, updated=now)
+            self._runs[run] = _Run(record)
+            return record
+
+    def run(self, run: RunId) -> RunRecord:
+        with self._lock:
+            return self._get(run).record
+
+    def runs(self) -> tuple[RunRecord, ...]:
+        with self._lock:
+            return tuple(held.record for held in self._runs.values())
+
+    def open_attempt(self, run: RunId) -> int:
+        with self._lock:
+            held = self._get(run)
+            check_status(held.record, OPEN, action="worked on")
+            attempt = held.record.attempt + 1
+            self._put(held, replace(held.record, status=RunStatus.RUNNING, reason="", attempt=attempt))
+            return attempt
+
+    def commit_setup(self, run: RunId, setup: SetupRecord, record: RoundRecord, snapshot: bytes) -> None:
+        with self._lock:
+            held = self._get(run)
+            check_commit(held.record, record, last=held.last, setup=True)
+            keyed = replace(held.record, key_fingerprint=setup.key_fingerprint, key_bits=setup.key_bits)
+            self._commit(replace(held, record=keyed, setup=setup), record, snapshot)
+
+    def commit_round(self, run: RunId, record: RoundRecord, snapshot: bytes) -> None:
+        with self._lock:
+            held = self._get(run)
+            check_commit(held.record, record, last=held.last, setup=False)
+            self._commit(held, record, snapshot)
+
+    def setup(self, run: RunId) -> SetupRecord | None:
+        with self._lock:
+            return self._get(run).setup
+
+    def rounds(self, run: RunId) -> tuple[RoundRecord, ...]:
+        with self._lock:
+            return self._get(run).rounds
+
+    def last_round(self, run: RunId) -> RoundId | None:
+        with self._lock:
+            return self._get(run).last
+
+    def snapshot(self, run: RunId) -> Snapshot | None:
+        with self._lock:
+            return self._get(run).snapshot
+
+    def request_stop(self, run: RunId, *, reason: str) -> RunRecord:
+        with self._lock:
+            held = self._get(run)
+            check_status(held.record, OPEN, action="stopped")
+            if held.record.status is RunStatus.QUEUED:
+                return self._put(held, replace(held.record, status=RunStatus.STOPPED, reason=reason))
+            return self._put(replace(held, stop_request=reason), held.record)
+
+    def stop_request(self, run: RunId) -> str | None:
+        with self._lock:
+            return self._get(run).stop_request
+
+    def close_run(self, run: RunId, status: RunStatus, *, reason: str, outcome: str | None = None) -> None:
+        check_ending(status)
+        with self._lock:
+            held = self._get(run)
+            check_status(held.record, {RunStatus.RUNNING}, action="ended")
+            ended = replace(held.record, status=status, reason=reason, outcome=outcome)
+            self._put(replace(held, stop_request=None), ended)
+
+    def requeue(self, run: RunId) -> RunRecord:
+        with self._lock:
+            held = self._get(run)
+            check_status(held.record, RESUMABLE, action="resumed")
+            return self._put(held, replace(held.record, status=RunStatus.QUEUED, reason="", outcome=None))
+
+    def close(self) -> None:
+        pass
+
+    def _get(self, run: RunId) -> _Run:
+        try:
+            return self._runs[run]
+        except KeyError:
+            raise UnknownRun(f"there is no run {run}") from None
+
+    def _put(self, held: _Run, record: RunRecord) -> RunRecord:
+        touched = replace(record, updated=self._clock())
+        self._runs[record.run] = replace(held, record=touched)
+        return touched
+
+    def _commit(self, held: _Run, record: RoundRecord, snapshot: bytes) -> None:
+        grown = replace(held, rounds=(*held.rounds, record), snapshot=Snapshot(record.round_id, snapshot))
+        self._put(grown, held.record)

@@ -1,0 +1,321 @@
+"""The durable store: SQLite in WAL mode, with the latest snapshot of each run in a file beside it."""
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from fenchel_common.errors import RecordConflict, StateDamaged, StoreError, UnknownRun
+from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_server.store.base import (
+    OPEN,
+    RESUMABLE,
+    AbsenceRecord,
+    Clock,
+    Ending,
+    RoundRecord,
+    RunRecord,
+    RunStatus,
+    SetupRecord,
+    Snapshot,
+    Store,
+    check_commit,
+    check_ending,
+    check_run_id,
+    check_status,
+)
+from fenchel_server.store.schema import connect, create_database
+from fenchel_server.store.statedir import (
+    DATABASE_NAME,
+    SnapshotFile,
+    StateLock,
+    make_state_directory,
+    read_snapshot,
+    remove_snapshot,
+    sweep_snapshots,
+    write_snapshot,
+)
+
+SNAPSHOT_READS = 3
+"""A reader beside a live server may find that the snapshot it looked up was replaced; it looks again."""
+
+RUN_COLUMNS = "run, name, config, status, reason, created, updated, attempt, key_fingerprint, key_bits, outcome"
+ROUND_COLUMNS = "round_id, metrics, bytes_up, bytes_down, seconds, ending_status, ending_reason"
+
+
+class SqliteStore(Store):
+    """State that outlives the server.
+
+    `serve` is for the one server of a state directory. `inspect` reads beside it. `operate` may also request a stop
+    and queue a run again, which are transactions of their own and safe beside a live server.
+    """
+
+    def __init__(
+        self, directory: Path, connection: sqlite3.Connection, *, lock: StateLock | None, clock: Clock
+    ) -> None:
+        self._directory = directory
+        self._connection = connection
+        self._server_lock = lock
+        self._clock = clock
+        self._threads = threading.RLock()
+        self._closed = False
+
+    @classmethod
+    def serve(cls, directory: Path, *, clock: Clock = time.time) -> Self:
+        """Opens the state as its only server, making it if there is none; `StateInUse` if a server holds it."""
+        make_state_directory(directory)
+        lock = StateLock(directory)
+        try:
+            with _mapped_errors():
+                create_database(directory / DATABASE_NAME)
+            store = cls._open(directory, read_only=False, lock=lock, clock=clock)
+        except BaseException:
+            lock.release()
+            raise
+        with store._reading() as connection:
+            named = [name for (name,) in connection.execute("SELECT file FROM snapshots")]
+        sweep_snapshots(directory, keep=named)
+        return store
+
+    @classmethod
+    def inspect(cls, directory: Path) -> Self:
+        """Opens existing state to read it."""
+        return cls._open(directory, read_only=True, lock=None, clock=time.time)
+
+    @classmethod
+    def operate(cls, directory: Path, *, clock: Clock = time.time) -> Self:
+        """Opens existing state to request a stop or to queue a run again."""
+        return cls._open(directory, read_only=False, lock=None, clock=clock)
+
+    @classmethod
+    def _open(cls, directory: Path, *, read_only: bool, lock: StateLock | None, clock: Clock) -> Self:
+        with _mapped_errors():
+            connection = connect(directory / DATABASE_NAME, read_only=read_only)
+        return cls(directory, connection, lock=lock, clock=clock)
+
+    def create_run(self, run: RunId, *, name: str, config: str) -> RunRecord:
+        check_run_id(run)
+        with self._writing(server=True) as connection:
+            if connection.execute("SELECT 1 FROM runs WHERE run = ?", (run,)).fetchone():
+                raise RecordConflict(f"run {run} exists already; choose another id")
+            now = self._clock()
+            connection.execute(
+                "INSERT INTO runs (run, name, config, status, reason, created, updated) VALUES (?, ?, ?, ?, '', ?, ?)",
+                (run, name, config, RunStatus.QUEUED, now, now),
+            )
+            return _run(connection, run)
+
+    def run(self, run: RunId) -> RunRecord:
+        with self._reading() as connection:
+            return _run(connection, run)
+
+    def runs(self) -> tuple[RunRecord, ...]:
+        with self._reading() as connection:
+            rows = connection.execute(f"SELECT {RUN_COLUMNS} FROM runs ORDER BY position")  # noqa: S608 a constant
+            return tuple(_run_record(row) for row in rows)
+
+    def open_attempt(self, run: RunId) -> int:
+        with self._writing(server=True) as connection:
+            record = _run(connection, run)
+            check_status(record, OPEN, action="worked on")
+            attempt = record.attempt + 1
+            connection.execute(
+                "UPDATE runs SET status = ?, reason = '', attempt = ?, updated = ? WHERE run = ?",
+                (RunStatus.RUNNING, attempt, self._clock(), run),
+            )
+            return attempt
+
+    def commit_setup(self, run: RunId, setup: SetupRecord, record: RoundRecord, snapshot: bytes) -> None:
+        with self._writing(server=True) as connection:
+            check_commit(_run(connection, run), record, last=_last_round(connection, run), setup=True)
+            connection.execute(
+                "UPDATE runs SET key_fingerprint = ?, key_bits = ? WHERE run = ?",
+                (setup.key_fingerprint, setup.key_bits, run),
+            )
+            connection.execute("INSERT INTO setups VALUES (?, ?, ?)", (run, setup.public_key, setup.layout))
+            self._insert_round(connection, run, record, snapshot)
+
+    def commit_round(self, run: RunId, record: RoundRecord, snapshot: bytes) -> None:
+        with self._writing(server=True) as connection:
+            check_commit(_run(connection, run), record, last=_last_round(connection, run), setup=False)
+            replaced = _snapshot_file(connection, run)
+            self._insert_round(connection, run, record, snapshot)
+        if replaced is not None:
+            remove_snapshot(self._directory, replaced[1].name)
+
+    def setup(self, run: RunId) -> SetupRecord | None:
+        with self._reading() as connection:
+            record = _run(connection, run)
+            row = connection.execute("SELECT public_key, layout FROM setups WHERE run = ?", (run,)).fetchone()
+        return row and SetupRecord(row[0], row[1], record.key_fingerprint, record.key_bits)
+
+    def rounds(self, run: RunId) -> tuple[RoundRecord, ...]:
+        with self._reading() as connection:
+            _run(connection, run)
+            absences: dict[int, list[AbsenceRecord]] = {}
+            for round_id, client, phase, reason in connection.execute(
+                "SELECT round_id, client, phase, reason FROM absences WHERE run = ? ORDER BY round_id, position", (run,)
+            ):
+                absences.setdefault(round_id, []).append(AbsenceRecord(ClientId(client), phase, reason))
+            rows = connection.execute(
+                f"SELECT {ROUND_COLUMNS} FROM rounds WHERE run = ? ORDER BY round_id",  # noqa: S608 a constant
+                (run,),
+            )
+            return tuple(_round_record(row, absences.get(row[0], [])) for row in rows)
+
+    def last_round(self, run: RunId) -> RoundId | None:
+        with self._reading() as connection:
+            _run(connection, run)
+            return _last_round(connection, run)
+
+    def snapshot(self, run: RunId) -> Snapshot | None:
+        for _ in range(SNAPSHOT_READS):
+            with self._reading() as connection:
+                _run(connection, run)
+                found = _snapshot_file(connection, run)
+            if found is None:
+                return None
+            try:
+                return Snapshot(found[0], read_snapshot(self._directory, found[1]))
+            except FileNotFoundError:
+                continue
+        raise StateDamaged(f"the snapshot of run {run} is missing; restore the state directory from a backup")
+
+    def request_stop(self, run: RunId, *, reason: str) -> RunRecord:
+        with self._writing() as connection:
+            record = _run(connection, run)
+            check_status(record, OPEN, action="stopped")
+            change = "status = 'stopped', reason = ?" if record.status is RunStatus.QUEUED else "stop_request = ?"
+            connection.execute(
+                f"UPDATE runs SET {change}, updated = ? WHERE run = ?",  # noqa: S608 one of two constants
+                (reason, self._clock(), run),
+            )
+            return _run(connection, run)
+
+    def stop_request(self, run: RunId) -> str | None:
+        with self._reading() as connection:
+            row = connection.execute("SELECT stop_request FROM runs WHERE run = ?", (run,)).fetchone()
+        if row is None:
+            raise _unknown(run)
+        return None if row[0] is None else str(row[0])
+
+    def close_run(self, run: RunId, status: RunStatus, *, reason: str, outcome: str | None = None) -> None:
+        check_ending(status)
+        with self._writing(server=True) as connection:
+            check_status(_run(connection, run), {RunStatus.RUNNING}, action="ended")
+            connection.execute(
+                "UPDATE runs SET status = ?, reason = ?, outcome = ?, stop_request = NULL, updated = ? WHERE run = ?",
+                (status, reason, outcome, self._clock(), run),
+            )
+
+    def requeue(self, run: RunId) -> RunRecord:
+        with self._writing() as connection:
+            check_status(_run(connection, run), RESUMABLE, action="resumed")
+            connection.execute(
+                "UPDATE runs SET status = ?, reason = '', outcome = NULL, updated = ? WHERE run = ?",
+                (RunStatus.QUEUED, self._clock(), run),
+            )
+            return _run(connection, run)
+
+    def close(self) -> None:
+        with self._threads:
+            if not self._closed:
+                self._closed = True
+                self._connection.close()
+                if self._server_lock is not None:
+                    self._server_lock.release()
+
+    def _insert_round(self, connection: sqlite3.Connection, run: RunId, record: RoundRecord, snapshot: bytes) -> None:
+        seconds = json.dumps(dict(record.seconds))
+        ending = (None, None) if record.ending is None else (record.ending.status, record.ending.reason)
+        connection.execute(
+            "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (run, record.round_id, record.metrics, record.bytes_up, record.bytes_down, seconds, *ending),
+        )
+        connection.executemany(
+            "INSERT INTO absences VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (run, record.round_id, position, absence.client, absence.phase, absence.reason)
+                for position, absence in enumerate(record.absences)
+            ],
+        )
+        file = write_snapshot(self._directory, run, record.round_id, snapshot)
+        connection.execute(
+            "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)",
+            (run, record.round_id, file.name, file.size, file.digest),
+        )
+        connection.execute("UPDATE runs SET updated = ? WHERE run = ?", (self._clock(), run))
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self, *, server: bool = False) -> Iterator[sqlite3.Connection]:
+        if server and self._server_lock is None:
+            raise StoreError("only the server that holds the state directory may do this")
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        with self._threads, _mapped_errors():
+            self._connection.execute(begin)
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+
+@contextmanager
+def _mapped_errors() -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.OperationalError, sqlite3.ProgrammingError) as error:
+        raise StoreError(f"the state database refused: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise StateDamaged(f"the state database is damaged ({error}); restore it from a backup") from error
+
+
+def _run(connection: sqlite3.Connection, run: RunId) -> RunRecord:
+    row = connection.execute(f"SELECT {RUN_COLUMNS} FROM runs WHERE run = ?", (run,)).fetchone()  # noqa: S608 a constant
+    if row is None:
+        raise _unknown(run)
+    return _run_record(row)
+
+
+def _run_record(
+    row: tuple[str, str, str, str, str, float, float, int, str | None, int | None, str | None],
+) -> RunRecord:
+    run, name, config, status = row[:4]
+    return RunRecord(RunId(run), name, config, RunStatus(status), *row[4:])
+
+
+def _round_record(
+    row: tuple[int, str, int, int, str, str | None, str | None], absences: list[AbsenceRecord]
+) -> RoundRecord:
+    round_id, metrics, up, down, seconds, status, reason = row
+    ending = None if status is None or reason is None else Ending(RunStatus(status), reason)
+    return RoundRecord(RoundId(round_id), metrics, tuple(absences), up, down, json.loads(seconds), ending)
+
+
+def _last_round(connection: sqlite3.Connection, run: RunId) -> RoundId | None:
+    (last,) = connection.execute("SELECT max(round_id) FROM rounds WHERE run = ?", (run,)).fetchone()
+    return None if last is None else RoundId(last)
+
+
+def _snapshot_file(connection: sqlite3.Connection, run: RunId) -> tuple[RoundId, SnapshotFile] | None:
+    row = connection.execute("SELECT round_id, file, size, digest FROM snapshots WHERE run = ?", (run,)).fetchone()
+    return row and (RoundId(row[0]), SnapshotFile(row[1], row[2], row[3]))
+
+
+def _unknown(run: RunId) -> UnknownRun:
+    return UnknownRun(f"there is no run {run}")

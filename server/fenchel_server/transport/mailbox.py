@@ -1,0 +1,256 @@
+"""The open phase: which client owes a result, who is attached, and what has come in.
+
+Thread-safe and free of gRPC. One lock guards everything; whoever waits, waits on its condition. At most one phase is
+open at a time, so a client has at most one open task. The lock may be held while an outbox is given an item, never
+the other way round.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from fenchel_common.errors import FenchelError, ServerUnavailable, SessionSuperseded
+from fenchel_common.ids import ClientId
+from fenchel_common.wire.frames import TaskKey, public_text
+from fenchel_server.rounds.transport import Absence, Gathered, PhaseId
+from fenchel_server.transport.outbox import Delivery, Dismissal, Outbox, Verdict, Welcome
+
+
+@dataclass(slots=True)
+class _Attached:
+    outbox: Outbox
+    last_heard_s: float
+
+
+@dataclass(slots=True)
+class _Open:
+    """One client's task in the open phase."""
+
+    body: bytes
+    result: bytes | None = None
+    absence: str | None = None
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+    @property
+    def settled(self) -> bool:
+        return self.result is not None or self.absence is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes of all messages that crossed since the start, whatever they were for."""
+
+    bytes_up: int
+    bytes_down: int
+
+
+class Mailbox:
+    """Holds the pending task of each client and takes in each result once."""
+
+    def __init__(self, *, silence_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._silence_s = silence_s
+        self._clock = clock
+        self._changed = threading.Condition(threading.Lock())
+        self._attached: dict[ClientId, _Attached] = {}
+        self._incarnations: dict[ClientId, str] = {}
+        self._key: TaskKey | None = None
+        self._tasks: dict[ClientId, _Open] = {}
+        self._last_accepted: dict[ClientId, TaskKey] = {}
+        self._dismissed: str | None = None
+        self._bytes_up = 0
+        self._bytes_down = 0
+
+    # What connections do.
+
+    def attach(self, outbox: Outbox, *, incarnation: str, in_hand: TaskKey | None) -> None:
+        """Makes `outbox` the client's connection, in the place of any earlier one: the newest wins."""
+        client = outbox.client
+        with self._changed:
+            if outbox.closed:  # the call ended before its hello was read, and nobody would detach it again
+                return
+            previous = self._attached.get(client)
+            self._attached[client] = _Attached(outbox, self._clock())
+            known = self._incarnations.get(client)
+            self._incarnations[client] = incarnation
+            task = self._tasks.get(client)
+            if task and not task.settled and known not in (None, incarnation):
+                task.absence = "restarted"
+            awaited = in_hand is not None and self._owes(client, in_hand)
+            outbox.put(Welcome(in_hand_awaited=awaited))
+            if self._dismissed is not None:
+                self._dismiss(outbox, self._dismissed)
+            elif task and self._key and not task.settled and not awaited:
+                outbox.put(Delivery(self._key, task.body))
+            if previous is not None:
+                previous.outbox.fail(_superseded(client, same_process=known == incarnation))
+            self._changed.notify_all()
+
+    def detach(self, outbox: Outbox) -> None:
+        """Forgets a connection, unless a newer one has taken its place already."""
+        with self._changed:
+            attached = self._attached.get(outbox.client)
+            if attached and attached.outbox is outbox:
+                del self._attached[outbox.client]
+                self._changed.notify_all()
+
+    def heard(self, outbox: Outbox) -> None:
+        """Notes a sign of life."""
+        with self._changed:
+            attached = self._attached.get(outbox.client)
+            if attached and attached.outbox is outbox:
+                attached.last_heard_s = self._clock()
+
+    def silent(self, outbox: Outbox) -> bool:
+        """Whether the connection has given no sign of life for too long."""
+        with self._changed:
+            attached = self._attached.get(outbox.client)
+            return attached is not None and attached.outbox is outbox and not self._alive(attached)
+
+    def verdict(self, client: ClientId, key: TaskKey) -> Verdict:
+        """What would become of a result for `key`, before its body is received."""
+        with self._changed:
+            return self._verdict(client, key)
+
+    def hand_in(self, client: ClientId, key: TaskKey, result: bytes) -> Verdict:
+        """Takes in a result, once."""
+        with self._changed:
+            verdict = self._verdict(client, key)
+            if verdict is Verdict.ACCEPTED:
+                self._tasks[client].result = result
+                self._last_accepted[client] = key
+                self._changed.notify_all()
+            return verdict
+
+    def give_up(self, client: ClientId, key: TaskKey, reason: str) -> Verdict:
+        """Records that the client's task gets no result: the client refused, or what it sent was rejected."""
+        with self._changed:
+            verdict = self._verdict(client, key)
+            if verdict is Verdict.ACCEPTED:
+                self._tasks[client].absence = public_text(reason)
+                self._last_accepted[client] = key
+                self._changed.notify_all()
+            return verdict
+
+    def is_open(self, client: ClientId, key: TaskKey) -> bool:
+        """Whether the client still owes the result of that task."""
+        with self._changed:
+            return self._owes(client, key)
+
+    def count(self, client: ClientId, key: TaskKey | None, *, up: int = 0, down: int = 0) -> None:
+        """Adds the bytes of a message to the totals, and to its task while that is open."""
+        with self._changed:
+            self._bytes_up += up
+            self._bytes_down += down
+            task = self._tasks.get(client) if key is not None and key == self._key else None
+            if task:
+                task.bytes_up += up
+                task.bytes_down += down
+
+    # What the round driver does.
+
+    def gather(self, phase: PhaseId, tasks: Mapping[ClientId, bytes], *, deadline_s: float) -> Gathered:
+        """Opens a phase, waits until every task is settled or the deadline has passed, and closes it."""
+        started = self._clock()
+        with self._changed:
+            if self._key is not None:
+                raise RuntimeError(f"phase {self._key} is open; one phase is open at a time")
+            self._key = TaskKey(run=phase.run, round=phase.round, phase=phase.phase, attempt=phase.attempt)
+            self._tasks = {client: _Open(body) for client, body in tasks.items()}
+            try:
+                for client, task in self._tasks.items():
+                    if self._dismissed is not None:
+                        task.absence = f"dismissed: {self._dismissed}"
+                    elif client in self._attached:
+                        self._attached[client].outbox.put(Delivery(self._key, task.body))
+                self._changed.wait_for(self._all_settled, timeout=deadline_s)
+                return self._outcome(deadline_s, self._clock() - started)
+            finally:
+                self._close_phase()
+
+    def present(self) -> frozenset[ClientId]:
+        """The clients that are attached and have given a sign of life lately."""
+        with self._changed:
+            return self._present()
+
+    def wait_for(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
+        """Those of `clients` that are present once all of them are, or once time is out."""
+        with self._changed:
+            self._changed.wait_for(lambda: clients <= self._present(), timeout=timeout_s)
+            return clients & self._present()
+
+    def incarnation(self, client: ClientId) -> str | None:
+        with self._changed:
+            return self._incarnations.get(client)
+
+    def traffic(self) -> Traffic:
+        with self._changed:
+            return Traffic(bytes_up=self._bytes_up, bytes_down=self._bytes_down)
+
+    def dismiss(self, reason: str, *, timeout_s: float) -> None:
+        """Sends everyone home, for good, and waits a bounded time for the connections to end."""
+        with self._changed:
+            self._dismissed = reason
+            for task in self._tasks.values():
+                if not task.settled:
+                    task.absence = f"dismissed: {reason}"
+            for attached in self._attached.values():
+                self._dismiss(attached.outbox, reason)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._attached, timeout=timeout_s)
+
+    # All below run with the lock held.
+
+    def _dismiss(self, outbox: Outbox, reason: str) -> None:
+        outbox.withdraw()
+        outbox.put(Dismissal(reason))
+        outbox.close()
+
+    def _alive(self, attached: _Attached) -> bool:
+        return self._clock() - attached.last_heard_s <= self._silence_s
+
+    def _present(self) -> frozenset[ClientId]:
+        return frozenset(client for client, attached in self._attached.items() if self._alive(attached))
+
+    def _owes(self, client: ClientId, key: TaskKey) -> bool:
+        task = self._tasks.get(client)
+        return key == self._key and task is not None and not task.settled
+
+    def _verdict(self, client: ClientId, key: TaskKey) -> Verdict:
+        if self._owes(client, key):
+            return Verdict.ACCEPTED
+        return Verdict.DUPLICATE if self._last_accepted.get(client) == key else Verdict.NOT_OPEN
+
+    def _all_settled(self) -> bool:
+        return all(task.settled for task in self._tasks.values())
+
+    def _outcome(self, deadline_s: float, seconds: float) -> Gathered:
+        absences = {}
+        for client, task in self._tasks.items():
+            if not task.settled:
+                state = "" if client in self._present() else " (not connected)"
+                task.absence = f"no result within {deadline_s:g} s{state}"
+            if task.absence is not None:
+                absences[client] = Absence(client, task.absence)
+        return Gathered(
+            results={client: task.result for client, task in self._tasks.items() if task.result is not None},
+            absences=absences,
+            bytes_up=sum(task.bytes_up for task in self._tasks.values()),
+            bytes_down=sum(task.bytes_down for task in self._tasks.values()),
+            seconds=seconds,
+        )
+
+    def _close_phase(self) -> None:
+        for client in self._tasks:
+            if client in self._attached:
+                self._attached[client].outbox.withdraw()
+        self._key = None
+        self._tasks = {}
+
+
+def _superseded(client: ClientId, *, same_process: bool) -> FenchelError:
+    # A connection that a process has given up may reach the server after its next one: no reason to end for good.
+    if same_process:
+        return ServerUnavailable(f"another connection of the same process of {client} took over")
+    return SessionSuperseded(f"another process of {client} took over; stop it, or this one: they use the same kit")

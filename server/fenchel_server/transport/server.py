@@ -1,0 +1,135 @@
+"""Makes the gRPC server, and the transport that the round driver sees."""
+
+import logging
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from fenchel_common.errors import InvalidInput, WrongRole
+from fenchel_common.identity import Address, Kit, Role
+from fenchel_common.ids import ClientId
+from fenchel_common.wire.chunks import MAX_MESSAGE_BYTES
+from fenchel_server.rounds.transport import Gathered, PhaseId
+from fenchel_server.transport.auth import (
+    Authoriser,
+    AuthorisingInterceptor,
+    CertificateAuthoriser,
+    InsecureAuthoriser,
+)
+from fenchel_server.transport.mailbox import Mailbox, Traffic
+from fenchel_server.transport.servicer import SERVICE_NAME, FederationServicer, TransportLimits, add_to_server
+
+# A connection keeps a thread; the one that it replaces keeps its own until it has ended. Health checks need a few.
+THREADS_PER_PARTY = 2
+SPARE_THREADS = 8
+MAX_CALLS_PER_PARTY = 8
+
+KEEPALIVE_MS = 60_000
+"""Well below the four minutes at which common proxies drop an idle connection."""
+KEEPALIVE_TIMEOUT_MS = 20_000
+MIN_CLIENT_PING_MS = 10_000
+"""Clients may ping this often without being cut off as a flood."""
+
+logger = logging.getLogger(__name__)
+
+
+class GrpcTransport:
+    """The `Transport` of a real federation."""
+
+    def __init__(self, mailbox: Mailbox, health_servicer: health.HealthServicer, *, dismissal_s: float) -> None:
+        self._mailbox = mailbox
+        self._health = health_servicer
+        self._dismissal_s = dismissal_s
+        self.set_serving(False)
+
+    def gather(self, phase: PhaseId, tasks: Mapping[ClientId, bytes], *, deadline_s: float) -> Gathered:
+        return self._mailbox.gather(phase, tasks, deadline_s=deadline_s)
+
+    def present(self) -> frozenset[ClientId]:
+        return self._mailbox.present()
+
+    def wait_for(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
+        return self._mailbox.wait_for(clients, timeout_s=timeout_s)
+
+    def incarnation(self, client: ClientId) -> str | None:
+        return self._mailbox.incarnation(client)
+
+    def dismiss(self, reason: str) -> None:
+        self.set_serving(False)
+        self._mailbox.dismiss(reason, timeout_s=self._dismissal_s)
+
+    def traffic(self) -> Traffic:
+        """Everything that crossed since the start: tasks, results, greetings, receipts and heartbeats."""
+        return self._mailbox.traffic()
+
+    def set_serving(self, serving: bool) -> None:
+        """Says, to those who check or watch the server's health, whether it can run a round now."""
+        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        for service in (health.OVERALL_HEALTH, SERVICE_NAME):
+            self._health.set(service, status)
+
+
+def make_server(
+    kit: Kit, *, address: Address, limits: TransportLimits | None = None, insecure: bool = False
+) -> tuple[GrpcTransport, grpc.Server, int]:
+    """The transport, its server (bound, not started) and the port that it is bound to.
+
+    Mutual TLS is always on, except with `insecure`, which takes a loopback address only.
+    """
+    if kit.role is not Role.SERVER:
+        raise WrongRole(f"{kit.directory} is the kit of a {kit.role.value}; start the server with the server's kit")
+    bounds = limits or TransportLimits()
+    authoriser: Authoriser = InsecureAuthoriser(kit) if insecure else CertificateAuthoriser(kit)
+    parties = len(kit.roster.parties)
+    server = grpc.server(
+        ThreadPoolExecutor(THREADS_PER_PARTY * parties + SPARE_THREADS, thread_name_prefix="grpc"),
+        interceptors=[AuthorisingInterceptor(authoriser)],
+        options=_server_options(),
+        maximum_concurrent_rpcs=MAX_CALLS_PER_PARTY * parties + SPARE_THREADS,
+    )
+    mailbox = Mailbox(silence_s=bounds.silence_s)
+    add_to_server(FederationServicer(mailbox, authoriser, bounds), server)
+    health_servicer = health.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
+    port = _bind(server, kit, address, insecure=insecure)
+    return GrpcTransport(mailbox, health_servicer, dismissal_s=bounds.dismissal_s), server, port
+
+
+def _bind(server: grpc.Server, kit: Kit, address: Address, *, insecure: bool) -> int:
+    if insecure and not address.loopback:
+        raise InvalidInput(
+            f"--insecure is for debugging on this machine alone and refuses to listen on {address};"
+            " use 127.0.0.1, [::1] or localhost, or leave --insecure out"
+        )
+    try:
+        if insecure:
+            logger.warning(
+                "INSECURE: no TLS on %s. Nothing is encrypted in transit and every caller is believed to be the party"
+                " that it says it is. For debugging on this machine alone.",
+                address,
+            )
+            return server.add_insecure_port(str(address))
+        credentials = grpc.ssl_server_credentials(
+            [(kit.key_pem, kit.certificate_pem)], root_certificates=kit.authority_pem, require_client_auth=True
+        )
+        return server.add_secure_port(str(address), credentials)
+    except RuntimeError as error:
+        raise InvalidInput(
+            f"cannot listen on {address}: another program uses the port, or the host is not this machine's;"
+            " choose another address"
+        ) from error
+
+
+def _server_options() -> tuple[tuple[str, int], ...]:
+    return (
+        ("grpc.so_reuseport", 0),  # two servers on one port would each get some of the clients
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+        ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", MIN_CLIENT_PING_MS),
+    )

@@ -1,0 +1,263 @@
+"""Translates between the messages of a connection and the mailbox.
+
+A connection has two threads: gRPC's own runs `Attend`, which writes what the outbox holds; the other reads. Both end
+when the call ends, whoever ends it.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from fenchel.v1 import federation_pb2, federation_pb2_grpc
+from fenchel.v1.federation_pb2 import (
+    VERDICT_ACCEPTED,
+    VERDICT_DUPLICATE,
+    VERDICT_NOT_OPEN,
+    Chunk,
+    ClientMessage,
+    Heartbeat,
+    Result,
+    ServerMessage,
+)
+from fenchel.v1.federation_pb2 import Dismissal as DismissalMessage
+from fenchel.v1.federation_pb2 import Receipt as ReceiptMessage
+from fenchel.v1.federation_pb2 import Welcome as WelcomeMessage
+from fenchel_common.errors import (
+    BodyTooLarge,
+    PeerSilent,
+    ProtocolVersionMismatch,
+    ProtocolViolation,
+)
+from fenchel_common.wire.chunks import MAX_BODY_BYTES, BodyReader
+from fenchel_common.wire.frames import PROTOCOL_VERSION, TaskKey, key_from_proto, key_to_proto, public_text, task_frames
+from fenchel_server.transport.auth import Authoriser
+from fenchel_server.transport.mailbox import Mailbox
+from fenchel_server.transport.outbox import (
+    Delivery,
+    Dismissal,
+    Item,
+    Outbox,
+    OutboxClosed,
+    Receipt,
+    Verdict,
+    Welcome,
+)
+from fenchel_server.transport.status import abort
+
+SERVICE_NAME: str = federation_pb2.DESCRIPTOR.services_by_name["Federation"].full_name
+MAX_INCARNATION_CHARACTERS = 64
+
+_VERDICTS = {
+    Verdict.ACCEPTED: VERDICT_ACCEPTED,
+    Verdict.DUPLICATE: VERDICT_DUPLICATE,
+    Verdict.NOT_OPEN: VERDICT_NOT_OPEN,
+}
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TransportLimits:
+    """The bounds of a connection."""
+
+    max_body_bytes: int = MAX_BODY_BYTES
+    heartbeat_s: float = 15.0
+    silence_s: float = 50.0
+    """After this long without a sign of life, a client counts as gone: three heartbeats and some travel time."""
+    hello_s: float = 20.0
+    dismissal_s: float = 5.0
+
+
+class FederationServicer(federation_pb2_grpc.FederationServicer):
+    """The one call of the service."""
+
+    def __init__(self, mailbox: Mailbox, authoriser: Authoriser, limits: TransportLimits) -> None:
+        self._mailbox = mailbox
+        self._authoriser = authoriser
+        self._limits = limits
+
+    def Attend(  # noqa: N802 - the name that the generated base class has
+        self, request_iterator: Iterator[ClientMessage], context: grpc.ServicerContext
+    ) -> Iterator[ServerMessage]:
+        outbox = Outbox(self._authoriser.party(context))
+
+        def ended() -> None:
+            outbox.close()
+            self._mailbox.detach(outbox)
+
+        if not context.add_callback(ended):
+            return
+        reader = _Reader(self._mailbox, outbox, self._limits)
+        threading.Thread(target=reader.run, args=(request_iterator,), name=f"read {outbox.client}", daemon=True).start()
+        try:
+            yield from self._outgoing(outbox)
+        except OutboxClosed:
+            return
+        except Exception as error:
+            # Whoever learns of the end of the connection must not find its client present.
+            self._mailbox.detach(outbox)
+            abort(context, error)
+
+    def _outgoing(self, outbox: Outbox) -> Iterator[ServerMessage]:
+        welcome = outbox.take(timeout_s=self._limits.hello_s)
+        if welcome is None:
+            raise PeerSilent(f"no hello within {self._limits.hello_s:g} s")
+        yield from self._messages(outbox, welcome)
+        while True:
+            yield from self._next_messages(outbox)
+
+    def _next_messages(self, outbox: Outbox) -> Iterator[ServerMessage]:
+        # A generator of its own, so that nothing holds on to a long task after it was sent.
+        item = outbox.take(timeout_s=self._limits.heartbeat_s)
+        if item is None and self._mailbox.silent(outbox):
+            raise PeerSilent(f"nothing was heard from {outbox.client} for {self._limits.silence_s:g} s")
+        yield from self._messages(outbox, item)
+
+    def _messages(self, outbox: Outbox, item: Item | None) -> Iterator[ServerMessage]:
+        if isinstance(item, Delivery):
+            if self._mailbox.is_open(outbox.client, item.key):
+                for frame in task_frames(item.key, item.body):
+                    self._mailbox.count(outbox.client, item.key, down=frame.ByteSize())
+                    yield frame
+            return
+        message = self._message(item)
+        self._mailbox.count(outbox.client, None, down=message.ByteSize())
+        yield message
+
+    def _message(self, item: Welcome | Receipt | Dismissal | None) -> ServerMessage:
+        match item:
+            case Welcome(in_hand_awaited=awaited):
+                return ServerMessage(
+                    welcome=WelcomeMessage(
+                        protocol_version=PROTOCOL_VERSION,
+                        max_body_bytes=self._limits.max_body_bytes,
+                        heartbeat_ms=round(self._limits.heartbeat_s * 1000),
+                        in_hand_awaited=awaited,
+                    )
+                )
+            case Receipt(key=key, verdict=verdict):
+                return ServerMessage(receipt=ReceiptMessage(key=key_to_proto(key), verdict=_VERDICTS[verdict]))
+            case Dismissal(reason=reason):
+                return ServerMessage(dismissal=DismissalMessage(reason=public_text(reason)))
+            case None:
+                return ServerMessage(heartbeat=Heartbeat())
+
+
+def decode(encoded: bytes) -> ClientMessage:
+    """A message; one of no kind if the bytes are no message, which the reader then refuses with its own status."""
+    try:
+        return ClientMessage.FromString(encoded)
+    except DecodeError:
+        return ClientMessage()
+
+
+def add_to_server(servicer: FederationServicer, server: grpc.Server) -> None:
+    """Registers the service; unlike the generated function, with `decode`."""
+    handler = grpc.stream_stream_rpc_method_handler(
+        servicer.Attend, request_deserializer=decode, response_serializer=ServerMessage.SerializeToString
+    )
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE_NAME, {"Attend": handler})])
+
+
+class _Reader:
+    """Takes in what one client sends."""
+
+    def __init__(self, mailbox: Mailbox, outbox: Outbox, limits: TransportLimits) -> None:
+        self._mailbox = mailbox
+        self._outbox = outbox
+        self._client = outbox.client
+        self._limits = limits
+        self._key: TaskKey | None = None
+        self._body: BodyReader | None = None
+        self._verdict = Verdict.NOT_OPEN
+
+    def run(self, messages: Iterator[ClientMessage]) -> None:
+        """Reads until the client ends the stream or breaks a rule."""
+        try:
+            self._greet(next(messages, None))
+            for message in messages:
+                self._mailbox.heard(self._outbox)
+                self._take(message)
+            self._outbox.close()
+        except grpc.RpcError:
+            self._outbox.close()
+        except (BodyTooLarge, ProtocolViolation) as error:
+            logger.warning("%s: %s", self._client, error)
+            if self._key is not None:
+                self._mailbox.give_up(self._client, self._key, f"rejected: {error}")
+            self._outbox.fail(error)
+        except Exception as error:
+            self._outbox.fail(error)
+
+    def _greet(self, message: ClientMessage | None) -> None:
+        if message is None or message.WhichOneof("kind") != "hello":
+            raise ProtocolViolation("the first message must be a hello")
+        hello = message.hello
+        if hello.protocol_version != PROTOCOL_VERSION:
+            raise ProtocolVersionMismatch(
+                f"the server speaks version {PROTOCOL_VERSION} of the protocol, the client of {self._client}"
+                f" version {hello.protocol_version}; install the same Fenchel version on both sides"
+            )
+        if not 1 <= len(hello.incarnation) <= MAX_INCARNATION_CHARACTERS:
+            raise ProtocolViolation(f"the incarnation must have 1 to {MAX_INCARNATION_CHARACTERS} characters")
+        self._mailbox.count(self._client, None, up=message.ByteSize())
+        in_hand = key_from_proto(hello.in_hand) if hello.HasField("in_hand") else None
+        self._mailbox.attach(self._outbox, incarnation=hello.incarnation, in_hand=in_hand)
+        logger.info("%s is attached", self._client)
+
+    def _take(self, message: ClientMessage) -> None:
+        kind = message.WhichOneof("kind")
+        if kind == "result":
+            if self._body is not None:
+                raise ProtocolViolation("a result before the body of the previous one was whole")
+            self._key = key_from_proto(message.result.key)
+        self._mailbox.count(self._client, self._key if kind in ("result", "chunk") else None, up=message.ByteSize())
+        if kind == "result":
+            self._open_result(self._key_in_hand(), message.result)
+        elif kind == "chunk":
+            self._add(message.chunk)
+        elif kind != "heartbeat":
+            raise ProtocolViolation(f"a message of kind {kind!r} is out of place")
+
+    def _open_result(self, key: TaskKey, result: Result) -> None:
+        outcome = result.WhichOneof("outcome")
+        if outcome is None:
+            raise ProtocolViolation("a result has neither a body nor a refusal")
+        if outcome == "refusal":
+            self._close_result(self._mailbox.give_up(self._client, key, f"refused: {result.refusal}"))
+            return
+        self._verdict = self._mailbox.verdict(self._client, key)
+        self._body = BodyReader(
+            result.body, limit_bytes=self._limits.max_body_bytes, keep=self._verdict is Verdict.ACCEPTED
+        )
+        self._finish_if_whole()
+
+    def _add(self, chunk: Chunk) -> None:
+        if self._body is None:
+            raise ProtocolViolation("a chunk that belongs to no result")
+        self._body.add(chunk)
+        self._finish_if_whole()
+
+    def _finish_if_whole(self) -> None:
+        if self._body is None or not self._body.complete:
+            return
+        verdict = self._verdict
+        if verdict is Verdict.ACCEPTED:
+            verdict = self._mailbox.hand_in(self._client, self._key_in_hand(), self._body.body())
+        self._close_result(verdict)
+
+    def _close_result(self, verdict: Verdict) -> None:
+        if verdict is not Verdict.ACCEPTED:
+            logger.info("%s: result of %s is ignored: %s", self._client, self._key, verdict.value)
+        self._outbox.put(Receipt(self._key_in_hand(), verdict))
+        self._key = None
+        self._body = None
+
+    def _key_in_hand(self) -> TaskKey:
+        if self._key is None:
+            raise ProtocolViolation("no result is under way")
+        return self._key

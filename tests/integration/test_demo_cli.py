@@ -1,0 +1,97 @@
+"""`fenchel demo` as a person or a script runs it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FENCHEL = str(Path(sys.executable).parent / "fenchel")
+KEYS = {
+    "primal",
+    "dual",
+    "gap",
+    "centralized_primal",
+    "relative_error",
+    "accuracy",
+    "centralized_accuracy",
+    "rounds",
+    "rtc_per_round",
+    "clients",
+    "key_bits",
+    "privacy",
+    "seconds",
+    "bytes",
+}
+
+
+def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([FENCHEL, "demo", *arguments], capture_output=True, text=True, check=False, timeout=280)
+
+
+def test_the_demo_proves_that_it_is_within_a_thousandth_of_the_centralized_optimum() -> None:
+    result = demo("--format", "json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert set(report) >= KEYS
+    assert 0 <= report["relative_error"] <= 1e-3
+    true_error = report["primal"] - report["centralized_primal"]
+    assert report["gap"] >= true_error
+    assert report["dual"] <= report["centralized_primal"] <= report["primal"]
+    assert (report["clients"], report["rtc_per_round"], report["key_bits"]) == (4, 3, 2048)
+    seconds = dict(report["seconds"])
+    total = seconds.pop("total")
+    assert sum(seconds.values()) == pytest.approx(total, rel=0.02)
+    assert report["bytes"]["up"] > 0
+    assert report["bytes"]["down"] > 0
+
+
+def test_a_table_is_for_people_and_a_run_in_clear_is_stamped() -> None:
+    result = demo("--privacy", "plain", "--grid", "1x2", "--loss", "logistic", "--lambda", "0.1")
+    assert result.returncode == 0, result.stderr
+    assert "PLAINTEXT" in result.stdout
+    assert "What the server saw" in result.stdout
+    assert "relative error" in result.stdout
+
+
+def test_a_goal_that_is_missed_is_exit_code_1_with_the_figures() -> None:
+    result = demo("--privacy", "plain", "--grid", "1x2", "--rounds", "3", "--gap", "1e-9", "--format", "json")
+    assert result.returncode == 1
+    assert json.loads(result.stdout)["gap"] > 1e-9
+
+
+def test_a_file_of_ones_own_can_be_used_and_the_state_kept(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 5))
+    np.savez(tmp_path / "mine.npz", X=X, y=(X[:, 0] > 0).astype(int))
+    kept = tmp_path / "kept"
+    arguments = ("--dataset", str(tmp_path / "mine.npz"), "--grid", "2x1", "--columns", "shuffled", "--lambda", "0.1")
+    result = demo(*arguments, "--privacy", "plain", "--keep", str(kept), "--format", "json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["rtc_per_round"] == 2
+    assert (kept / "server" / "state.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--grid", "two"], "--grid"),
+        (["--grid", "2x99"], "grid"),
+        (["--columns", "sorted"], "--columns"),
+        (["--loss", "cubic"], "loss"),
+        (["--lambda", "-1"], "lambda"),
+        (["--participation", "some"], "participation"),
+        (["--local", "guess"], "--local"),
+        (["--privacy", "none"], "--privacy"),
+        (["--dataset", "iris"], "dataset"),
+        (["--key-bits", "1024"], "bits"),
+        (["--h", "many"], "--h"),
+    ],
+)
+def test_bad_input_is_refused_with_exit_code_2_and_the_option_named(arguments: list[str], named: str) -> None:
+    result = demo(*arguments)
+    assert result.returncode == 2, result.stderr
+    assert named in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,68 @@
+"""Runs an alignment between real halves in memory, and keeps what each side saw."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fenchel_client.alignment import AlignmentClient, ArrangedShard, arrange
+from fenchel_common.data.shard import Shard
+from fenchel_common.ids import ClientId, RunId
+from fenchel_common.wire.alignment import AlignmentMethod
+from fenchel_server.alignment import AlignmentServer
+from fenchel_server.cohorts import Alignment, OverlapRule
+
+RUN = RunId("run-1")
+SHARED_SECRET = bytes(range(32))
+
+
+@dataclass
+class Aligned:
+    """The outcome, the shards that the layouts point into, and all bodies: (phase, client, task, result)."""
+
+    outcome: Alignment
+    shards: dict[ClientId, ArrangedShard]
+    transcript: list[tuple[str, ClientId, bytes, bytes]] = field(default_factory=list)
+
+    def ids_by_block(self, client: ClientId) -> dict[int, tuple[str, ...]]:
+        layout = self.outcome.clients[client]
+        return {
+            int(block): tuple(self.shards[client].ids[row] for row in layout.rows_of([block]))
+            for block in layout.block_ids
+        }
+
+
+def make_shard(ids: Sequence[str], features: Sequence[str], *, labels: bool = True) -> Shard:
+    """A shard whose values depend on sample and feature alone, so that row order can vary and nothing else."""
+    values = np.array([[float(sum((s + f).encode()) % 97) for f in features] for s in ids])
+    y = np.array([1.0 if sum(s.encode()) % 2 else -1.0 for s in ids]) if labels else None
+    return Shard(ids=tuple(ids), features=tuple(features), X=values.reshape(len(ids), len(features)), y=y)
+
+
+def make_client(shard: Shard, *, method: AlignmentMethod = AlignmentMethod.ECDH, run: RunId = RUN) -> AlignmentClient:
+    secret = SHARED_SECRET if method is AlignmentMethod.HMAC else None
+    return AlignmentClient(arrange(shard), run=run, method=method, shared_secret=secret)
+
+
+def align(
+    shards: Mapping[ClientId, Shard],
+    *,
+    method: AlignmentMethod = AlignmentMethod.ECDH,
+    slots: int = 4,
+    seed: int = 7,
+    overlap: OverlapRule = OverlapRule.ERROR,
+) -> Aligned:
+    clients = {client: make_client(shard, method=method) for client, shard in shards.items()}
+    server = AlignmentServer(list(clients), method=method, slots=slots, seed=seed, overlap=overlap)
+    transcript = []
+    request = server.open()
+    while True:
+        results = {}
+        for client, body in request.tasks.items():
+            results[client] = clients[client].answer(request.phase, body)
+            transcript.append((request.phase, client, body, results[client]))
+        following = server.advance(request.phase, results)
+        if isinstance(following, Alignment):
+            arranged = {client: arrange(shard) for client, shard in shards.items()}
+            return Aligned(following, arranged, transcript)
+        request = following

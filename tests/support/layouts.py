@@ -1,0 +1,33 @@
+"""Two small layouts that hold a bit of everything."""
+
+import numpy as np
+
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import Block, ClientLayout, FederationLayout, IgnoredFeatures
+
+A, B = ClientId("a"), ClientId("b")
+
+
+def small_federation_layout() -> FederationLayout:
+    return FederationLayout(
+        clients=(A, B),
+        sample_count=5,
+        slots=2,
+        blocks=(Block(0, 2, (A,)), Block(1, 2, (A, B)), Block(2, 1, (A, B))),
+        features=("age", "bmi", "sex"),
+        client_features={A: np.array([0, 2]), B: np.array([1])},
+        label_holders=frozenset({B}),
+    )
+
+
+def small_client_layout() -> ClientLayout:
+    return ClientLayout(
+        sample_count=9,
+        slots=2,
+        block_ids=np.array([1, 4]),
+        block_sizes=np.array([2, 1]),
+        holder_counts=np.array([1, 2]),
+        shared=np.array([False, True]),
+        rows=np.array([2, 0, 1]),
+        ignored=(IgnoredFeatures(("age",), np.array([4])),),
+    )

@@ -1,0 +1,38 @@
+"""Small records for tests of the store, and a clock that tests move."""
+
+from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_server.store import AbsenceRecord, RoundRecord, SetupRecord, Store
+
+RUN = RunId("run-1")
+
+
+class Clock:
+    """Shows a second more each time it is read."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+def setup_record() -> SetupRecord:
+    return SetupRecord(public_key=b"n", layout=b"layout", key_fingerprint="ab:cd", key_bits=2048)
+
+
+def round_record(round_id: int, *, absent: tuple[str, ...] = ()) -> RoundRecord:
+    return RoundRecord(
+        round_id=RoundId(round_id),
+        metrics=f'{{"round": {round_id}}}',
+        absences=tuple(AbsenceRecord(ClientId(client), "primal", "no result within 1 s") for client in absent),
+        bytes_up=10 * round_id,
+        bytes_down=20 * round_id,
+        seconds={"total": 1.5, "wait": 1.0},
+    )
+
+
+def running_with_setup(store: Store, run: RunId = RUN) -> None:
+    store.create_run(run, name="trial", config="{}")
+    store.open_attempt(run)
+    store.commit_setup(run, setup_record(), round_record(0), b"state 0")

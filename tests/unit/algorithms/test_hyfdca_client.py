@@ -1,0 +1,131 @@
+"""A party's half of HyFDCA alone: what it refuses, and what it gives."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from fenchel_client.algorithms.hyfdca import HyfdcaClient, arranged_matrix
+from fenchel_common.algorithms.hyfdca import (
+    ALPHA_FORMAT,
+    PRODUCT_FORMAT,
+    BlockVector,
+    DualTask,
+    HyfdcaSettings,
+    PrimalTask,
+    ProductTask,
+    SampleRange,
+    StateUpdate,
+)
+from fenchel_common.changes import ArrayChange
+from fenchel_common.crypto.vectors import PlainCipher
+from fenchel_common.data.partition import partition
+from fenchel_common.data.shard import Shard
+from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import ClientLayout, IgnoredFeatures
+from fenchel_common.wire import hyfdca as wire
+from support.problems import problem
+from support.simulation import KEY_BITS, Simulation
+
+CIPHER = PlainCipher(KEY_BITS)
+SETTINGS = HyfdcaSettings.parse({"lambda": 0.1})
+LABELLED, BARE = ClientId("party-00"), ClientId("party-01")
+
+
+def clients() -> Simulation:
+    return Simulation.of(partition(problem(rows=40).data, grid=(1, 2), labels="first"), SETTINGS)
+
+
+def dual_task() -> DualTask:
+    return DualTask(
+        state=StateUpdate(),
+        norms=None,
+        products=None,
+        ranges=(SampleRange(0, 0, 3),),
+        divisors=(1,),
+        gamma=1.0,
+        step_scale=1.0,
+        report_blocks=(),
+    )
+
+
+def test_a_phase_that_is_not_of_hyfdca_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="phase: HyFDCA has no phase 'average'"):
+        clients().clients[LABELLED].answer("average", b"")
+
+
+def test_a_shared_block_cannot_be_updated_without_its_inner_products() -> None:
+    with pytest.raises(InvalidInput, match=r"products\.blocks: "):
+        clients().clients[LABELLED].answer("local_dual", wire.dual_task_to_bytes(dual_task()))
+
+
+def test_norms_must_come_before_the_first_step() -> None:
+    zeros = BlockVector((0,), CIPHER.encrypt(np.zeros(CIPHER.slots), PRODUCT_FORMAT))
+    task = replace(dual_task(), products=zeros)
+    with pytest.raises(InvalidInput, match="norms: missing"):
+        clients().clients[LABELLED].answer("local_dual", wire.dual_task_to_bytes(task))
+
+
+def test_a_party_without_labels_refuses_to_report() -> None:
+    zeros = BlockVector((0,), CIPHER.encrypt(np.zeros(CIPHER.slots), PRODUCT_FORMAT))
+    task = replace(dual_task(), ranges=(), divisors=(), products=zeros, report_blocks=(0,))
+    with pytest.raises(InvalidInput, match="has no labels"):
+        clients().clients[BARE].answer("local_dual", wire.dual_task_to_bytes(task))
+
+
+def test_inner_products_of_no_block_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="blocks: no block"):
+        clients().clients[LABELLED].answer("inner_product", wire.product_task_to_bytes(ProductTask(StateUpdate(), ())))
+
+
+def test_a_reset_forgets_the_dual_variables() -> None:
+    client = clients().clients[LABELLED]
+    ones = BlockVector((0,), CIPHER.encrypt(np.ones(CIPHER.slots), ALPHA_FORMAT))
+    scope = wire.Scope(key=KEY_BITS, slots=CIPHER.slots, features=4, blocks={0: 31, 1: 9})
+
+    def share(state: StateUpdate) -> ArrayChange:
+        body = wire.primal_task_to_bytes(PrimalTask(state, whole=True))
+        return wire.primal_result_from_bytes(client.answer("sync", body), scope).share
+
+    assert np.abs(share(StateUpdate(alpha=ones)).values).max() > 0.0
+    assert np.abs(share(StateUpdate(reset=True)).values).max() == 0.0
+
+
+def test_labels_that_the_loss_cannot_take_are_refused_at_the_start() -> None:
+    shard = Shard(("a",), ("x",), np.ones((1, 1)), np.zeros(1))
+    one = np.array([1])
+    layout = ClientLayout(1, CIPHER.slots, np.array([0]), one, one, np.array([False]), np.array([0]))
+    with pytest.raises(InvalidInput, match="y: the hinge loss takes"):
+        HyfdcaClient(SETTINGS, layout=layout, shard=shard, cipher=CIPHER, key=KEY_BITS)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_follow_the_layout_columns_their_names_and_ignored_entries_are_zero(sparse: bool) -> None:
+    dense = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    shard = Shard(("a", "b", "c"), ("z", "y"), csr_array(dense) if sparse else dense, None)
+    layout = ClientLayout(
+        sample_count=3,
+        slots=CIPHER.slots,
+        block_ids=np.array([4, 7]),
+        block_sizes=np.array([1, 2]),
+        holder_counts=np.array([1, 1]),
+        shared=np.array([False, True]),
+        rows=np.array([2, 0, 1]),
+        ignored=(IgnoredFeatures(("z",), np.array([7])),),
+    )
+    X = arranged_matrix(shard, layout)
+    expected = np.array([[6.0, 5.0], [2.0, 0.0], [4.0, 0.0]])
+    np.testing.assert_array_equal(X.toarray() if isinstance(X, csr_array) else X, expected)
+    np.testing.assert_array_equal(shard.X.toarray() if isinstance(shard.X, csr_array) else shard.X, dense)
+
+
+def test_sparse_and_dense_shards_give_the_same_run() -> None:
+    case = problem(rows=40)
+    dense = partition(case.data, grid=(2, 2))
+    sparse = [Shard(shard.ids, shard.features, csr_array(shard.X), shard.y) for shard in dense]
+    runs = [Simulation.of(shards, SETTINGS) for shards in (dense, sparse)]
+    for run in runs:
+        run.run(5)
+    np.testing.assert_allclose(runs[0].server.model(), runs[1].server.model(), rtol=0.0, atol=1e-8)

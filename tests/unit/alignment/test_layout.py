@@ -1,0 +1,105 @@
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import Block, IgnoredFeatures
+from support.layouts import small_client_layout, small_federation_layout
+
+A, B = small_federation_layout().clients
+
+
+def test_a_federation_layout_answers_who_holds_what() -> None:
+    layout = small_federation_layout()
+    assert layout.blocks_of(A) == (0, 1, 2)
+    assert layout.blocks_of(B) == (1, 2)
+    assert layout.label_holders_of(0) == ()
+    assert layout.label_holders_of(1) == (B,)
+    assert not layout.is_horizontal
+    with pytest.raises(InvalidInput, match="not part of this layout"):
+        layout.blocks_of(ClientId("c"))
+
+
+def test_a_client_layout_finds_the_rows_of_its_blocks() -> None:
+    layout = small_client_layout()
+    assert layout.offsets.tolist() == [0, 2, 3]
+    assert layout.rows_of([4, 1]).tolist() == [1, 2, 0]
+    assert layout.rows_of([]).tolist() == []
+    for foreign in ([0], [2], [5]):
+        with pytest.raises(InvalidInput, match="blocks of this party"):
+            layout.rows_of(foreign)
+
+
+def test_layouts_cannot_be_written_to_and_compare_by_value() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        small_client_layout().rows[0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        small_federation_layout().client_features[A][0] = 1
+    assert small_client_layout() == small_client_layout()
+    assert small_client_layout() != replace(small_client_layout(), rows=np.array([0, 1, 2]))
+    assert small_federation_layout() == small_federation_layout()
+    assert small_federation_layout() != replace(small_federation_layout(), label_holders=frozenset({A}))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sample_count": 0}, "sample_count"),
+        ({"sample_count": 6}, "sum of the block sizes"),
+        ({"slots": 1}, "block 0 must hold 1 to 1"),
+        ({"slots": 0}, "slots"),
+        ({"clients": ()}, "client_features|at least one party"),
+        ({"clients": (A, A)}, "occurs twice"),
+        ({"clients": (A, ClientId(""))}, "1 to 256 characters"),
+        ({"features": ("bmi", "age", "sex")}, "sorted"),
+        ({"features": ("age", "bmi", "sex", "zip")}, "must have a holder"),
+        ({"client_features": {A: np.array([0, 2])}}, "exactly the clients"),
+        ({"client_features": {A: np.array([2, 0]), B: np.array([1])}}, "ascending"),
+        ({"client_features": {A: np.array([0, 3]), B: np.array([1])}}, "point into features"),
+        ({"client_features": {A: np.array([-1, 2]), B: np.array([1])}}, "point into features"),
+        ({"client_features": {A: np.array([0.5, 2]), B: np.array([1])}}, "integers"),
+        ({"label_holders": frozenset({ClientId("c")})}, "label holder"),
+        ({"blocks": (Block(1, 5, (A,)),)}, "count from 0"),
+        ({"blocks": (Block(0, 0, (A,)),)}, "1 to 2 samples"),
+        ({"blocks": (Block(0, 2, ()),)}, "roster order"),
+        ({"blocks": (Block(0, 2, (B, A)),)}, "roster order"),
+        ({"blocks": (Block(0, 2, (A, ClientId("c"))),)}, "roster order"),
+    ],
+)
+def test_an_inconsistent_federation_layout_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        replace(small_federation_layout(), **change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sample_count": 2}, "sample_count"),
+        ({"slots": 1}, "block_sizes"),
+        ({"block_ids": np.array([4, 1])}, "ascending"),
+        ({"block_ids": np.array([1, 1])}, "ascending"),
+        ({"block_ids": np.array([-1, 4])}, "from 0 up"),
+        ({"block_sizes": np.array([2])}, "one entry for each"),
+        ({"block_sizes": np.array([[2, 1]])}, "one-dimensional"),
+        ({"block_sizes": np.array([3, 0])}, "1 to 2 samples"),
+        ({"holder_counts": np.array([-1, 1])}, "holder_counts"),
+        ({"shared": np.array([True])}, "one entry for each"),
+        ({"rows": np.array([0, 1])}, "one entry for each slot"),
+        ({"rows": np.array([0, 1, 1])}, "exactly once"),
+        ({"rows": np.array([0, 1, 3])}, "exactly once"),
+        ({"rows": np.array([0, 1, -1])}, "exactly once"),
+        ({"ignored": (IgnoredFeatures(("age",), np.array([3])),)}, "does not hold"),
+    ],
+)
+def test_an_inconsistent_client_layout_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        replace(small_client_layout(), **change)
+
+
+def test_ignored_features_need_a_feature_and_a_block() -> None:
+    for features, blocks in (((), [1]), (("age",), []), (("age",), [2, 1])):
+        with pytest.raises(InvalidInput, match="ignored"):
+            IgnoredFeatures(features, np.array(blocks))

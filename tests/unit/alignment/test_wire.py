@@ -1,0 +1,102 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fenchel.v1 import alignment_pb2
+from fenchel_common.errors import InvalidInput
+from fenchel_common.wire import alignment as wire
+from fenchel_common.wire.alignment import AlignmentMethod, Listing, Relay
+from support.layouts import small_client_layout, small_federation_layout
+
+ELEMENTS = (bytes(32), bytes(range(32)))
+SESSION = bytes(16)
+
+
+def test_layouts_survive_the_way_over_the_wire() -> None:
+    federation, client = small_federation_layout(), small_client_layout()
+    assert wire.federation_layout_from_bytes(wire.federation_layout_to_bytes(federation)) == federation
+    assert wire.client_layout_from_bytes(wire.client_layout_to_bytes(client)) == client
+
+
+def test_messages_survive_the_way_over_the_wire() -> None:
+    listing = Listing(session=SESSION, features=("age", "größe"), has_labels=True, elements=ELEMENTS)
+    relay = Relay(session=SESSION, elements=ELEMENTS)
+    for method in AlignmentMethod:
+        assert wire.opening_from_bytes(wire.opening_to_bytes(method)) is method
+    assert wire.listing_from_bytes(wire.listing_to_bytes(listing)) == listing
+    assert wire.relay_from_bytes(wire.relay_to_bytes(relay)) == relay
+    assert wire.raised_from_bytes(wire.raised_to_bytes(ELEMENTS)) == ELEMENTS
+
+
+@pytest.mark.parametrize(
+    "parse",
+    [
+        wire.opening_from_bytes,
+        wire.listing_from_bytes,
+        wire.relay_from_bytes,
+        wire.raised_from_bytes,
+        wire.federation_layout_from_bytes,
+        wire.client_layout_from_bytes,
+    ],
+)
+@pytest.mark.parametrize("body", [b"", b"\xff\xff\xff", b"\x0a\x7f", b"not a message at all"])
+def test_bytes_that_are_no_such_message_are_refused(parse: Callable[[bytes], object], body: bytes) -> None:
+    with pytest.raises(InvalidInput):
+        parse(body)
+
+
+def test_a_truncated_list_is_refused() -> None:
+    whole = alignment_pb2.AlignmentRaised(elements=b"".join(ELEMENTS)[:-1])
+    with pytest.raises(InvalidInput, match="cut off"):
+        wire.raised_from_bytes(whole.SerializeToString())
+
+
+def test_an_oversized_list_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MAX_SAMPLES", 1)
+    with pytest.raises(InvalidInput, match="1 to 1 elements"):
+        wire.raised_from_bytes(wire.raised_to_bytes(ELEMENTS))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"session": bytes(15)}, "session"),
+        ({"features": ()}, "features"),
+        ({"features": ("age", "age")}, "occurs twice"),
+        ({"features": ("",)}, "characters"),
+        ({"features": ("a" * 257,)}, "characters"),
+        ({"elements": ()}, "elements"),
+    ],
+)
+def test_a_bad_listing_is_refused(change: dict[str, Any], message: str) -> None:
+    good: dict[str, Any] = {"session": SESSION, "features": ("age",), "has_labels": True, "elements": ELEMENTS}
+    with pytest.raises(InvalidInput, match=message):
+        wire.listing_from_bytes(wire.listing_to_bytes(Listing(**(good | change))))
+
+
+def test_a_holder_beyond_the_clients_is_refused() -> None:
+    message = alignment_pb2.FederationLayout.FromString(wire.federation_layout_to_bytes(small_federation_layout()))
+    message.blocks[0].holders[0] = 2
+    with pytest.raises(InvalidInput, match="not among the clients"):
+        wire.federation_layout_from_bytes(message.SerializeToString())
+
+
+@pytest.mark.parametrize("value", [2**63, 2**64 - 1])
+def test_numbers_beyond_a_signed_word_are_refused(value: int) -> None:
+    for field in ("rows", "block_ids"):
+        message = alignment_pb2.ClientLayout.FromString(wire.client_layout_to_bytes(small_client_layout()))
+        getattr(message, field)[0] = value
+        with pytest.raises(InvalidInput, match=field):
+            wire.client_layout_from_bytes(message.SerializeToString())
+
+
+@pytest.mark.parametrize("phase", ["align", "align_", "align_-1", "align_01", "align_1 ", "layout", "align_99999"])
+def test_a_phase_of_another_name_is_refused(phase: str) -> None:
+    with pytest.raises(InvalidInput, match="not a phase of the alignment"):
+        wire.phase_step(phase)
+
+
+def test_phase_names_count_from_zero() -> None:
+    assert [wire.phase_step(wire.phase_name(step)) for step in (0, 1, 17)] == [0, 1, 17]
+    assert wire.phase_name(0) == "align_0"

@@ -1,0 +1,279 @@
+"""The key ceremony: what opens a wrapped key, and what each wrong one is refused as."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from fenchel_client.crypto.keywrap import MAX_PRIVATE_KEY_BYTES, WrappedKey, recipients_of, unwrap, wrap
+from fenchel_common.errors import (
+    CertificateNotValidNow,
+    FenchelError,
+    InvalidInput,
+    KeyMismatch,
+    MalformedCertificate,
+    MalformedWrappedKey,
+    NotForUs,
+    NotOnRoster,
+    WrappedKeyAltered,
+    WrappedKeyReplayed,
+    WrongAuthority,
+    WrongRole,
+    WrongRoster,
+    WrongSigner,
+)
+from fenchel_common.identity import Kit, Role, Roster
+from fenchel_common.ids import ClientId, RunId
+from fenchel_common.wire.ceremony import certificates_from_bytes, certificates_to_bytes
+from support.kits import authority_of, make_federation
+
+SECRET = b"the private half of a Paillier key"
+RUN = RunId("run-1")
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kits")
+
+
+@pytest.fixture(scope="module")
+def kits(directory: Path) -> dict[str, Kit]:
+    made = make_federation(directory, ("north", "south", "west"))
+    return {name: Kit.load(path) for name, path in made.items()}
+
+
+@pytest.fixture(scope="module")
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kit]:
+    """A federation of the same names under another authority."""
+    made = make_federation(tmp_path_factory.mktemp("strangers"), ("north", "south", "west"))
+    return {name: Kit.load(path) for name, path in made.items()}
+
+
+def wrap_from(signer: Kit, recipient: Kit, *, run: RunId = RUN, roster: Roster | None = None) -> WrappedKey:
+    return wrap(
+        SECRET,
+        recipient_cert=recipient.certificate,
+        signer_key=signer.private_key(),
+        signer_cert=signer.certificate,
+        roster_fingerprint=(roster or signer.roster).fingerprint(),
+        run=run,
+    )
+
+
+def unwrap_as(recipient: Kit, wrapped: WrappedKey, *, now: datetime | None = None) -> bytes:
+    return unwrap(
+        wrapped,
+        recipient=recipient.client_id,
+        recipient_key=recipient.private_key(),
+        authority=recipient.authority,
+        roster=recipient.roster,
+        run=RUN,
+        now=now,
+    )
+
+
+def test_the_recipient_opens_what_the_key_holder_wrapped(kits: dict[str, Kit]) -> None:
+    encoded = wrap_from(kits["north"], kits["south"]).to_bytes()
+    assert SECRET not in encoded
+    assert unwrap_as(kits["south"], WrappedKey.from_bytes(encoded)) == SECRET
+
+
+def test_two_wrappings_of_one_key_have_nothing_in_common_that_hides_it(kits: dict[str, Kit]) -> None:
+    first, second = (wrap_from(kits["north"], kits["south"]) for _ in range(2))
+    assert first.ephemeral_key != second.ephemeral_key
+    assert first.sealed != second.sealed
+
+
+def test_a_key_from_another_run_is_refused_as_replayed(kits: dict[str, Kit]) -> None:
+    with pytest.raises(WrappedKeyReplayed, match="made for run 'run-0', not for run 'run-1'"):
+        unwrap_as(kits["south"], wrap_from(kits["north"], kits["south"], run=RunId("run-0")))
+
+
+def test_a_key_for_another_roster_is_refused(kits: dict[str, Kit]) -> None:
+    other = replace(kits["north"].roster, release_model_to_server=True)
+    with pytest.raises(WrongRoster, match="every party needs the roster of the last"):
+        unwrap_as(kits["south"], wrap_from(kits["north"], kits["south"], roster=other))
+
+
+def test_a_key_for_another_party_is_refused(kits: dict[str, Kit]) -> None:
+    with pytest.raises(NotForUs, match="for party 'west', not for 'south'"):
+        unwrap_as(kits["south"], wrap_from(kits["north"], kits["west"]))
+
+
+def test_a_key_sealed_to_another_key_of_the_same_party_is_refused(kits: dict[str, Kit], tmp_path: Path) -> None:
+    renamed = replace(kits["west"].certificate, common_name="south")
+    sealed_to_west = wrap_from(kits["north"], replace(kits["south"], certificate=renamed))
+    with pytest.raises(NotForUs, match="sealed to another key of 'south'"):
+        unwrap_as(kits["south"], sealed_to_west)
+
+
+def test_a_key_signed_by_a_party_that_is_not_the_key_holder_is_refused(kits: dict[str, Kit]) -> None:
+    with pytest.raises(WrongSigner, match="signed by 'west', but the roster's key holder is 'north'"):
+        unwrap_as(kits["south"], wrap_from(kits["west"], kits["south"]))
+
+
+def test_a_key_signed_by_the_server_is_refused(kits: dict[str, Kit]) -> None:
+    with pytest.raises(WrongSigner, match="one of a server, not of a party"):
+        unwrap_as(kits["south"], wrap_from(kits["server"], kits["south"]))
+
+
+def test_a_key_holder_of_another_authority_is_refused(kits: dict[str, Kit], strangers: dict[str, Kit]) -> None:
+    with pytest.raises(WrongSigner, match="not issued by the authority"):
+        unwrap_as(kits["south"], wrap_from(strangers["north"], kits["south"]))
+
+
+def test_a_key_holder_whose_certificate_has_expired_is_refused(kits: dict[str, Kit]) -> None:
+    wrapped = wrap_from(kits["north"], kits["south"])
+    with pytest.raises(WrongSigner, match="expired on"):
+        unwrap_as(kits["south"], wrapped, now=datetime.now(UTC) + timedelta(days=31))
+
+
+def flip(data: bytes, index: int = -1) -> bytes:
+    changed = bytearray(data)
+    changed[index] ^= 1
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        lambda wrapped: replace(wrapped, sealed=flip(wrapped.sealed)),
+        lambda wrapped: replace(wrapped, sealed=flip(wrapped.sealed, 0)),
+        lambda wrapped: replace(wrapped, sealed=wrapped.sealed + b"\x00"),
+        lambda wrapped: replace(wrapped, ephemeral_key=flip(wrapped.ephemeral_key)),
+        lambda wrapped: replace(wrapped, signature=flip(wrapped.signature)),
+        lambda wrapped: replace(wrapped, signature=b""),
+        lambda wrapped: replace(wrapped, run=RunId("run-2")),
+        lambda wrapped: replace(wrapped, roster_fingerprint="00" * 32),
+    ],
+)
+def test_an_altered_key_is_refused(kits: dict[str, Kit], alter: Callable[[WrappedKey], WrappedKey]) -> None:
+    altered = alter(wrap_from(kits["north"], kits["south"]))
+    with pytest.raises(WrappedKeyAltered, match="signature does not hold"):
+        unwrap_as(kits["south"], altered)
+
+
+def test_a_replayed_key_that_was_renamed_to_this_run_is_refused_as_altered(kits: dict[str, Kit]) -> None:
+    old = wrap_from(kits["north"], kits["south"], run=RunId("run-0"))
+    with pytest.raises(WrappedKeyAltered):
+        unwrap_as(kits["south"], replace(old, run=RUN))
+
+
+def test_a_key_redirected_to_another_recipient_is_refused_as_altered(kits: dict[str, Kit]) -> None:
+    with pytest.raises(WrappedKeyAltered):
+        unwrap_as(kits["south"], replace(wrap_from(kits["north"], kits["west"]), recipient=ClientId("south")))
+
+
+def test_a_key_under_a_false_signer_name_is_refused(kits: dict[str, Kit]) -> None:
+    with pytest.raises(WrongSigner):
+        unwrap_as(kits["south"], replace(wrap_from(kits["north"], kits["south"]), signer=ClientId("west")))
+
+
+def test_a_substituted_signer_certificate_is_refused(kits: dict[str, Kit]) -> None:
+    wrapped = wrap_from(kits["north"], kits["south"])
+    with pytest.raises(WrongSigner, match="cannot be trusted"):
+        unwrap_as(kits["south"], replace(wrapped, signer_certificate=b"nonsense"))
+
+
+def test_fields_cannot_be_shifted_into_each_other(kits: dict[str, Kit]) -> None:
+    wrapped = wrap_from(kits["north"], kits["south"])
+    shifted = replace(wrapped, sealed=wrapped.sealed[1:], ephemeral_key=wrapped.ephemeral_key + wrapped.sealed[:1])
+    assert shifted.context() + shifted.sealed != wrapped.context() + wrapped.sealed
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda encoded: encoded[:0],
+        lambda encoded: encoded[:-1],
+        lambda encoded: encoded + b"\x00",
+        lambda encoded: encoded + b"\x7a\x01x",
+        lambda encoded: encoded + encoded,
+        lambda encoded: b"\xff" * len(encoded),
+        lambda encoded: encoded + b"\x00" * 200_000,
+    ],
+    ids=["empty", "cut", "trailing", "unknown field", "repeated", "noise", "oversized"],
+)
+def test_bytes_that_are_not_canonical_are_refused(kits: dict[str, Kit], spoil: Callable[[bytes], bytes]) -> None:
+    with pytest.raises(MalformedWrappedKey):
+        WrappedKey.from_bytes(spoil(wrap_from(kits["north"], kits["south"]).to_bytes()))
+
+
+@pytest.mark.parametrize("change", [{"ephemeral_key": b"\x04"}, {"sealed": b"\x00" * 16}, {"roster_fingerprint": "00"}])
+def test_fields_of_a_wrong_width_are_refused(kits: dict[str, Kit], change: dict[str, str | bytes]) -> None:
+    wrapped = wrap_from(kits["north"], kits["south"])
+    fields = {name: getattr(wrapped, name) for name in WrappedKey.__dataclass_fields__}
+    with pytest.raises(MalformedWrappedKey):
+        WrappedKey.from_bytes(WrappedKey(**{**fields, **change}).to_bytes())
+
+
+def test_a_signing_key_that_is_not_the_signer_s_is_refused(kits: dict[str, Kit]) -> None:
+    with pytest.raises(KeyMismatch):
+        wrap_from(replace(kits["north"], key_pem=kits["south"].key_pem), kits["west"])
+
+
+@pytest.mark.parametrize("size", [0, MAX_PRIVATE_KEY_BYTES + 1])
+def test_a_private_key_of_an_impossible_size_is_refused(kits: dict[str, Kit], size: int) -> None:
+    north, south = kits["north"], kits["south"]
+    with pytest.raises(InvalidInput, match="bytes"):
+        wrap(
+            bytes(size),
+            recipient_cert=south.certificate,
+            signer_key=north.private_key(),
+            signer_cert=north.certificate,
+            roster_fingerprint=north.roster.fingerprint(),
+            run=RUN,
+        )
+
+
+def test_the_largest_accepted_private_key_fits_its_wrapping(kits: dict[str, Kit]) -> None:
+    north, south = kits["north"], kits["south"]
+    wrapped = wrap(
+        bytes(MAX_PRIVATE_KEY_BYTES),
+        recipient_cert=south.certificate,
+        signer_key=north.private_key(),
+        signer_cert=north.certificate,
+        roster_fingerprint=north.roster.fingerprint(),
+        run=RUN,
+    )
+    assert unwrap_as(south, WrappedKey.from_bytes(wrapped.to_bytes())) == bytes(MAX_PRIVATE_KEY_BYTES)
+
+
+def test_relayed_certificates_arrive_by_party(kits: dict[str, Kit]) -> None:
+    relayed = certificates_from_bytes(certificates_to_bytes([kits["west"].certificate, kits["south"].certificate]))
+    found = recipients_of(relayed, roster=kits["north"].roster, authority=kits["north"].authority)
+    assert found == {"west": kits["west"].certificate, "south": kits["south"].certificate}
+
+
+def test_the_key_holder_refuses_a_relayed_certificate_that_it_cannot_confirm(
+    kits: dict[str, Kit], strangers: dict[str, Kit], directory: Path
+) -> None:
+    def offer(*certificates: Kit, now: datetime | None = None) -> None:
+        relayed = [kit.certificate for kit in certificates]
+        recipients_of(relayed, roster=kits["north"].roster, authority=kits["north"].authority, now=now)
+
+    outsider = authority_of(directory / "ca").issue(
+        kits["west"].certificate.public_key(),
+        role=Role.PARTY,
+        name="east",
+        validity=timedelta(days=1),
+        skew=timedelta(0),
+    )
+    cases: list[tuple[type[FenchelError], Callable[[], None]]] = [
+        (WrongAuthority, lambda: offer(kits["south"], strangers["west"])),
+        (WrongRole, lambda: offer(kits["server"])),
+        (NotOnRoster, lambda: offer(replace(kits["west"], certificate=outsider))),
+        (InvalidInput, lambda: offer(kits["south"], kits["south"])),
+        (CertificateNotValidNow, lambda: offer(kits["south"], now=datetime.now(UTC) + timedelta(days=31))),
+    ]
+    for error, attempt in cases:
+        with pytest.raises(error):
+            attempt()
+
+
+@pytest.mark.parametrize("encoded", [b"\xff", b"\x0a\x01x"], ids=["noise", "not a certificate"])
+def test_a_malformed_list_of_certificates_is_refused(encoded: bytes) -> None:
+    with pytest.raises(MalformedCertificate):
+        certificates_from_bytes(encoded)

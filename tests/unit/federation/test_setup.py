@@ -1,0 +1,273 @@
+"""The set-up of a run between the real halves: the key ceremony through an untrusted relay, consent, and rejoining."""
+
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fenchel_client.party import Party
+from fenchel_client.session import Task
+from fenchel_client.setup import Consent
+from fenchel_common.errors import Refusal, ResultRejected
+from fenchel_common.identity import Kit
+from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import (
+    FINISH,
+    INTRODUCE,
+    KEY_MAKE,
+    KEY_TAKE,
+    LAYOUT,
+    KeyMade,
+    KeyTake,
+    ModelPart,
+)
+from fenchel_common.wire.ceremony import certificates_to_bytes
+from fenchel_common.wire.setup import (
+    key_made_from_bytes,
+    key_made_to_bytes,
+    key_take_from_bytes,
+    key_take_to_bytes,
+    model_part_to_bytes,
+    phase_result_from_bytes,
+    terms_to_bytes,
+)
+from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.rounds.setup import SetupDone
+from fenchel_server.setup import FederationRun, FederationSetup
+from support.kits import make_federation
+from support.tables import named_shards, small_dataset
+
+RUN = RunId("run-1")
+SHARDS = named_shards(small_dataset(40, 4), grid=(1, 2))
+NAMES = tuple(SHARDS)
+HOLDER, OTHER = (ClientId(name) for name in NAMES)
+
+Tamper = Callable[[str, ClientId, bytes], bytes]
+
+
+def config(**changes: Any) -> RunConfig:
+    values = {"name": "test", "settings": {"lambda": 0.1}, "key": {"bits": 2048}, "alignment": "hmac"}
+    return RunConfig.from_mapping(values | changes)
+
+
+class Federation:
+    """Parties and server of one federation in one process, with a relay that a test can make dishonest."""
+
+    def __init__(self, directory: Path, *, consent: Callable[[Kit], Consent] | None = None) -> None:
+        self.directory = directory
+        self.kits = {name: Kit.load(path) for name, path in make_federation(directory / "kits", NAMES).items()}
+        self._consent = consent or (lambda kit: Consent(approved_roster=kit.roster.fingerprint(), plain=True))
+        self.parties = {ClientId(name): self.party(name) for name in NAMES}
+
+    def party(self, name: str) -> Party:
+        kit = self.kits[name]
+        return Party(kit, SHARDS[name], state=self.directory / name, consent=self._consent(kit))
+
+    def answer(self, name: ClientId, phase: str, body: bytes, *, round_id: int = 0, run: RunId = RUN) -> bytes:
+        task = Task(run=run, round=RoundId(round_id), phase=phase, body=body)
+        return phase_result_from_bytes(self.parties[name].handle(task))[0]
+
+    def set_up(
+        self,
+        terms: RunConfig | None = None,
+        *,
+        to_party: Tamper = lambda _phase, _client, body: body,
+        to_server: Tamper = lambda _phase, _client, body: body,
+        run: RunId = RUN,
+    ) -> SetupDone:
+        setup = FederationSetup(terms or config(), self.kits["server"].roster)
+        step: PhaseRequest | SetupDone = setup.open()
+        while isinstance(step, PhaseRequest):
+            results: dict[ClientId, bytes] = {}
+            for client, body in step.tasks.items():
+                answered = self.answer(client, step.phase, to_party(step.phase, client, body), run=run)
+                results[client] = to_server(step.phase, client, answered)
+            step = setup.advance(step.phase, results)
+        return step
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Federation:
+    return Federation(tmp_path)
+
+
+def only(phase: str, change: Callable[[bytes], bytes]) -> Tamper:
+    return lambda current, _client, body: change(body) if current == phase else body
+
+
+@pytest.mark.parametrize("alignment", ["ecdh", "hmac"])
+@pytest.mark.parametrize("kind", ["standard", "subgroup"])
+def test_a_set_up_ends_with_one_key_that_every_party_holds(tmp_path: Path, alignment: str, kind: str) -> None:
+    federation = Federation(tmp_path)
+    done = federation.set_up(config(alignment=alignment, key={"bits": 2048, "kind": kind}))
+    assert done.record.key_bits == 2048
+    assert len(done.record.key_fingerprint or "") == 64
+    assert (len(done.record.public_key), bool(done.snapshot)) == (256, True)
+
+
+def test_a_run_in_clear_has_no_key(federation: Federation) -> None:
+    done = federation.set_up(config(privacy="plain", benchmark=True))
+    assert (done.record.public_key, done.record.key_fingerprint) == (b"", None)
+
+
+def test_the_private_key_is_kept_for_its_owner_alone_and_never_passes_the_server(tmp_path: Path) -> None:
+    federation = Federation(tmp_path)
+    seen: list[bytes] = []
+
+    def listen(_phase: str, _client: ClientId, body: bytes) -> bytes:
+        seen.append(body)
+        return body
+
+    federation.set_up(to_party=listen, to_server=listen)
+    for name in NAMES:
+        (kept,) = (tmp_path / name).iterdir()
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+        secret = kept.read_bytes().split(b'"value": "0x')[1][:64]
+        assert len(secret) == 64
+        assert not any(secret in body for body in seen)
+
+
+def test_a_restarted_party_goes_on_with_the_key_it_kept(federation: Federation) -> None:
+    federation.set_up()
+    before = federation.parties[OTHER]
+    federation.parties[OTHER] = federation.party(OTHER)
+    assert federation.parties[OTHER] is not before
+    with pytest.raises(Exception, match="phase"):
+        federation.answer(OTHER, "no_such_phase", b"", round_id=1)
+
+
+def test_a_party_that_lost_its_state_says_that_it_has_no_key(federation: Federation) -> None:
+    federation.set_up()
+    for path in (federation.directory / OTHER).iterdir():
+        path.unlink()
+    federation.parties[OTHER] = federation.party(OTHER)
+    with pytest.raises(Refusal) as caught:
+        federation.answer(OTHER, "local_dual", b"", round_id=1)
+    assert caught.value.public_reason == "it does not have the key of this run"
+
+
+def test_a_key_file_that_others_can_read_is_not_used(federation: Federation) -> None:
+    federation.set_up()
+    (kept,) = (federation.directory / OTHER).iterdir()
+    kept.chmod(0o644)
+    federation.parties[OTHER] = federation.party(OTHER)
+    with pytest.raises(Refusal, match="chmod 600"):
+        federation.answer(OTHER, "local_dual", b"", round_id=1)
+
+
+def test_the_end_leaves_the_model_and_takes_the_key_away_however_often_it_is_told(federation: Federation) -> None:
+    federation.set_up()
+    features = sorted(SHARDS[OTHER].features)
+    part = ModelPart(weights=np.arange(float(len(features))), primal=0.5, dual=0.4, gap=0.1)
+    for _ in range(2):
+        federation.answer(OTHER, FINISH, model_part_to_bytes(part), round_id=9)
+        federation.parties[OTHER] = federation.party(OTHER)
+    (model,) = (federation.directory / OTHER).iterdir()
+    with np.load(model) as kept:
+        assert kept["features"].tolist() == features
+        assert kept["weights"].tolist() == part.weights.tolist()
+        assert float(kept["gap"]) == 0.1
+
+
+def test_a_key_holder_makes_no_key_for_a_roster_that_nobody_approved(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, consent=lambda _: Consent())
+    with pytest.raises(Refusal, match="--approve-roster") as caught:
+        federation.set_up()
+    assert caught.value.public_reason == "its operator has not approved the roster"
+
+
+def test_a_run_without_encryption_needs_the_consent_of_every_party(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, consent=lambda kit: Consent(approved_roster=kit.roster.fingerprint()))
+    with pytest.raises(Refusal, match="--accept-plain"):
+        federation.set_up(config(privacy="plain", benchmark=True))
+
+
+def test_a_server_that_asks_the_wrong_party_for_the_key_is_refused(federation: Federation) -> None:
+    federation.answer(OTHER, INTRODUCE, terms_to_bytes(config()))
+    with pytest.raises(Refusal, match="another key holder"):
+        federation.answer(OTHER, KEY_MAKE, certificates_to_bytes([federation.kits[OTHER].certificate]))
+
+
+def test_a_server_that_slips_in_a_certificate_of_its_own_gets_no_key(federation: Federation, tmp_path: Path) -> None:
+    stranger = Kit.load(make_federation(tmp_path / "foreign", NAMES)[OTHER])
+    forged = certificates_to_bytes([federation.kits[HOLDER].certificate, stranger.certificate])
+    with pytest.raises(Refusal) as caught:
+        federation.set_up(to_party=only(KEY_MAKE, lambda _: forged))
+    assert caught.value.public_reason == "the relayed certificates are not those of the roster"
+
+
+def flipped(body: bytes) -> bytes:
+    take = key_take_from_bytes(body)
+    altered = bytearray(take.wrapped)
+    altered[-1] ^= 1
+    return key_take_to_bytes(KeyTake(take.public_key, bytes(altered)))
+
+
+def test_an_altered_key_blob_is_refused(federation: Federation) -> None:
+    with pytest.raises(Refusal, match="altered"):
+        federation.set_up(to_party=only(KEY_TAKE, flipped))
+
+
+def test_a_key_blob_of_another_run_is_refused(federation: Federation) -> None:
+    earlier: dict[str, bytes] = {}
+
+    def record(body: bytes) -> bytes:
+        earlier["take"] = body
+        return body
+
+    federation.set_up(to_party=only(KEY_TAKE, record))
+    with pytest.raises(Refusal, match="made for run"):
+        federation.set_up(to_party=only(KEY_TAKE, lambda _: earlier["take"]), run=RunId("run-2"))
+
+
+def test_a_public_key_swapped_by_the_server_is_noticed(federation: Federation) -> None:
+    def swap(body: bytes) -> bytes:
+        take = key_take_from_bytes(body)
+        return key_take_to_bytes(KeyTake(take.public_key[:-1] + b"\xfb", take.wrapped))
+
+    with pytest.raises(Refusal, match="public key"):
+        federation.set_up(to_party=only(KEY_TAKE, swap))
+
+
+def remade(change: Callable[[KeyMade], KeyMade]) -> Tamper:
+    return only(KEY_MAKE, lambda body: key_made_to_bytes(change(key_made_from_bytes(body))))
+
+
+@pytest.mark.parametrize(
+    ("tamper", "message"),
+    [
+        (remade(lambda made: KeyMade(made.public_key, {})), "every other party"),
+        (remade(lambda made: KeyMade(made.public_key, {HOLDER: b"x", **made.sealed})), "every other party"),
+        (remade(lambda made: KeyMade(made.public_key[:128], made.sealed)), "bits"),
+        (remade(lambda made: KeyMade(b"", made.sealed)), "modulus"),
+        (only(KEY_MAKE, lambda _: b"\xff\xff"), "KeyMade"),
+        (only(KEY_TAKE, lambda _: b""), "another key"),
+        (only(INTRODUCE, lambda _: b"\x0a\x03abc"), "certificate"),
+        (only(LAYOUT, lambda body: body[:-5]), "rejected"),
+    ],
+    ids=["nobody", "holder too", "short key", "no key", "no message", "other key", "no certificate", "cut opening"],
+)
+def test_a_malformed_answer_is_rejected_by_the_server(federation: Federation, tamper: Tamper, message: str) -> None:
+    with pytest.raises(ResultRejected, match=message):
+        federation.set_up(to_server=tamper)
+
+
+@pytest.mark.parametrize("phase", [KEY_TAKE, LAYOUT, "align_0"])
+def test_a_party_that_came_late_refuses_what_it_cannot_follow(federation: Federation, phase: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        federation.answer(OTHER, phase, b"")
+    assert "restarted during the set-up" in caught.value.public_reason
+
+
+def test_the_finish_phase_gives_each_party_the_weights_of_its_own_features(federation: Federation) -> None:
+    done = federation.set_up()
+    figures: Mapping[str, float] = {"primal": 1.0, "dual": 0.5, "gap": 0.5}
+    run = FederationRun(config(), federation.kits["server"].roster, certificate=lambda: figures)
+    request = run.finish(done.record, run.restore(done.record, done.snapshot))
+    assert request.phase == FINISH
+    assert set(request.tasks) == run.clients == {HOLDER, OTHER}
