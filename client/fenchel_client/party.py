@@ -4,29 +4,33 @@ What it keeps in its state folder, readable by its owner alone: `RUN.run` with t
 run lasts, so that a restarted process can rejoin, and `RUN.model.npz` with its part of the model after the end.
 """
 
+import math
 import time
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from fenchel_client.algorithms import ALGORITHMS
-from fenchel_client.algorithms.base import AlgorithmClient
+from fenchel_client.algorithms.base import AlgorithmClient, KnowsModel
 from fenchel_client.alignment import arrange
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.crypto.timed import Stopwatch, TimedCipher
+from fenchel_client.memory import peak_memory_bytes
 from fenchel_client.privatefiles import read_private, write_private
 from fenchel_client.session import Task
 from fenchel_client.setup import Consent, SetupClient
+from fenchel_common.algorithms.averaging import AveragingSettings
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, KeyFileError, Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
+from fenchel_common.layout import ClientLayout
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH, INTRODUCE, LAYOUT, RunSecrets, Spent
 from fenchel_common.wire.alignment import client_layout_from_bytes
@@ -38,7 +42,7 @@ from fenchel_common.wire.setup import (
 )
 
 NONCES_PER_BLOCK = 2
-"""What a round takes at most: one for the inner products of a block, one for the changes of its duals."""
+"""What HyFDCA takes at most in a round: one for the inner products of a block, one for the changes of its duals."""
 ROUNDS_AHEAD = 2
 """How many rounds' nonces are made in idle time; more would only keep the processor busy."""
 
@@ -67,12 +71,20 @@ class Party:
 
     def handle(self, task: Task) -> bytes:
         """The result of a task, with what was spent on it."""
-        encrypt_s, decrypt_s = self._stopwatch.encrypt_s, self._stopwatch.decrypt_s
+        watch, before = self._stopwatch, replace(self._stopwatch)
         began = time.perf_counter()
         body = self._answer(task)
         total_s = time.perf_counter() - began
-        encrypt_s, decrypt_s = self._stopwatch.encrypt_s - encrypt_s, self._stopwatch.decrypt_s - decrypt_s
-        return phase_result_to_bytes(body, Spent(encrypt_s, decrypt_s, max(total_s - encrypt_s - decrypt_s, 0.0)))
+        encrypt_s, decrypt_s = watch.encrypt_s - before.encrypt_s, watch.decrypt_s - before.decrypt_s
+        serialise_s = watch.serialise_s - before.serialise_s
+        spent = Spent(
+            encrypt_s=encrypt_s,
+            decrypt_s=decrypt_s,
+            compute_s=max(total_s - encrypt_s - decrypt_s - serialise_s, 0.0),
+            serialise_s=serialise_s,
+            peak_memory_bytes=peak_memory_bytes(),
+        )
+        return phase_result_to_bytes(body, spent)
 
     def idle(self) -> AbstractContextManager[object]:
         """While it lasts, nonces for later are made."""
@@ -115,7 +127,7 @@ class Party:
         pool = None
         if secrets.private_key:
             private = private_key_from_bytes(secrets.private_key)
-            pool = ObfuscatorPool(private, capacity=ROUNDS_AHEAD * NONCES_PER_BLOCK * len(held.block_ids))
+            pool = ObfuscatorPool(private, capacity=ROUNDS_AHEAD * self._nonces_a_round(config, held))
             cipher, key = PaillierCipher(private, pool), private.public_key
         try:
             algorithm = ALGORITHMS[config.algorithm](
@@ -124,18 +136,33 @@ class Party:
                 shard=self._shard,
                 cipher=TimedCipher(cipher, self._stopwatch),
                 key=key,
+                serialising=self._stopwatch.serialising,
             )
         except InvalidInput as error:
             raise Refusal(str(error), public_reason="its data do not fit this run") from error
         return ActiveRun(run, algorithm, pool)
 
+    def _nonces_a_round(self, config: RunConfig, layout: ClientLayout) -> int:
+        """How many ciphertexts this party makes in a usual round."""
+        settings = config.algorithm_settings()
+        if isinstance(settings, AveragingSettings):
+            blocks = math.ceil(len(self._shard.features) * settings.width / layout.slots)
+            return len(settings.vectors.returned) * blocks
+        return NONCES_PER_BLOCK * len(layout.block_ids)
+
     def _finish(self, task: Task) -> bytes:
         features = sorted(self._shard.features)
         part = model_part_from_bytes(task.body, features=len(features))
+        weights = part.weights
+        if part.state:
+            algorithm = self._running(task.run).algorithm
+            if not isinstance(algorithm, KnowsModel):
+                raise InvalidInput("state: this algorithm gets its weights from the server")
+            weights = algorithm.final_model(part.state)
         primal, dual, gap = (np.nan if value is None else value for value in (part.primal, part.dual, part.gap))
         path = self._state / f"{task.run}.model.npz"
         temporary = path.with_suffix(".tmp.npz")
-        np.savez(temporary, features=np.array(features), weights=part.weights, primal=primal, dual=dual, gap=gap)
+        np.savez(temporary, features=np.array(features), weights=weights, primal=primal, dual=dual, gap=gap)
         temporary.replace(path)
         # The key belongs to this run alone, and the run is over.
         self._run_file(task.run).unlink(missing_ok=True)

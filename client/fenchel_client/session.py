@@ -4,6 +4,7 @@ The thread that calls `run` works on the tasks; a second one keeps the connectio
 task is in work, and a lost connection is made anew without the work being lost.
 """
 
+import gc
 import logging
 import secrets
 import threading
@@ -116,6 +117,9 @@ class Session:
         finally:
             self.stop()
             connection.join(CLOSING_S)
+            # A call takes a lock when it is freed. Freed at the interpreter's end, it would wait for ever if one of
+            # gRPC's threads was frozen with that lock in hand.
+            gc.collect()
         if self._failure is not None:
             raise self._failure
         return self._end or SessionEnd(EndKind.STOPPED, "stopped at this party")

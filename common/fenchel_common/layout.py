@@ -9,6 +9,7 @@ Neither holds a sample id.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +84,14 @@ class FederationLayout:
     def is_horizontal(self) -> bool:
         """Whether no sample is held by more than one party."""
         return all(len(block.holders) == 1 for block in self.blocks)
+
+    @property
+    def partition(self) -> Literal["horizontal", "vertical", "hybrid"]:
+        """How the table is split: into whole rows, into whole columns of all rows, or into parts of both."""
+        if self.is_horizontal and all(len(held) == len(self.features) for held in self.client_features.values()):
+            return "horizontal"
+        vertical = all(len(block.holders) == len(self.clients) for block in self.blocks)
+        return "vertical" if vertical else "hybrid"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FederationLayout):

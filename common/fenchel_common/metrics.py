@@ -12,7 +12,7 @@ class RoundMetrics:
 
     `primal`, `dual`, `gap` and `accuracy` certify the model that *entered* the round, and are there only if the round
     certified it. `gap` includes `gap_error`, the most that fixed-point rounding can have hidden. `dual_after` is D at
-    the end of the round, where all parties took part in it.
+    the end of the round, where all parties took part in it. `figures` are the algorithm's own.
     """
 
     round: RoundId
@@ -27,3 +27,4 @@ class RoundMetrics:
     absences: Mapping[ClientId, str] = field(default_factory=dict)
     stale: tuple[ClientId, ...] = ()
     note: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)

@@ -10,14 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.fitting import check_loss, check_privacy
+from fenchel_common.algorithms.settings import RUN_LEVEL, AlgorithmSettings
 from fenchel_common.errors import InvalidConfig
 
 MAX_TOML_BYTES = 1 << 20
 """A configuration is a page of text; a larger file was given by mistake."""
-
-RUN_LEVEL = frozenset({"seed", "stop"})
-"""What the algorithm's settings take over from the run."""
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -60,7 +58,7 @@ class RunConfig(_Section):
     name: Annotated[str, Field(min_length=1, max_length=100)]
     algorithm: str = "hyfdca"
     settings: dict[str, object] = Field(default_factory=dict)
-    privacy: Literal["paper", "plain"] = "paper"
+    privacy: Literal["paper", "sealed", "plain"] = "paper"
     benchmark: bool = False
     key: KeyConfig = KeyConfig()
     alignment: Literal["ecdh", "hmac"] = "ecdh"
@@ -126,11 +124,13 @@ class RunConfig(_Section):
         """The whole configuration, defaults included."""
         return self.model_dump_json()
 
-    def algorithm_settings(self) -> HyfdcaSettings:
+    def algorithm_settings(self) -> AlgorithmSettings:
         """The algorithm's settings, checked; seed and stopping rules are the run's."""
         for name in RUN_LEVEL & self.settings.keys():
             raise InvalidConfig(f"settings.{name}: the whole run has one; set {name} beside settings, not inside")
+        check_privacy(self.algorithm, self.privacy)
         try:
+            check_loss(self.algorithm, self.settings.get("loss"))
             return SETTINGS[self.algorithm].parse({**self.settings, "seed": self.seed, "stop": self.stop.model_dump()})
         except InvalidConfig as error:
             raise InvalidConfig(f"settings.{error}") from None

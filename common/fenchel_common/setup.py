@@ -50,22 +50,28 @@ class RunSecrets:
 
 @dataclass(frozen=True, slots=True)
 class ModelPart:
-    """The weights of a party's features, in the order of their names, and the last certificate."""
+    """The weights of a party's features, in the order of their names, and the last certificate.
+
+    Where the server cannot read the weights there are none, and `state` is what the party's algorithm makes them of.
+    """
 
     weights: NDArray[np.float64]
     primal: float | None
     dual: float | None
     gap: float | None
+    state: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Seconds that a party spent on a task."""
+    """Seconds that a party spent on a task, and the most memory that its process has held so far (0: unknown)."""
 
     encrypt_s: float = 0.0
     decrypt_s: float = 0.0
     compute_s: float = 0.0
+    serialise_s: float = 0.0
+    peak_memory_bytes: int = 0
 
     @property
     def total_s(self) -> float:
-        return self.encrypt_s + self.decrypt_s + self.compute_s
+        return self.encrypt_s + self.decrypt_s + self.compute_s + self.serialise_s

@@ -86,14 +86,15 @@ class Authority:
                 f"the authority of federation {federation!r} expired on {self.certificate.not_after:%Y-%m-%d};"
                 " provision a new federation in another folder and hand out its kits"
             )
-        purpose = ExtendedKeyUsageOID.SERVER_AUTH if role is Role.SERVER else ExtendedKeyUsageOID.CLIENT_AUTH
+        # The server is also a client of its own health service; its role keeps it out of every other call.
+        server_too = [ExtendedKeyUsageOID.SERVER_AUTH] if role is Role.SERVER else []
         identity = x509.UniformResourceIdentifier(f"urn:fenchel:{federation}:{role.value}:{name}")
         builder = (
             _builder(public_key, subject=_subject(federation, role, name), start=moment - skew, end=end)
             .issuer_name(self.certificate.parsed.subject)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(key_agreement=True), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage([*server_too, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
             .add_extension(x509.SubjectAlternativeName([identity, *map(general_name, hosts)]), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
         )

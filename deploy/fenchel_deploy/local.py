@@ -4,7 +4,7 @@
         for event in federation.events():
             ...
 
-Everything lies under `directory`: kits/, shards/, server/ (state and log), clients/NAME/ (state), logs/.
+Everything lies under `directory`: kits/, shards/, server/ (state), clients/NAME/ (state), logs/.
 """
 
 import json
@@ -16,14 +16,12 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-import tomli_w
 from numpy.typing import NDArray
 
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.runconfig import RunConfig
-from fenchel_deploy.federation_file import Federation, PartyEntry, ServerEntry
-from fenchel_deploy.provision import provision
+from fenchel_deploy.folders import kit_folder, lay_out, shard_file, whole_model
 
 EXIT_WAIT_S = 20.0
 
@@ -31,10 +29,13 @@ EXIT_WAIT_S = 20.0
 class LocalFederation:
     """Starts, watches and ends the processes of one federation; all of them are gone when the context ends."""
 
-    def __init__(self, directory: Path, shards: Mapping[str, Shard], config: RunConfig) -> None:
+    def __init__(
+        self, directory: Path, shards: Mapping[str, Shard], config: RunConfig, *, server_options: Sequence[str] = ()
+    ) -> None:
         self._directory = directory
         self._config = config
         self._names = tuple(shards)
+        self._server_options = list(server_options)
         self.clients: dict[str, subprocess.Popen[bytes]] = {}
         self.server: subprocess.Popen[bytes] | None = None
         self.port = 0
@@ -63,8 +64,8 @@ class LocalFederation:
         run_file = self._directory / "run.toml"
         self.server = self._start(
             "server",
-            ["--kit", str(self._kit("server")), "--state", str(self.state), "--run", str(run_file)],
-            ["--listen", f"localhost:{self.port}", "--format", "json"],
+            ["--kit", str(kit_folder(self._directory, "server")), "--state", str(self.state), "--run", str(run_file)],
+            ["--listen", f"localhost:{self.port}", "--format", "json", *self._server_options],
             stdout=subprocess.PIPE,
         )
         listening = next(self.events(), None)
@@ -74,8 +75,8 @@ class LocalFederation:
 
     def start_client(self, name: str) -> None:
         """Starts a party's client, again if it was there before."""
-        kit = self._kit(name)
-        arguments = ["--kit", str(kit), "--data", str(self._directory / "shards" / f"{name}.npz")]
+        kit, shard = kit_folder(self._directory, name), shard_file(self._directory, name)
+        arguments = ["--kit", str(kit), "--data", str(shard)]
         arguments += ["--state", str(self._directory / "clients" / name), "--server", f"localhost:{self.port}"]
         # On one machine the person who starts this is the operator of every party.
         arguments += ["--approve-roster", "kit"]
@@ -107,12 +108,8 @@ class LocalFederation:
 
     def model(self, features: Sequence[str]) -> NDArray[np.float64]:
         """The whole model, put together from the parts that the parties got."""
-        weights: dict[str, float] = {}
-        for name in self._names:
-            for path in (self._directory / "clients" / name).glob("*.model.npz"):
-                with np.load(path) as part:
-                    weights |= dict(zip(part["features"].tolist(), part["weights"].tolist(), strict=True))
-        return np.array([weights[feature] for feature in features])
+        parts = (self._directory / "clients").glob("*/*.model.npz")
+        return whole_model((path.read_bytes() for path in parts), features)
 
     def log(self, name: str) -> str:
         """What a process wrote to its log."""
@@ -120,21 +117,9 @@ class LocalFederation:
         return path.read_text() if path.exists() else ""
 
     def _lay_out(self, shards: Mapping[str, Shard]) -> None:
-        for folder in ("shards", "clients", "logs"):
+        for folder in ("clients", "logs"):
             (self._directory / folder).mkdir(parents=True, exist_ok=True)
-        parties = [
-            PartyEntry(name=name, key_holder=index == 0, labels=shard.y is not None)
-            for index, (name, shard) in enumerate(shards.items())
-        ]
-        federation = Federation(name="local", server=ServerEntry(address="localhost:9092"), party=parties)
-        provision(federation, self._directory / "kits")
-        for name, shard in shards.items():
-            shard.save(self._directory / "shards" / f"{name}.npz")
-        settings = self._config.model_dump(exclude_none=True)
-        (self._directory / "run.toml").write_text(tomli_w.dumps(settings))
-
-    def _kit(self, name: str) -> Path:
-        return self._directory / "kits" / name
+        lay_out(self._directory, shards, self._config, name="local", host="localhost")
 
     def _start(
         self, verb: str, *arguments: list[str], name: str | None = None, stdout: int = subprocess.DEVNULL

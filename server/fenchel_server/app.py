@@ -1,6 +1,6 @@
 """The server process: listens, works through the runs on record, and tells what happens as events.
 
-Events are flat mappings that can be written as JSON lines: `listening`, `waiting`, `phase`, `round`, `ended`.
+Events are mappings that can be written as JSON lines: `listening`, `waiting`, `phase`, `round`, `ended`, `leaving`.
 """
 
 import json
@@ -14,16 +14,21 @@ from fenchel_common.errors import RecordConflict
 from fenchel_common.identity import Address, Kit
 from fenchel_common.ids import RunId
 from fenchel_common.runconfig import RunConfig
+from fenchel_server.results import write_result
 from fenchel_server.rounds.driver import Driver, Watcher
 from fenchel_server.rounds.events import AwaitClients, ClientsPresent, Gather, RoundReady
+from fenchel_server.rounds.ledger import TOTAL, costs_of
 from fenchel_server.rounds.measured import MeasuredTransport
 from fenchel_server.setup import FederationRun
-from fenchel_server.store import RunRecord, RunStatus, SqliteStore, Store, new_run_id
+from fenchel_server.store import RoundRecord, RunRecord, RunStatus, SqliteStore, Store, new_run_id
+from fenchel_server.store.base import ENDED
 from fenchel_server.transport import GrpcTransport, make_server
 
 IDLE_LOOK_S = 1.0
 """How often a server without work looks for a queued run."""
 STOP_GRACE_S = 5.0
+FAREWELL_S = 30.0
+"""How long a server that is done waits for parties that have not heard so: two of a client's longest pauses."""
 
 Announce = Callable[[Mapping[str, object]], None]
 
@@ -39,20 +44,34 @@ def serve(
     stay: bool,
     insecure: bool,
     announce: Announce,
+    results: Path | None = None,
+    farewell_s: float = FAREWELL_S,
 ) -> bool:
-    """Works until no run is left to work on (for ever with `stay`); tells whether all of them completed."""
+    """Works until no run is left to work on (for ever with `stay`); tells whether all of them completed.
+
+    A run of `config` that is over already is told of once more. Nobody is left waiting for a server that is gone: the
+    server leaves when every party of the roster has been dismissed, also those that come late, within `farewell_s`.
+    `results` is a folder for the figures of each run that ends.
+    """
+
+    def tell(event: Mapping[str, object]) -> None:
+        if results is not None and event["event"] == "ended":
+            write_result(results, store.run(RunId(str(event["run"]))), parties=len(kit.roster.parties))
+        announce(event)
+
     with SqliteStore.serve(state) as store:
-        if config is not None:
-            enqueue(store, config)
+        asked = enqueue(store, config) if config is not None else None
         transport, server, port = make_server(kit, address=address, insecure=insecure)
         server.start()
         announce({"event": "listening", "address": str(address), "port": port, "parties": list(kit.roster.names)})
         try:
-            completed = _work(store, kit, transport, announce, stay=stay)
-            transport.dismiss("all runs are over")
+            if asked is not None and asked.status in ENDED:
+                tell(ended_event(asked))
+            completed = _work(store, kit, transport, tell, stay=stay)
+            _dismiss_all(kit, transport, tell, farewell_s=farewell_s)
         finally:
             server.stop(grace=STOP_GRACE_S).wait()
-    return completed
+        return completed and (asked is None or store.run(asked.run).status is RunStatus.COMPLETED)
 
 
 def enqueue(store: Store, config: RunConfig) -> RunRecord:
@@ -83,6 +102,14 @@ def _work(store: Store, kit: Kit, transport: GrpcTransport, announce: Announce, 
             return all_completed
 
 
+def _dismiss_all(kit: Kit, transport: GrpcTransport, announce: Announce, *, farewell_s: float) -> None:
+    parties = frozenset(kit.roster.names)
+    transport.dismiss("all runs are over")
+    if late := transport.wait_dismissed(parties, timeout_s=0):
+        announce({"event": "leaving", "for": sorted(late), "within_s": farewell_s})
+        transport.wait_dismissed(parties, timeout_s=farewell_s)
+
+
 def _drive(store: Store, kit: Kit, transport: GrpcTransport, record: RunRecord, announce: Announce) -> bool:
     parts = FederationRun(
         RunConfig.from_json(record.config), kit.roster, certificate=lambda: last_certificate(store, record.run)
@@ -101,12 +128,12 @@ def _drive(store: Store, kit: Kit, transport: GrpcTransport, record: RunRecord, 
 
 
 def last_certificate(store: Store, run: RunId) -> Mapping[str, float]:
-    """The figures of the last round that has a certificate; none if there is no such round."""
+    """The figures of the last round that has some; none if there is no such round."""
     for record in reversed(store.rounds(run)):
         metrics: dict[str, Any] = json.loads(record.metrics)
-        if metrics.get("gap") is not None:
-            # A figure that is not finite is on record as its name.
-            return {name: float(metrics[name]) for name in ("primal", "dual", "gap")}
+        if metrics.get("primal") is not None:
+            # A figure that is not finite is on record as its name; an algorithm without a certificate has P alone.
+            return {name: float(metrics[name]) for name in ("primal", "dual", "gap") if metrics[name] is not None}
     return {}
 
 
@@ -136,7 +163,7 @@ def _watcher(run: RunId, transport: GrpcTransport, announce: Announce) -> Watche
                 transport.set_serving(True)
             case Gather(round_id=round_id, phase=phase):
                 announce({"event": "phase", "run": run, "round": round_id, "phase": phase})
-            case RoundReady(metrics=metrics, seconds=seconds):
+            case RoundReady(metrics=metrics, record=RoundRecord() as record):
                 announce(
                     {
                         "event": "round",
@@ -146,7 +173,8 @@ def _watcher(run: RunId, transport: GrpcTransport, announce: Announce) -> Watche
                         "dual": metrics.dual,
                         "gap": metrics.gap,
                         "accuracy": metrics.accuracy,
-                        "seconds": seconds,
+                        "seconds": record.seconds[TOTAL],
+                        "costs": costs_of(record),
                         "absences": dict(metrics.absences),
                     }
                 )

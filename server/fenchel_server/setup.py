@@ -7,6 +7,9 @@ durable before its end: when a party falls out, or the server does, it begins an
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+import numpy as np
+
+from fenchel_common.algorithms.fitting import check_partition
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.errors import FenchelError, ResultRejected
@@ -31,7 +34,7 @@ from fenchel_common.wire.setup import (
     terms_to_bytes,
 )
 from fenchel_server.algorithms import ALGORITHMS
-from fenchel_server.algorithms.base import AlgorithmServer
+from fenchel_server.algorithms.base import AlgorithmServer, SealedModel
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.cohorts import Alignment, OverlapRule
 from fenchel_server.rounds.requests import PhaseRequest
@@ -103,6 +106,7 @@ class FederationSetup:
         return self._alignment.open()
 
     def _lay_out(self, aligned: Alignment) -> PhaseRequest:
+        check_partition(self._config.algorithm, aligned.federation.partition)
         self._aligned = aligned
         tasks = {client: client_layout_to_bytes(layout) for client, layout in aligned.clients.items()}
         return PhaseRequest(LAYOUT, tasks)
@@ -153,10 +157,11 @@ class FederationRun:
         tasks = {
             client: model_part_to_bytes(
                 ModelPart(
-                    weights=weights[layout.client_features[client]],
+                    weights=np.zeros(0) if weights is None else weights[layout.client_features[client]],
                     primal=certificate.get("primal"),
                     dual=certificate.get("dual"),
                     gap=certificate.get("gap"),
+                    state=algorithm.last_state(client) if isinstance(algorithm, SealedModel) else b"",
                 )
             )
             for client in layout.clients

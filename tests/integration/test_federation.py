@@ -170,7 +170,8 @@ def test_clients_killed_at_every_phase_rejoin_and_the_run_reaches_the_optimum(tm
 
 def test_a_client_that_never_comes_back_is_left_out_with_its_reason_on_record(tmp_path: Path) -> None:
     config = run_config(stop={"gap": 1e-9, "rounds": 12}, round={"deadline_s": 5.0, "quorum": 0.5, "wait_s": 30.0})
-    with LocalFederation(tmp_path, named_shards(DATASET, grid=(2, 2)), config) as federation:
+    shards = named_shards(DATASET, grid=(2, 2))
+    with LocalFederation(tmp_path, shards, config, server_options=["--farewell", "0"]) as federation:
         until(federation.events(), event="phase", round=3, phase="local_dual")
         federation.kill_client("p4")
         final = ended(events_of(federation))
@@ -222,3 +223,51 @@ def test_shards_without_common_samples_are_refused_with_the_cure(tmp_path: Path)
     assert final["status"] == "failed"
     assert "no two parties hold a common sample" in final["reason"]
     assert "table-" not in final["reason"]
+
+
+CORRECTIVE = {"local": "corrective", "certificate_every": 1}
+
+
+@pytest.mark.parametrize("grid", [(2, 2), (2, 1), (1, 2)], ids=["hybrid", "horizontal", "vertical"])
+def test_corrective_runs_agree_to_the_last_bit_encrypted_and_in_clear(tmp_path: Path, grid: tuple[int, int]) -> None:
+    models = []
+    for privacy in ("paper", "plain"):
+        config = run_config(
+            settings=CORRECTIVE,
+            privacy=privacy,
+            benchmark=privacy == "plain",
+            stop={"gap": 1e-9, "rounds": 4},
+            alignment="hmac",
+        )
+        with LocalFederation(tmp_path / privacy, named_shards(DATASET, grid=grid), config) as federation:
+            events = events_of(federation)
+            federation.wait()
+            models.append(federation.model(DATASET.features))
+        assert ended(events)["outcome"]["rtc_per_round"] == (2 if grid[1] == 1 else 3)
+    assert np.abs(models[0]).max() > 0
+    assert (models[0] == models[1]).all()
+
+
+def test_a_corrective_run_survives_a_killed_server_with_the_same_model_and_killed_clients_rejoin(
+    tmp_path: Path,
+) -> None:
+    config = run_config(settings=CORRECTIVE, stop={"gap": 1e-9, "rounds": 6}, seed=3)
+    expected = undisturbed_model(tmp_path / "undisturbed", config)
+    with LocalFederation(tmp_path / "killed", named_shards(DATASET, grid=(2, 2)), config) as federation:
+        for round_id, phase in ((2, "inner_product"), (3, "local_dual"), (4, "primal")):
+            until(federation.events(), event="phase", round=round_id, phase=phase)
+            federation.kill_server()
+            federation.start_server()
+        events_of(federation)
+        assert set(federation.wait().values()) == {0}
+        model = federation.model(DATASET.features)
+    assert (model == expected).all()
+    with LocalFederation(
+        tmp_path / "rejoined", named_shards(DATASET, grid=(2, 2)), run_config(settings=CORRECTIVE)
+    ) as federation:
+        until(federation.events(), event="phase", round=2, phase="local_dual")
+        federation.kill_client("p2")
+        federation.start_client("p2")
+        final = ended(events_of(federation))
+        federation.wait()
+    assert final["outcome"]["certificate"]["gap"] <= 1e-4

@@ -10,12 +10,17 @@ from fenchel_client.crypto.obfuscators import ObfuscatorPool
 SMALL_BITS = 256
 
 
-@lru_cache(maxsize=16)
 def private_key(bits: int = 2048, kind: KeyKind = KeyKind.STANDARD) -> PrivateKey:
-    return generate_private_key(bits, kind, test_only_small=bits < 2048)
+    """The one key of that size and kind."""
+    return _made_once(bits, kind).key
+
+
+def cipher(bits: int = 2048, kind: KeyKind = KeyKind.STANDARD) -> PaillierCipher:
+    """A cipher under that key."""
+    return _made_once(bits, kind)
 
 
 @lru_cache(maxsize=16)
-def cipher(bits: int = 2048, kind: KeyKind = KeyKind.STANDARD) -> PaillierCipher:
-    key = private_key(bits, kind)
+def _made_once(bits: int, kind: KeyKind) -> PaillierCipher:
+    key = generate_private_key(bits, kind, test_only_small=bits < 2048)
     return PaillierCipher(key, ObfuscatorPool(key))

@@ -7,13 +7,14 @@ RUN = RunId("run-1")
 
 
 class Clock:
-    """Shows a second more each time it is read."""
+    """Shows a step more each time it is read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, step: float = 1.0) -> None:
         self.now = 1_000.0
+        self._step = step
 
     def __call__(self) -> float:
-        self.now += 1.0
+        self.now += self._step
         return self.now
 
 
@@ -29,6 +30,7 @@ def round_record(round_id: int, *, absent: tuple[str, ...] = ()) -> RoundRecord:
         bytes_up=10 * round_id,
         bytes_down=20 * round_id,
         seconds={"total": 1.5, "wait": 1.0},
+        clients={ClientId("north"): {"encrypt_s": 0.25, "wait_s": 1.25, "bytes_up": 7}},
     )
 
 

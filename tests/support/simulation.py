@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.hyfdca import HyfdcaClient
+from fenchel_client.algorithms.variants import hyfdca_client
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import PublicKey
@@ -14,7 +15,9 @@ from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.algorithms.base import RoundReport
+from fenchel_server.algorithms.corrective import CorrectiveServer
 from fenchel_server.algorithms.hyfdca import HyfdcaServer
+from fenchel_server.algorithms.variants import HyfdcaVariants
 from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
 from fenchel_server.rounds.requests import PhaseRequest
 
@@ -39,7 +42,7 @@ class Simulation:
     cipher: Cipher
     key: PublicKey | int
     clients: dict[ClientId, HyfdcaClient]
-    server: HyfdcaServer
+    server: HyfdcaServer | CorrectiveServer
     absent: Absent = nobody_is_absent
     phases: list[tuple[RoundId, str]] = field(default_factory=list)
     messages: list[tuple[RoundId, str, ClientId, bytes, bytes]] = field(default_factory=list)
@@ -65,11 +68,11 @@ class Simulation:
         ]
         alignment = lay_out(holdings, slots=slots, seed=settings.seed, overlap=overlap)
         clients = {
-            name: HyfdcaClient(settings, layout=alignment.clients[name], shard=shard, cipher=used, key=key)
+            name: hyfdca_client(settings, layout=alignment.clients[name], shard=shard, cipher=used, key=key)
             for name, shard in named.items()
         }
         openings = {name: client.opening() for name, client in clients.items()}
-        server = HyfdcaServer(settings, layout=alignment.federation, key=key, openings=openings)
+        server = HyfdcaVariants()(settings, layout=alignment.federation, key=key, openings=openings)
         return cls(settings, alignment, named, used, key, clients, server, absent)
 
     @property
@@ -112,7 +115,7 @@ class Simulation:
 
     def restart(self, client: ClientId) -> None:
         """The client's process begins anew; tell the next round that it is `restarted`."""
-        self.clients[client] = HyfdcaClient(
+        self.clients[client] = hyfdca_client(
             self.settings,
             layout=self.alignment.clients[client],
             shard=self.shards[client],
@@ -123,7 +126,9 @@ class Simulation:
     def restore(self, snapshot: bytes, *, seed: int | None = None) -> None:
         """Puts a server in place that was made from a snapshot, with another seed for its draws if given."""
         settings = self.settings if seed is None else self.settings.model_copy(update={"seed": seed})
-        self.server = HyfdcaServer.restore(snapshot, settings=settings, layout=self.alignment.federation, key=self.key)
+        self.server = HyfdcaVariants().restore(
+            snapshot, settings=settings, layout=self.alignment.federation, key=self.key
+        )
 
     def round_trips(self, round_id: int) -> int:
         return sum(of == round_id for of, _phase in self.phases)

@@ -148,5 +148,7 @@ class ToyParts:
     def finish(self, setup: SetupRecord, algorithm: AlgorithmServer) -> PhaseRequest:
         if self.finish_error is not None:
             raise self.finish_error
-        body = json.dumps(float(algorithm.model()[0])).encode()
+        weights = algorithm.model()
+        assert weights is not None
+        body = json.dumps(float(weights[0])).encode()
         return PhaseRequest("finish", dict.fromkeys(json.loads(setup.layout), body))

@@ -1,6 +1,16 @@
 """What the client's session knows about an algorithm: tasks go in, results come out."""
 
-from typing import Protocol
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.vectors import Cipher
+from fenchel_common.data.shard import Shard
+from fenchel_common.layout import ClientLayout
 
 
 class AlgorithmClient(Protocol):
@@ -12,4 +22,30 @@ class AlgorithmClient(Protocol):
 
     def answer(self, phase: str, body: bytes) -> bytes:
         """The result of one task."""
+        ...
+
+
+@runtime_checkable
+class KnowsModel(Protocol):
+    """The client half of an algorithm whose model the parties know and the server does not."""
+
+    def final_model(self, state: bytes) -> NDArray[np.float64]:
+        """The weights of this client's features by name, from the state that the server parts with."""
+        ...
+
+
+class ClientHalf(Protocol):
+    """How a client half is made. Each takes the settings of its own algorithm, with which the tables pair it."""
+
+    def __call__(
+        self,
+        settings: Any,
+        *,
+        layout: ClientLayout,
+        shard: Shard,
+        cipher: Cipher,
+        key: PublicKey | int,
+        serialising: Callable[[], AbstractContextManager[None]],
+    ) -> AlgorithmClient:
+        """The half before its first task."""
         ...

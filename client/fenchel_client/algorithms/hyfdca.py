@@ -16,7 +16,8 @@ blocks: X (n, m), alpha and y (n,), model and share (m,) by feature name.
 Reference: Overman, Blum, Klabjan, "A Primal-Dual Algorithm for Hybrid Federated Learning".
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,14 +65,24 @@ class HyfdcaClient:
         Encrypts what leaves, decrypts what comes.
     key
         The run's public key, or the number of bits that it would have in a run in clear.
+    serialising
+        Makes a context that surrounds every step between messages and their values.
     """
 
     def __init__(
-        self, settings: HyfdcaSettings, *, layout: ClientLayout, shard: Shard, cipher: Cipher, key: PublicKey | int
+        self,
+        settings: HyfdcaSettings,
+        *,
+        layout: ClientLayout,
+        shard: Shard,
+        cipher: Cipher,
+        key: PublicKey | int,
+        serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._settings = settings
         self._loss = settings.loss_function
         self._cipher = cipher
+        self._serialising = serialising
         self._sample_count = layout.sample_count
         self._slots = layout.slots
         self._X = arranged_matrix(shard, layout)
@@ -97,7 +108,8 @@ class HyfdcaClient:
         if not blocks:
             return b""
         norms = self._to_blocks(blocks, squared_row_norms(self._X), PRODUCT_FORMAT)
-        return wire.product_result_to_bytes(ProductResult(norms))
+        with self._serialising():
+            return wire.product_result_to_bytes(ProductResult(norms))
 
     def answer(self, phase: str, body: bytes) -> bytes:
         if phase in (SYNC, PRIMAL):
@@ -124,7 +136,8 @@ class HyfdcaClient:
             self._alpha[self._positions(state.alpha.blocks)] = self._from_blocks(state.alpha)
 
     def _answer_primal(self, body: bytes) -> bytes:
-        task = wire.primal_task_from_bytes(body, self._scope)
+        with self._serialising():
+            task = wire.primal_task_from_bytes(body, self._scope)
         self._take(task.state)
         # Always from all of α, never by adding changes up: a repeated round then gives the same bits.
         share = np.asarray(self._X.T @ self._alpha, dtype=np.float64)
@@ -134,20 +147,25 @@ class HyfdcaClient:
         if task.conjugate_blocks:
             held = self._positions(task.conjugate_blocks)
             conjugates = float(self._loss.conjugate(self._alpha[held], self._labels()[held]).sum())
-        return wire.primal_result_to_bytes(PrimalResult(change, conjugates))
+        with self._serialising():
+            return wire.primal_result_to_bytes(PrimalResult(change, conjugates))
 
     def _answer_products(self, body: bytes) -> bytes:
-        task = wire.product_task_from_bytes(body, self._scope)
+        with self._serialising():
+            task = wire.product_task_from_bytes(body, self._scope)
         self._take(task.state)
         if not task.blocks:
             raise InvalidInput("blocks: no block to give inner products of")
         values = np.zeros(len(self._alpha))
         held = self._positions(task.blocks)
         values[held] = self._X[held] @ self._model
-        return wire.product_result_to_bytes(ProductResult(self._to_blocks(task.blocks, values, PRODUCT_FORMAT)))
+        products = self._to_blocks(task.blocks, values, PRODUCT_FORMAT)
+        with self._serialising():
+            return wire.product_result_to_bytes(ProductResult(products))
 
     def _answer_dual(self, body: bytes) -> bytes:
-        task = wire.dual_task_from_bytes(body, self._scope)
+        with self._serialising():
+            task = wire.dual_task_from_bytes(body, self._scope)
         self._take(task.state)
         if task.norms is not None:
             self._take_norms(task.norms)
@@ -158,7 +176,8 @@ class HyfdcaClient:
             values = self._steps(task, predictions)
             changes = self._to_blocks(sorted(set(drawn)), values, ALPHA_FORMAT)
         certificate = self._certificate(task.report_blocks, predictions) if task.report_blocks else None
-        return wire.dual_result_to_bytes(DualResult(changes, certificate))
+        with self._serialising():
+            return wire.dual_result_to_bytes(DualResult(changes, certificate))
 
     def _take_norms(self, norms: BlockVector) -> None:
         if norms.blocks != tuple(sorted(self._shared)):

@@ -1,6 +1,8 @@
-"""A cipher that keeps count of the time it takes."""
+"""A cipher that keeps count of the time it takes, and the stopwatch that it keeps it on."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +14,20 @@ from fenchel_common.crypto.vectors import Cipher, Vector
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Seconds spent in a cipher since the start."""
+    """Seconds spent since the start: in the cipher, and between messages and their values."""
 
     encrypt_s: float = 0.0
     decrypt_s: float = 0.0
+    serialise_s: float = 0.0
+
+    @contextmanager
+    def serialising(self) -> Iterator[None]:
+        """Counts the time inside as serialisation."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.serialise_s += time.perf_counter() - began
 
 
 @dataclass(frozen=True, slots=True)

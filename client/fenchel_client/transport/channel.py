@@ -1,11 +1,11 @@
-"""The channel from a party to its server."""
+"""The channel from a party to its server, and from the server to its own health service."""
 
 import logging
 
 import grpc
 
 from fenchel_common.errors import InvalidInput
-from fenchel_common.identity import Address, Kit, Role
+from fenchel_common.identity import Address, Kit
 from fenchel_common.wire.chunks import MAX_MESSAGE_BYTES
 
 KEEPALIVE_MS = 60_000
@@ -41,7 +41,7 @@ def open_channel(kit: Kit, *, address: Address | None = None, insecure: bool = F
             )
         logger.warning("INSECURE: no TLS to %s. Nothing is encrypted in transit.", target)
         return grpc.insecure_channel(str(target), options=(*_OPTIONS, ("grpc.enable_http_proxy", 0)))
-    kit.certificate.verify(kit.authority, role=Role.PARTY)
+    kit.certificate.verify(kit.authority, role=kit.role)
     credentials = grpc.ssl_channel_credentials(
         root_certificates=kit.authority_pem, private_key=kit.key_pem, certificate_chain=kit.certificate_pem
     )

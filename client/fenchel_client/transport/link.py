@@ -75,15 +75,17 @@ class Link:
         self.worked = False
         """Whether the server sent anything beyond its welcome."""
         stub = federation_pb2_grpc.FederationStub(channel)
-        self._call = stub.Attend(self._outgoing(), metadata=metadata)
+        self._calls = [stub.Attend(self._outgoing(), metadata=metadata)]
+        """The call while there is one; gRPC's sending thread holds on to this object, and the call must end before."""
 
     def run(self) -> str | None:
         """Serves the connection until it ends; the reason if the server dismissed us, None if we were stopped.
 
         Raises the error that ended the connection otherwise.
         """
+        (call,) = self._calls
         try:
-            for message in self._call:
+            for message in call:
                 self._last_heard_s = time.monotonic()
                 if message.WhichOneof("kind") == "dismissal":
                     return message.dismissal.reason
@@ -96,15 +98,17 @@ class Link:
                 return None
             if self._silent:
                 raise PeerSilent("nothing was heard from the server for too long") from None
-            raise error_of_call(self._call) from None
+            raise error_of_call(call) from None
         finally:
             self._open = False
             self._desk.wake()
-            self._call.cancel()
+            self.cancel()
+            self._calls.clear()
 
     def cancel(self) -> None:
         """Breaks the connection off."""
-        self._call.cancel()
+        for call in self._calls:
+            call.cancel()
 
     def _outgoing(self) -> Iterator[ClientMessage]:
         self._greeted_with = self._desk.in_hand
@@ -146,7 +150,7 @@ class Link:
 
     def _break_off(self) -> None:
         self._silent = True
-        self._call.cancel()
+        self.cancel()
 
     def _take(self, message: ServerMessage) -> None:
         kind = message.WhichOneof("kind")

@@ -225,11 +225,14 @@ class ModelPart(_message.Message):
     PRIMAL_FIELD_NUMBER: _builtins.int
     DUAL_FIELD_NUMBER: _builtins.int
     GAP_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
     weights: _builtins.bytes
     """Little-endian doubles, in the order of the party's features by name."""
     primal: _builtins.float
     dual: _builtins.float
     gap: _builtins.float
+    state: _builtins.bytes
+    """In place of the weights where the server cannot read them: what the party's algorithm makes them of."""
     def __init__(
         self,
         *,
@@ -237,10 +240,11 @@ class ModelPart(_message.Message):
         primal: _builtins.float | None = ...,
         dual: _builtins.float | None = ...,
         gap: _builtins.float | None = ...,
+        state: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "gap", b"gap", "primal", b"primal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "gap", b"gap", "primal", b"primal", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "gap", b"gap", "primal", b"primal", "state", b"state", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__dual: _TypeAlias = _typing.Literal["dual"]  # noqa: Y015
     _WhichOneofArgType__dual: _TypeAlias = _typing.Literal["_dual", b"_dual"]  # noqa: Y015
@@ -267,11 +271,17 @@ class PhaseResult(_message.Message):
     ENCRYPT_S_FIELD_NUMBER: _builtins.int
     DECRYPT_S_FIELD_NUMBER: _builtins.int
     COMPUTE_S_FIELD_NUMBER: _builtins.int
+    SERIALISE_S_FIELD_NUMBER: _builtins.int
+    PEAK_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     body: _builtins.bytes
     encrypt_s: _builtins.float
     decrypt_s: _builtins.float
     compute_s: _builtins.float
     """Everything else between receiving the task and handing in the result."""
+    serialise_s: _builtins.float
+    """Between messages and the values in them."""
+    peak_memory_bytes: _builtins.int
+    """The most memory that the party's process has held so far; 0 where it cannot tell."""
     def __init__(
         self,
         *,
@@ -279,10 +289,12 @@ class PhaseResult(_message.Message):
         encrypt_s: _builtins.float = ...,
         decrypt_s: _builtins.float = ...,
         compute_s: _builtins.float = ...,
+        serialise_s: _builtins.float = ...,
+        peak_memory_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "compute_s", b"compute_s", "decrypt_s", b"decrypt_s", "encrypt_s", b"encrypt_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "compute_s", b"compute_s", "decrypt_s", b"decrypt_s", "encrypt_s", b"encrypt_s", "peak_memory_bytes", b"peak_memory_bytes", "serialise_s", b"serialise_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

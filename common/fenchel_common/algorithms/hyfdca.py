@@ -11,17 +11,15 @@ One round, phase by phase (the tasks and results of a phase are the dataclasses 
 A block travels as one ciphertext of S slots; slots beyond its size are zero.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from fenchel_common.algorithms.settings import ANY_PARTITION, AlgorithmSettings, Profile
 from fenchel_common.changes import ArrayChange
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector
-from fenchel_common.errors import InvalidConfig
-from fenchel_common.losses import LOSSES, Loss
 
 ALPHA_FORMAT: Final = VectorFormat(bound=2.0)
 """For α and its changes: |α| ≤ 1 however many rounds add to it, and one change is at most 1."""
@@ -34,83 +32,47 @@ LOCAL_DUAL: Final = "local_dual"
 PRIMAL: Final = "primal"
 INNER_PRODUCT_AFTER: Final = "inner_product_after"
 
-PositiveFloat = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 
-
-@dataclass(frozen=True, slots=True)
-class Participation:
-    """Which clients take part in a round: all, a random share p of them, or one of C sets in turn."""
-
-    kind: Literal["all", "fraction", "cyclic"]
-    fraction: float = 1.0
-    cycle: int = 1
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        kind, _, number = text.partition(":")
-        try:
-            if kind == "all" and not number:
-                return cls("all")
-            if kind == "fraction" and 0.0 < float(number) <= 1.0:
-                return cls("fraction", fraction=float(number))
-            if kind == "cyclic" and int(number) >= 2:
-                return cls("cyclic", cycle=int(number))
-        except ValueError:
-            pass
-        raise ValueError("use all, fraction:P with P above 0 and at most 1, or cyclic:C with C at least 2")
-
-
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, strict=True)
-
-
-class StopRules(_Settings):
-    """When a run ends: at the first rule that is met. `seconds` is the driver's to watch."""
-
-    gap: PositiveFloat | None = 1e-4
-    rounds: int = Field(default=500, ge=1, le=10_000_000)
-    seconds: PositiveFloat | None = None
-
-
-class HyfdcaSettings(_Settings):
+class HyfdcaSettings(AlgorithmSettings):
     """Settings of a HyFDCA run, checked.
 
-    Attributes
-    ----------
-    local
-        `paper`: the practical variant (Algorithm 5). `theory`: the method that the theorems speak of (Algorithm 3).
-    h
-        Samples that each client updates a round: a whole number; a fraction of what it holds, as a number with a
-        decimal point above 0.0 and at most 1.0; or `auto`. Under `theory`, `auto` is as many as the smallest client
-        has. Under `paper` it starts at a tenth and follows the dual objective: it shrinks when D falls and grows
-        while D rises.
-    participation
-        `all`, `fraction:P` or `cyclic:C`.
-    second_inner_product
-        Whether a round ends with `inner_product_after`; by default unless participation is `all`.
-    certificate_every
-        Rounds between two certificates; 0 for none but the last. A certificate asks all present clients.
-    gamma
-        Overrides γ_t, above 0 and at most 1.
+    Under `theory`, `h = "auto"` is as many as the smallest client has. Under `paper` it starts at a tenth and follows
+    the dual objective: it shrinks when D falls and grows while D rises.
     """
 
-    loss: str = "hinge"
-    lambda_: float = Field(default=1e-2, alias="lambda", ge=1e-12, le=1e12)
-    local: Literal["paper", "theory"] = "paper"
-    h: Literal["auto"] | int | float = "auto"
-    participation: str = "all"
-    second_inner_product: bool | None = None
-    certificate_every: int = Field(default=5, ge=0)
-    gamma: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
-    seed: int = Field(default=0, ge=0, lt=2**63)
-    stop: StopRules = StopRules()
+    profile: ClassVar[Profile] = Profile(
+        summary="HyFDCA: dual coordinate ascent over rows and columns, to the centralized optimum",
+        partitions=ANY_PARTITION,
+        losses=("hinge", "smoothed_hinge", "logistic"),
+        privacy=("paper", "plain"),
+        encrypted=("dual variables and their changes", "inner products, row norms"),
+        visible={
+            "each party's share of the model": "in clear, each round",
+            "sums of losses over each party's rows": "in clear, at certificates",
+        },
+        certified=True,
+    )
 
-    @field_validator("loss")
-    @classmethod
-    def _known_loss(cls, name: str) -> str:
-        if name not in LOSSES:
-            raise ValueError(f"choose one of {', '.join(LOSSES)}")
-        return name
+    local: Literal["paper", "theory", "corrective"] = Field(
+        default="paper",
+        description="paper: Algorithm 5, the practical variant. theory: Algorithm 3. corrective: no dials, monotone.",
+    )
+    h: Literal["auto"] | int | float = Field(
+        default="auto",
+        description="Samples that each client updates a round: a whole number, a fraction (with a point), or auto.",
+    )
+    second_inner_product: bool | None = Field(
+        default=None, description="Whether a round ends with inner_product_after; by default unless all take part."
+    )
+    certificate_every: int | None = Field(
+        default=None,
+        ge=0,
+        description="Rounds between two certificates, which ask all clients; 0: the last one only. By default 5, or "
+        "1 where they cost nothing (corrective).",
+    )
+    gamma: Annotated[float, Field(gt=0.0, le=1.0)] | None = Field(
+        default=None, description="Overrides γ_t, above 0 and at most 1."
+    )
 
     @field_validator("h", mode="before")
     @classmethod
@@ -120,47 +82,28 @@ class HyfdcaSettings(_Settings):
             return h
         raise ValueError("use auto, a whole number of samples from 1, or a fraction above 0.0 and at most 1.0")
 
-    @field_validator("participation")
-    @classmethod
-    def _known_participation(cls, text: str) -> str:
-        Participation.parse(text)
-        return text
+    @model_validator(mode="after")
+    def _fits_corrective(self) -> Self:
+        if self.local == "corrective":
+            given = {"h": self.h != "auto", "gamma": self.gamma is not None}
+            given["second_inner_product"] = self.second_inner_product is not None
+            if unused := [name for name, used in given.items() if used]:
+                raise ValueError(f"{unused[0]}: corrective steps have no such setting; leave it out")
+            if self.participation_rule.kind != "all":
+                raise ValueError('participation: corrective steps need all; use local = "paper" for a part of them')
+        return self
 
     @property
-    def loss_function(self) -> Loss:
-        return LOSSES[self.loss]
-
-    @property
-    def participation_rule(self) -> Participation:
-        return Participation.parse(self.participation)
+    def certificates_every(self) -> int:
+        if self.certificate_every is None:
+            return 1 if self.local == "corrective" else 5
+        return self.certificate_every
 
     @property
     def asks_products_twice(self) -> bool:
         if self.second_inner_product is None:
             return self.participation_rule.kind != "all"
         return self.second_inner_product
-
-    @classmethod
-    def parse(cls, values: Mapping[str, object]) -> Self:
-        """Settings from a configuration; an error names each wrong field, what is wrong and what may stand there."""
-        try:
-            return cls.model_validate(dict(values))
-        except ValidationError as error:
-            raise InvalidConfig("; ".join(_problem(cls, dict(detail)) for detail in error.errors())) from None
-
-
-def _problem(settings: type[HyfdcaSettings], detail: dict[str, object]) -> str:
-    place = detail["loc"]
-    assert isinstance(place, tuple)
-    # A union adds the name of each of its kinds to the place; the field is what precedes it.
-    depth = 2 if place[:1] == ("stop",) else 1
-    name = ".".join(str(part) for part in place[:depth])
-    if detail["type"] == "extra_forbidden":
-        model = StopRules if depth == 2 else settings
-        known = ", ".join(field.alias or key for key, field in model.model_fields.items())
-        return f"{name}: unknown key; the known ones are {known}"
-    message = str(detail["msg"]).removeprefix("Value error, ")
-    return f"{name}: {message[:1].lower()}{message[1:]}"
 
 
 @dataclass(frozen=True, slots=True)

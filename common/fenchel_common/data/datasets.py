@@ -45,7 +45,7 @@ def load_dataset(name: str) -> Dataset:
     X = matrix_from_arrays(arrays)
     width = len(str(max(X.shape[1] - 1, 0)))
     features = tuple(f"x{column:0{width}d}" for column in range(X.shape[1]))
-    return _prepared(Path(name).stem, X, float_array(arrays["y"], "y"), features)
+    return prepared(Path(name).stem, X, float_array(arrays["y"], "y"), features)
 
 
 # scikit-learn is imported where it is needed: it takes a second, which every process of a federation would pay.
@@ -56,7 +56,7 @@ def _breast_cancer() -> Dataset:
 
     bunch = load_breast_cancer()
     features = tuple(str(name).replace(" ", "_") for name in bunch.feature_names)
-    return _prepared("breast_cancer", bunch.data, bunch.target, features)
+    return prepared("breast_cancer", bunch.data, bunch.target, features)
 
 
 def _digits() -> Dataset:
@@ -64,13 +64,14 @@ def _digits() -> Dataset:
 
     bunch = load_digits()
     features = tuple(str(name) for name in bunch.feature_names)
-    return _prepared("digits", bunch.data, bunch.target % 2 == 0, features)
+    return prepared("digits", bunch.data, bunch.target % 2 == 0, features)
 
 
 BUILT_IN: Final[dict[str, Callable[[], Dataset]]] = {"breast_cancer": _breast_cancer, "digits": _digits}
 
 
-def _prepared(name: str, X: Matrix, labels: NDArray[np.generic], features: tuple[str, ...]) -> Dataset:
+def prepared(name: str, X: Matrix, labels: NDArray[np.generic], features: tuple[str, ...]) -> Dataset:
+    """A data set of raw columns and labels of two classes, conditioned as the module says."""
     if labels.shape != (X.shape[0],) or not len(labels):
         raise InvalidInput(f"y: has the shape {labels.shape}, but X has {X.shape[0]} rows; give one label for each row")
     values = X.data if isinstance(X, csr_array) else X

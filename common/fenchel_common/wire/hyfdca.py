@@ -3,7 +3,6 @@
 Whatever arrives is checked against a `Scope`: what the receiver knows about the client that the message is for or from.
 """
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.errors import InvalidInput
 from fenchel_common.wire.arrays import change_from_proto, change_to_proto
-from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
+from fenchel_common.wire.blocks import block_ids_from_proto, block_vector_from_proto, block_vector_to_proto
 
 M = TypeVar("M", bound=Message)
 
@@ -56,7 +55,7 @@ def primal_task_to_bytes(task: PrimalTask) -> bytes:
 
 
 def primal_task_from_bytes(data: bytes, scope: Scope) -> PrimalTask:
-    message = _parsed(hyfdca_pb2.HyfdcaPrimalTask, data)
+    message = parsed_message(hyfdca_pb2.HyfdcaPrimalTask, data)
     return PrimalTask(
         _state_from_proto(message.state, scope),
         message.whole,
@@ -71,10 +70,10 @@ def primal_result_to_bytes(result: PrimalResult) -> bytes:
 
 
 def primal_result_from_bytes(data: bytes, scope: Scope) -> PrimalResult:
-    message = _parsed(hyfdca_pb2.HyfdcaPrimalResult, data)
+    message = parsed_message(hyfdca_pb2.HyfdcaPrimalResult, data)
     return PrimalResult(
         change_from_proto(message.share, length=scope.features, field="share"),
-        _finite(message.conjugate_sum, "conjugate_sum"),
+        finite_number(message.conjugate_sum, "conjugate_sum"),
     )
 
 
@@ -85,18 +84,18 @@ def product_task_to_bytes(task: ProductTask) -> bytes:
 
 
 def product_task_from_bytes(data: bytes, scope: Scope) -> ProductTask:
-    message = _parsed(hyfdca_pb2.HyfdcaProductTask, data)
+    message = parsed_message(hyfdca_pb2.HyfdcaProductTask, data)
     return ProductTask(_state_from_proto(message.state, scope), _blocks_from_proto(message.blocks, scope, "blocks"))
 
 
 def product_result_to_bytes(result: ProductResult) -> bytes:
-    return hyfdca_pb2.HyfdcaProductResult(products=_vector_to_proto(result.products)).SerializeToString(
+    return hyfdca_pb2.HyfdcaProductResult(products=block_vector_to_proto(result.products)).SerializeToString(
         deterministic=True
     )
 
 
 def product_result_from_bytes(data: bytes, scope: Scope) -> ProductResult:
-    message = _parsed(hyfdca_pb2.HyfdcaProductResult, data)
+    message = parsed_message(hyfdca_pb2.HyfdcaProductResult, data)
     if not message.HasField("products"):
         raise InvalidInput("products: missing")
     return ProductResult(_vector_from_proto(message.products, scope, PRODUCT_FORMAT, "products"))
@@ -119,7 +118,7 @@ def dual_task_to_bytes(task: DualTask) -> bytes:
 
 
 def dual_task_from_bytes(data: bytes, scope: Scope) -> DualTask:
-    message = _parsed(hyfdca_pb2.HyfdcaDualTask, data)
+    message = parsed_message(hyfdca_pb2.HyfdcaDualTask, data)
     for field, value in (("gamma", message.gamma), ("step_scale", message.step_scale)):
         if not 0.0 < value <= 1.0:
             raise InvalidInput(f"{field}: must lie above 0 and at most at 1")
@@ -139,20 +138,20 @@ def dual_task_from_bytes(data: bytes, scope: Scope) -> DualTask:
 def dual_result_to_bytes(result: DualResult) -> bytes:
     return hyfdca_pb2.HyfdcaDualResult(
         changes=_optional_vector_to_proto(result.changes),
-        certificate=None if result.certificate is None else _share_to_proto(result.certificate),
+        certificate=None if result.certificate is None else certificate_share_to_proto(result.certificate),
     ).SerializeToString(deterministic=True)
 
 
 def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult:
-    message = _parsed(hyfdca_pb2.HyfdcaDualResult, data)
+    message = parsed_message(hyfdca_pb2.HyfdcaDualResult, data)
     changes = message.HasField("changes")
     return DualResult(
         _vector_from_proto(message.changes, scope, ALPHA_FORMAT, "changes") if changes else None,
-        _share_from_proto(message.certificate) if message.HasField("certificate") else None,
+        certificate_share_from_proto(message.certificate) if message.HasField("certificate") else None,
     )
 
 
-def _parsed(kind: type[M], data: bytes) -> M:
+def parsed_message(kind: type[M], data: bytes) -> M:
     try:
         return kind.FromString(data)
     except DecodeError:
@@ -176,32 +175,20 @@ def _state_from_proto(message: hyfdca_pb2.HyfdcaState, scope: Scope) -> StateUpd
     )
 
 
-def _vector_to_proto(vector: BlockVector) -> hyfdca_pb2.BlockVector:
-    return hyfdca_pb2.BlockVector(blocks=vector.blocks, vector=vector_to_proto(vector.vector))
-
-
 def _optional_vector_to_proto(vector: BlockVector | None) -> hyfdca_pb2.BlockVector | None:
-    return None if vector is None else _vector_to_proto(vector)
+    return None if vector is None else block_vector_to_proto(vector)
 
 
 def _vector_from_proto(
     message: hyfdca_pb2.BlockVector, scope: Scope, vector_format: VectorFormat, field: str
 ) -> BlockVector:
-    blocks = _blocks_from_proto(message.blocks, scope, f"{field}.blocks")
-    vector = vector_from_proto(message.vector, scope.key)
-    if vector.format != vector_format:
-        raise InvalidInput(f"{field}.vector: has another format than its kind of values")
-    if not blocks or vector.slots != scope.slots or vector.length != len(blocks) * scope.slots:
-        raise InvalidInput(f"{field}.vector: {len(blocks)} blocks take {len(blocks) * scope.slots} values")
-    return BlockVector(blocks, vector)
+    return block_vector_from_proto(
+        message, held=scope.blocks, slots=scope.slots, key=scope.key, vector_format=vector_format, field=field
+    )
 
 
 def _blocks_from_proto(blocks: Sequence[int], scope: Scope, field: str) -> tuple[int, ...]:
-    if any(block not in scope.blocks for block in blocks):
-        raise InvalidInput(f"{field}: names a block that this client does not hold")
-    if any(left >= right for left, right in itertools.pairwise(blocks)):
-        raise InvalidInput(f"{field}: ids must be ascending")
-    return tuple(blocks)
+    return block_ids_from_proto(blocks, scope.blocks, field)
 
 
 def _range_from_proto(message: hyfdca_pb2.HyfdcaRange, scope: Scope) -> SampleRange:
@@ -214,24 +201,24 @@ def _range_from_proto(message: hyfdca_pb2.HyfdcaRange, scope: Scope) -> SampleRa
     return SampleRange(message.block, message.start, message.stop)
 
 
-def _share_to_proto(share: CertificateShare) -> hyfdca_pb2.HyfdcaCertificateShare:
+def certificate_share_to_proto(share: CertificateShare) -> hyfdca_pb2.HyfdcaCertificateShare:
     return hyfdca_pb2.HyfdcaCertificateShare(
         samples=share.samples, loss_sum=share.loss_sum, conjugate_sum=share.conjugate_sum, correct=share.correct
     )
 
 
-def _share_from_proto(message: hyfdca_pb2.HyfdcaCertificateShare) -> CertificateShare:
+def certificate_share_from_proto(message: hyfdca_pb2.HyfdcaCertificateShare) -> CertificateShare:
     if message.correct > message.samples:
         raise InvalidInput("certificate.correct: is more than certificate.samples")
     return CertificateShare(
         message.samples,
-        _finite(message.loss_sum, "certificate.loss_sum"),
-        _finite(message.conjugate_sum, "certificate.conjugate_sum"),
+        finite_number(message.loss_sum, "certificate.loss_sum"),
+        finite_number(message.conjugate_sum, "certificate.conjugate_sum"),
         message.correct,
     )
 
 
-def _finite(value: float, field: str) -> float:
+def finite_number(value: float, field: str) -> float:
     if not math.isfinite(value):
         raise InvalidInput(f"{field}: is NaN or infinite")
     return value

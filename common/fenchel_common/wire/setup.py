@@ -90,7 +90,7 @@ def party_run_from_bytes(data: bytes) -> tuple[RunConfig, RunSecrets, bytes]:
 
 def model_part_to_bytes(part: ModelPart) -> bytes:
     message = setup_pb2.ModelPart(
-        weights=doubles_to_bytes(part.weights), primal=part.primal, dual=part.dual, gap=part.gap
+        weights=doubles_to_bytes(part.weights), primal=part.primal, dual=part.dual, gap=part.gap, state=part.state
     )
     return message.SerializeToString()
 
@@ -98,29 +98,36 @@ def model_part_to_bytes(part: ModelPart) -> bytes:
 def model_part_from_bytes(data: bytes, *, features: int) -> ModelPart:
     message = _parsed(setup_pb2.ModelPart(), data)
     weights = doubles_from_bytes(message.weights, field="weights")
-    if weights.shape != (features,) or not np.isfinite(weights).all():
-        raise InvalidInput(f"weights: {features} finite numbers are due")
+    due = 0 if message.state else features
+    if weights.shape != (due,) or not np.isfinite(weights).all():
+        raise InvalidInput(f"weights: {due} finite numbers are due")
     return ModelPart(
         weights=weights,
         primal=message.primal if message.HasField("primal") else None,
         dual=message.dual if message.HasField("dual") else None,
         gap=message.gap if message.HasField("gap") else None,
+        state=message.state,
     )
 
 
 def phase_result_to_bytes(body: bytes, spent: Spent) -> bytes:
     message = setup_pb2.PhaseResult(
-        body=body, encrypt_s=spent.encrypt_s, decrypt_s=spent.decrypt_s, compute_s=spent.compute_s
+        body=body,
+        encrypt_s=spent.encrypt_s,
+        decrypt_s=spent.decrypt_s,
+        compute_s=spent.compute_s,
+        serialise_s=spent.serialise_s,
+        peak_memory_bytes=spent.peak_memory_bytes,
     )
     return message.SerializeToString()
 
 
 def phase_result_from_bytes(data: bytes) -> tuple[bytes, Spent]:
     message = _parsed(setup_pb2.PhaseResult(), data)
-    spent = Spent(message.encrypt_s, message.decrypt_s, message.compute_s)
-    if not all(np.isfinite(part) and part >= 0.0 for part in (spent.encrypt_s, spent.decrypt_s, spent.compute_s)):
+    seconds = (message.encrypt_s, message.decrypt_s, message.compute_s, message.serialise_s)
+    if not all(np.isfinite(part) and part >= 0.0 for part in seconds):
         raise InvalidInput("the seconds that a party reports are finite and not negative")
-    return message.body, spent
+    return message.body, Spent(*seconds, peak_memory_bytes=message.peak_memory_bytes)
 
 
 def _secrets_to_proto(secrets: RunSecrets) -> setup_pb2.RunSecrets:

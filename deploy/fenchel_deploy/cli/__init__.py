@@ -5,13 +5,32 @@ Data goes to stdout; progress, warnings and errors go to stderr.
 """
 
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 
 import typer
 
 from fenchel_common.errors import FenchelError
-from fenchel_deploy.cli import bench, cert, client, demo, preflight, provision, runs, server
 
+VERBS = (
+    "demo",
+    "algorithms",
+    "provision",
+    "cert",
+    "preflight",
+    "shard",
+    "server",
+    "client",
+    "health",
+    "runs",
+    "bench",
+    "up",
+    "down",
+    "ping",
+    "relay",
+)
+"""Each is a module of this package with a function `register`."""
 EXIT_REFUSED = 2
 EXIT_INTERRUPTED = 130
 
@@ -37,12 +56,18 @@ def _options(
     pass
 
 
-for _verb in (demo, provision, cert, preflight, server, client, runs, bench):
-    _verb.register(app)
+def load_verbs(words: Sequence[str]) -> None:
+    """Imports the verb that the command line begins with, or all of them to list them.
+
+    A client that carried the server, the benchmarks and Docker's library would need a fifth more memory.
+    """
+    for verb in (words[0],) if words and words[0] in VERBS else VERBS:
+        import_module(f"{__name__}.{verb}").register(app)
 
 
 def main() -> None:
     try:
+        load_verbs(sys.argv[1:])
         app()
     except FenchelError as error:
         typer.echo(f"error: {error}", err=True)

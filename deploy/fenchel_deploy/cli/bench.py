@@ -1,6 +1,7 @@
 """`fenchel bench`: measured costs, as ratios within one run."""
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +12,9 @@ from rich.table import Table
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION
 from fenchel_common.errors import InvalidInput
 from fenchel_deploy.bench import crypto
+from fenchel_deploy.bench import rounds as rounds_bench
 from fenchel_deploy.bench.peers import Peer, load_peer
+from fenchel_deploy.cli.choices import parse_choice, parse_grid
 from fenchel_deploy.cli.output import Format
 
 SLOT_WIDTHS = (64, 48)
@@ -65,6 +68,68 @@ def bench_crypto(
         typer.echo(json.dumps(report, indent=2))
     else:
         Console().print(_table(report))
+
+
+@bench_app.command("rounds")
+def bench_rounds(
+    datasets: Annotated[
+        str, typer.Option(help="Comma-separated: digits, breast_cancer, a9a, mnist, covtype, heart_disease.")
+    ] = "digits",
+    lambdas: Annotated[str, typer.Option(help="Comma-separated.")] = "1e-2,1e-3,1e-4",
+    grids: Annotated[str, typer.Option(help="Comma-separated KxQ.")] = "1x4,4x1,4x4,2x8,6x6",
+    columns: Annotated[str, typer.Option(help="contiguous, shuffled, or both.")] = "contiguous,shuffled",
+    losses: Annotated[str, typer.Option(help="hinge, smoothed_hinge, logistic.")] = "hinge",
+    methods: Annotated[str, typer.Option(help="paper (five values of h), theory, corrective.")] = (
+        "paper,theory,corrective"
+    ),
+    rounds: Annotated[int, typer.Option(min=1, help="The most that a run may take.")] = 400,
+    rows: Annotated[int, typer.Option(min=16, help="The most rows of a data set that are used.")] = 12_000,
+    data: Annotated[Path | None, typer.Option(help="Folder with the archives of all but the built-in sets.")] = None,
+    repeat_encrypted: Annotated[
+        bool, typer.Option("--repeat-encrypted", help="Repeat one setting of each set by real processes, encrypted.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of rows, splits and draws.")] = 0,
+    output: Annotated[Format, typer.Option("--format", help="What to print on stdout.")] = Format.TABLE,
+) -> None:
+    """Count the rounds to within 1e-2 and 1e-3 of the optimum, for each kind of local step of HyFDCA."""
+    sweep = rounds_bench.Sweep(
+        datasets=_words(datasets),
+        lambdas=[_number("--lambdas", word) for word in _words(lambdas)],
+        grids=[parse_grid(word) for word in _words(grids)],
+        columns=[parse_choice("--columns", word, "contiguous", "shuffled") for word in _words(columns)],
+        losses=[parse_choice("--losses", word, "hinge", "smoothed_hinge", "logistic") for word in _words(losses)],
+        methods=[parse_choice("--methods", word, *rounds_bench.METHODS) for word in _words(methods)],
+        maximum_rounds=rounds,
+        rows=rows,
+        seed=seed,
+    )
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    report = rounds_bench.run(sweep, folder=data, repeat_encrypted=repeat_encrypted, tell=console.print)
+    if output is Format.JSON:
+        typer.echo(json.dumps(report, indent=2))
+    else:
+        Console().print(_rounds_table(report))
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(f"{option}: {text!r} is not a number") from None
+
+
+def _rounds_table(report: dict[str, Any]) -> Table:
+    table = Table(title="Rounds to within 1e-2 / 1e-3 of the optimum", caption=json.dumps(report["summary"]))
+    for heading in ("data set", "loss", "lambda", "grid", "columns", "method", "h", "1e-2", "1e-3", "diverged"):
+        table.add_column(heading)
+    for row in report["results"]:
+        names = ("dataset", "loss", "lambda", "grid", "columns", "method", "h", "rounds_1e2", "rounds_1e3", "diverged")
+        table.add_row(*("" if row[name] in (None, False) else str(row[name]) for name in names))
+    return table
 
 
 def _load_peers(names: str, bits: int, console: Console) -> list[Peer]:

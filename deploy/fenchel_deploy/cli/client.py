@@ -47,6 +47,11 @@ def client(
     if loaded.roster.party(loaded.name).labels and shard.y is None:
         raise InvalidInput(f"{data} has no labels (y), but the roster says that {loaded.name} has them")
     approved = loaded.roster.fingerprint() if approve_roster == TRUST_KIT else approve_roster
+    if loaded.roster.key_holder.name == loaded.name and approved != loaded.roster.fingerprint():
+        raise InvalidInput(
+            f"{loaded.name} makes the key for everyone on the roster: {', '.join(loaded.roster.names)}; "
+            f"if these are the right ones, add --approve-roster {loaded.roster.fingerprint()}"
+        )
     consent = Consent(approved_roster=approved, plain=accept_plain)
     party = Party(loaded, shard, state=state, consent=consent)
     session = Session(

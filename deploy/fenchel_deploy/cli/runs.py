@@ -14,6 +14,7 @@ from rich.table import Table
 
 from fenchel_common.errors import FenchelError, RecordConflict, StoreError, UnknownRun
 from fenchel_common.ids import RoundId, RunId
+from fenchel_server.rounds.ledger import costs_of
 from fenchel_server.store import RoundRecord, RunRecord, RunStatus, SqliteStore
 
 EXIT_FAILED = 1
@@ -157,8 +158,7 @@ def _detail(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str | None
                     {"client": absence.client, "phase": absence.phase, "reason": absence.reason}
                     for absence in held.absences
                 ],
-                "bytes": {"up": held.bytes_up, "down": held.bytes_down},
-                "seconds": dict(held.seconds),
+                **costs_of(held),
             }
             for held in rounds
         ],

@@ -7,14 +7,16 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from fenchel_common.identity import Address, Kit
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.output import Format
-from fenchel_server.app import serve
+from fenchel_server.app import FAREWELL_S, serve
 
 DEFAULT_PORT = 9092
 EXIT_INCOMPLETE = 1
@@ -31,14 +33,21 @@ def server(
     listen: Annotated[
         str | None, typer.Option(help=f"HOST:PORT to listen on. Default: 0.0.0.0:{DEFAULT_PORT}.")
     ] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="A folder for the figures of each run that ends, as RUN.json.")
+    ] = None,
+    farewell: Annotated[
+        float, typer.Option(min=0, max=86_400, help="Seconds to wait, when all runs are over, for parties to hear so.")
+    ] = FAREWELL_S,
     stay: Annotated[bool, typer.Option(help="Stay when all runs are over, and wait for the next one.")] = False,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
     output: Annotated[Format, typer.Option("--format", help="How events are written to stdout.")] = Format.TABLE,
 ) -> None:
     """Run the rounds of a federation. The parties' clients connect to this process; it connects to nobody.
 
-    Ends by itself when its runs are over, and tells the clients to do the same. Exit code 0: all runs completed;
-    1: a run stopped short, and `fenchel runs show` says why; 2: bad input.
+    Ends by itself when its runs are over, and tells the clients to do the same. A run that is over when the server
+    starts is told of once more. Exit code 0: all runs completed; 1: a run stopped short, and `fenchel runs show` says
+    why; 2: bad input.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     signal.signal(signal.SIGTERM, _leave)
@@ -52,7 +61,9 @@ def server(
         address=address,
         stay=stay,
         insecure=insecure,
-        announce=_print_json if output is Format.JSON else _print_line,
+        announce=_print_json if output is Format.JSON else _print_lines,
+        results=results,
+        farewell_s=farewell,
     )
     if not completed:
         raise typer.Exit(EXIT_INCOMPLETE)
@@ -68,26 +79,51 @@ def _print_json(event: Mapping[str, object]) -> None:
     sys.stdout.flush()
 
 
-def _print_line(event: Mapping[str, object]) -> None:
+def _print_lines(event: Mapping[str, Any]) -> None:
     kind = event["event"]
     if kind == "phase":
         return
     if kind == "listening":
-        line = f"listening on port {event['port']} for {', '.join(map(str, _list(event['parties'])))}"
+        line = f"listening on port {event['port']} for {', '.join(event['parties'])}"
     elif kind == "waiting":
-        line = f"run {event['run']}: waiting for {', '.join(map(str, _list(event['for'])))}"
+        line = f"run {event['run']}: waiting for {', '.join(event['for'])}"
+    elif kind == "leaving":
+        line = f"all runs are over; waiting up to {event['within_s']:g} s for {', '.join(event['for'])} to hear so"
     elif kind == "round":
         line = f"run {event['run']}: round {event['round']}, {event['seconds']:.2f} s"
         if event["gap"] is not None:
             line += f", gap {event['gap']:.3e}, accuracy {event['accuracy']:.4f}"
+        elif event["primal"] is not None:
+            line += f", P(w) {event['primal']:.6f}, accuracy {event['accuracy']:.4f}"
         if event["absences"]:
             line += f", without {event['absences']}"
     else:
         line = f"run {event['run']} ({event['name']}) {event['status']}: {event['reason']}"
+        if event["outcome"] is not None:
+            _print_result(event)
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
-def _list(value: object) -> list[object]:
-    assert isinstance(value, list)
-    return value
+def _print_result(event: Mapping[str, Any]) -> None:
+    outcome, certificate = event["outcome"], event["outcome"]["certificate"]
+    rows = {
+        "objective P(w)": _figure(certificate["primal"], ".9f"),
+        "lower bound D(α)": _figure(certificate["dual"], ".9f"),
+        "duality gap, the proof": _figure(certificate["gap"], ".2e"),
+        "accuracy": _figure(certificate["accuracy"], ".4f"),
+        "rounds × round trips": f"{outcome['rounds']} × {outcome['rtc_per_round'] or '–'}",
+        "key": f"{event['key_bits']} bits" if event["key_bits"] else "none: PLAINTEXT, or stopped before it was made",
+    }
+    rows |= {f"{kind}, seconds": f"{seconds:.2f}" for kind, seconds in outcome["seconds"].items()}
+    rows |= {f"bytes {way}": f"{count:,}" for way, count in outcome["bytes"].items()}
+    table = Table(title=event["name"], show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, value in rows.items():
+        table.add_row(name, value)
+    Console(file=sys.stdout).print(table)
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "–" if value is None else format(float(value), form)

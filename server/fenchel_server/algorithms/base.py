@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
 from fenchel_server.rounds.requests import PhaseRequest
 
@@ -60,6 +62,36 @@ class AlgorithmServer(Protocol):
         """The whole durable state between two rounds."""
         ...
 
-    def model(self) -> NDArray[np.float64]:
-        """The weights by global feature index."""
+    def model(self) -> NDArray[np.float64] | None:
+        """The weights by global feature index; None where the server cannot read them (`SealedModel`)."""
+        ...
+
+
+@runtime_checkable
+class SealedModel(Protocol):
+    """The server half of an algorithm whose model the parties know and the server does not."""
+
+    def last_state(self, client: ClientId) -> bytes:
+        """What a client's half makes the final model of, whatever the client remembers."""
+        ...
+
+
+class ServerHalf(Protocol):
+    """How a server half is made. Each takes the settings of its own algorithm, with which the tables pair it."""
+
+    def __call__(
+        self,
+        settings: Any,
+        *,
+        layout: FederationLayout,
+        key: PublicKey | int,
+        openings: Mapping[ClientId, bytes],
+    ) -> AlgorithmServer:
+        """The algorithm before its first round; the clients' `openings` came with their answers to the layout."""
+        ...
+
+    def restore(
+        self, snapshot: bytes, *, settings: Any, layout: FederationLayout, key: PublicKey | int
+    ) -> AlgorithmServer:
+        """The algorithm as it was when the snapshot was taken."""
         ...

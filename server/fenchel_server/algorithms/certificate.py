@@ -23,7 +23,13 @@ class Certificate:
 
 
 def certify(
-    shares: Iterable[CertificateShare], *, squared_norm: float, lambda_: float, sample_count: int, gap_error: float
+    shares: Iterable[CertificateShare],
+    *,
+    squared_norm: float,
+    lambda_: float,
+    sample_count: int,
+    gap_error: float,
+    dual: float | None = None,
 ) -> Certificate | None:
     """Puts the reporters' sums together; None unless they cover every sample.
 
@@ -31,6 +37,8 @@ def certify(
     ----------
     squared_norm
         ‖w‖², where w = w(α): the caller vouches that no party's share of it is out of date.
+    dual
+        D at some feasible α, if the caller knows it; w may then be any model.
     gap_error
         See `rounding_error`.
     """
@@ -39,7 +47,8 @@ def certify(
         return None
     regulariser = lambda_ / 2.0 * squared_norm
     primal = regulariser + sum(share.loss_sum for share in given) / sample_count
-    dual = -regulariser - sum(share.conjugate_sum for share in given) / sample_count
+    if dual is None:
+        dual = -regulariser - sum(share.conjugate_sum for share in given) / sample_count
     return Certificate(
         primal=primal,
         dual=dual,

@@ -124,11 +124,23 @@ class Exchange:
             self._peers[client].has_norms = True
         return answers
 
-    def opening(self, client: ClientId, data: bytes, blocks: tuple[int, ...]) -> BlockVector:
-        """A client's encrypted squared row norms of its shared blocks."""
+    def openings(self, given: Mapping[ClientId, bytes]) -> dict[ClientId, BlockVector]:
+        """Each client's encrypted squared row norms of its shared blocks."""
+        norms = {}
+        for client in self._layout.clients:
+            blocks = tuple(
+                block for block in self._layout.blocks_of(client) if len(self._layout.blocks[block].holders) > 1
+            )
+            if blocks and client not in given:
+                raise InvalidInput(f"openings: the row norms of {client} are missing")
+            if blocks:
+                norms[client] = self._opening(client, given[client], blocks)
+        return norms
+
+    def _opening(self, client: ClientId, data: bytes, blocks: tuple[int, ...]) -> BlockVector:
         try:
             norms = wire.product_result_from_bytes(data, self._scopes[client]).products
-            _check_fresh(norms, blocks, "opening")
+            check_fresh(norms, blocks, "opening")
         except FenchelError as error:
             raise ResultRejected(client, str(error)) from None
         return norms
@@ -161,7 +173,7 @@ class Exchange:
 
     def _product_result(self, client: ClientId, data: bytes, pending: _Pending) -> ProductResult:
         result = wire.product_result_from_bytes(data, self._scopes[client])
-        _check_fresh(result.products, pending.blocks, "products")
+        check_fresh(result.products, pending.blocks, "products")
         return result
 
     def _dual_result(self, client: ClientId, data: bytes, pending: _Pending) -> DualResult:
@@ -169,11 +181,11 @@ class Exchange:
         if (result.changes is not None) != bool(pending.blocks):
             raise InvalidInput("changes: must be there if and only if samples were drawn")
         if result.changes is not None:
-            _check_fresh(result.changes, pending.blocks, "changes")
+            check_fresh(result.changes, pending.blocks, "changes")
         return result
 
 
-def _check_fresh(vector: BlockVector, blocks: tuple[int, ...], name: str) -> None:
+def check_fresh(vector: BlockVector, blocks: tuple[int, ...], name: str) -> None:
     if vector.blocks != blocks:
         raise InvalidInput(f"{name}.blocks: are not the blocks that were asked for")
     if vector.vector.terms != 1:

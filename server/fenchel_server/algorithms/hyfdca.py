@@ -91,14 +91,7 @@ class HyfdcaServer:
         openings: Mapping[ClientId, bytes],
     ) -> None:
         self._setup(settings, layout, key)
-        norms = {}
-        for client in layout.clients:
-            blocks = tuple(block for block in self._state.held[client] if block in self._state.shared)
-            if blocks and client not in openings:
-                raise InvalidInput(f"openings: the row norms of {client} are missing")
-            if blocks:
-                norms[client] = self._exchange.opening(client, openings[client], blocks)
-        self._state.add_norms(norms)
+        self._state.add_norms(self._exchange.openings(openings))
 
     @classmethod
     def restore(
@@ -172,7 +165,7 @@ class HyfdcaServer:
         for client in restarted & frozenset(self._layout.clients):
             self._exchange.lose(client)
         closing = closing or round_id > self._settings.stop.rounds
-        every = self._settings.certificate_every
+        every = self._settings.certificates_every
         certifying = closing or (every > 0 and round_id % every == 0)
         chosen: frozenset[ClientId] = frozenset()
         if not closing:

@@ -8,6 +8,7 @@ from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.ids import ClientId
 
 INITIAL_SHARE: Final = 0.1
+SMALLEST_SHARE: Final = 1e-4  # from which it can grow back within a bearable number of rounds
 SHRINK: Final = 0.5
 GROW: Final = 1.05
 
@@ -27,7 +28,8 @@ class Pace:
     def observe(self, dual: float) -> None:
         """Takes note of D(α), as often as it becomes known."""
         if self.dual is not None:
-            self.share = self.share * SHRINK if dual < self.dual else min(1.0, self.share * GROW)
+            fallen = dual < self.dual
+            self.share = max(SMALLEST_SHARE, self.share * SHRINK) if fallen else min(1.0, self.share * GROW)
         self.dual = dual
 
     def samples(self, settings: HyfdcaSettings, held: Mapping[ClientId, int], client: ClientId) -> int:

@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from fenchel_common.algorithms.hyfdca import Participation, SampleRange
+from fenchel_common.algorithms.hyfdca import SampleRange
+from fenchel_common.algorithms.settings import Participation
 from fenchel_common.ids import ClientId, RoundId
 
 PARTICIPATION_STREAM: Final = 0

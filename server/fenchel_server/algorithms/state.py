@@ -88,10 +88,10 @@ class HyfdcaState:
         return frozenset(by_block)
 
     def alpha_of(self, blocks: Sequence[int]) -> BlockVector | None:
-        return _joined(blocks, self.alpha)
+        return joined(blocks, self.alpha)
 
     def norms_of(self, client: ClientId) -> BlockVector | None:
-        return _joined([block for block in self.held[client] if block in self.shared], self.norms)
+        return joined([block for block in self.held[client] if block in self.shared], self.norms)
 
     def keep_products(self, client: ClientId, products: BlockVector) -> None:
         self.products[client].update(blocks_of(products))
@@ -102,7 +102,7 @@ class HyfdcaState:
         for block in blocks:
             holders = self._layout.blocks[block].holders
             sums[block] = total([self.products[k][block] for k in holders if block in self.products[k]])
-        return _joined(blocks, sums)
+        return joined(blocks, sums)
 
     def add_norms(self, openings: Mapping[ClientId, BlockVector]) -> None:
         by_block: dict[int, list[Vector]] = {}
@@ -133,7 +133,8 @@ def blocks_of(vector: BlockVector) -> list[tuple[int, Vector]]:
     return [(block, vector.vector.select([place])) for place, block in enumerate(vector.blocks)]
 
 
-def _joined(blocks: Sequence[int], vectors: Mapping[int, Vector]) -> BlockVector | None:
+def joined(blocks: Sequence[int], vectors: Mapping[int, Vector]) -> BlockVector | None:
+    """The vectors of these blocks as one; None if there is none."""
     if not blocks:
         return None
     return BlockVector(tuple(blocks), join([vectors[block] for block in blocks]))

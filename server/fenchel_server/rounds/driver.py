@@ -134,10 +134,12 @@ class Driver:
     def _drive(self, started: Started) -> Ending:
         state, event = RunState(self._rules), cast(Event, started)
         while True:
-            self._watch(event)
-            state, effects = step(state, event)
+            with self._ledger.spending(Kind.COMPUTE):
+                self._watch(event)
+                state, effects = step(state, event)
             for effect in effects:
-                self._watch(effect)
+                with self._ledger.spending(Kind.COMPUTE):
+                    self._watch(effect)
                 if isinstance(effect, Close):
                     return self._close(effect)
                 event = self._perform(effect) or event
@@ -209,11 +211,13 @@ class Driver:
         gathered = self._transport.gather(phase, self._request.tasks, deadline_s=self._rules.deadline_s)
         self._ledger.add_phase(phase.phase, gathered, seconds=self._clock() - began)
         self._results = gathered.results
+        with self._ledger.spending(Kind.STORE):
+            stop = self._store.stop_request(self._run)
         return PhaseGathered(
             phase=phase.phase,
             answered=frozenset(gathered.results),
             absent={client: absence.reason for client, absence in gathered.absences.items()},
-            stop=self._store.stop_request(self._run),
+            stop=stop,
         )
 
     def _compute(self, work: Callable[[], PhaseRequest | SetupDone | RoundReport]) -> Event:
@@ -249,7 +253,7 @@ class Driver:
                 self._ledger.add_absence(client, WHOLE_ROUND, reason)
         record = self._ledger.record(report.metrics.round, metrics_to_json(report.metrics, self._ledger.phases))
         self._commit = lambda ending: self._store.commit_round(self._run, replace(record, ending=ending), snapshot)
-        return RoundReady(report.metrics, record.seconds[TOTAL], self._ending_of(report))
+        return RoundReady(report.metrics, record.seconds[TOTAL], self._ending_of(report), record)
 
     def _ending_of(self, report: RoundReport) -> Ending | None:
         """The algorithm's own reason to end; to have closed because it was told to is none."""

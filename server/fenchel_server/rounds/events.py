@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_server.rounds.stopping import Progress
-from fenchel_server.store import Ending
+from fenchel_server.store import Ending, RoundRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,7 @@ class RoundReady:
     metrics: RoundMetrics
     seconds: float
     ending: Ending | None = None
+    record: RoundRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)

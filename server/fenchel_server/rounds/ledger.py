@@ -1,10 +1,14 @@
 """What a round costs while it is worked on: who was left out, bytes, and seconds by kind.
 
-    encrypt, decrypt, parties    the slowest party of each phase at work: its encryption, decryption, and the rest
-    wait      the other time in which tasks are out and results come in: the wire, and slack at both ends
-    compute   the set-up's or the algorithm's own work on the server
+    encrypt, decrypt, serialise, parties    the last party to answer in each phase, at work: its encryption and
+              decryption, its steps between messages and values, and the rest
+    wire      that party's task and result on their way, and slack at both ends
+    wait      for parties that never answered in the phase
+    compute   the server's own work: the set-up's, the algorithm's, and telling what happens
     clients   waiting for clients to be there at all
     store     commits; that of the round before, because a round's record cannot hold its own
+
+Each client has costs of its own: its work, its wire, and as wait the rest of the round, in which others worked.
 
 All tries at a round count, not only the one that is committed. A round's time begins where the record of the round
 before was closed, so the totals of all rounds add up to the wall-clock time.
@@ -22,7 +26,7 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.setup import Spent
 from fenchel_server.rounds.stopping import Progress
-from fenchel_server.rounds.transport import Gathered
+from fenchel_server.rounds.transport import Exchange, Gathered
 from fenchel_server.store import AbsenceRecord, RoundRecord
 
 TOTAL = "total"
@@ -33,11 +37,22 @@ class Kind(StrEnum):
 
     ENCRYPT = "encrypt"
     DECRYPT = "decrypt"
+    SERIALISE = "serialise"
     PARTIES = "parties"
+    WIRE = "wire"
     WAIT = "wait"
     COMPUTE = "compute"
     CLIENTS = "clients"
     STORE = "store"
+
+
+OWN_WORK = {
+    Kind.ENCRYPT: "encrypt_s",
+    Kind.DECRYPT: "decrypt_s",
+    Kind.SERIALISE: "serialise_s",
+    Kind.PARTIES: "compute_s",
+}
+"""Under which name a client's own costs have what a round counts under a kind."""
 
 
 class RoundLedger:
@@ -50,6 +65,7 @@ class RoundLedger:
         self._absences: list[AbsenceRecord] = []
         self._bytes_up = 0
         self._bytes_down = 0
+        self._clients: dict[ClientId, ClientCosts] = {}
         self.phases: list[str] = []
 
     def begin_try(self) -> None:
@@ -68,10 +84,22 @@ class RoundLedger:
     def add_phase(self, phase: str, gathered: Gathered, *, seconds: float) -> None:
         """Counts a phase, its time, traffic and absences."""
         self.phases.append(phase)
-        work = _slowest_work(gathered, at_most_s=seconds)
-        for kind, spent_s in work.items():
+        away: dict[Kind, float] = {}
+        for client in gathered.results.keys() | gathered.exchanges.keys():
+            exchange = gathered.exchanges.get(client)
+            costs = self._clients.setdefault(client, ClientCosts())
+            if exchange is not None:
+                costs.add_bytes(exchange)
+            if client in gathered.results:
+                spent = gathered.spent.get(client, Spent())
+                split = _split(spent, away_s=seconds if exchange is None else min(exchange.seconds, seconds))
+                if exchange is None:
+                    del split[Kind.WIRE]
+                costs.add(split, spent)
+                away = max(away, split, key=lambda one: sum(one.values()))
+        for kind, spent_s in away.items():
             self._seconds[kind] += spent_s
-        self._seconds[Kind.WAIT] += seconds - sum(work.values())
+        self._seconds[Kind.WAIT] += seconds - sum(away.values())
         self._bytes_up += gathered.bytes_up
         self._bytes_down += gathered.bytes_down
         for client, absence in sorted(gathered.absences.items()):
@@ -87,14 +115,47 @@ class RoundLedger:
 
     def record(self, round_id: RoundId, metrics: str) -> RoundRecord:
         """The round's record, as of now."""
+        total_s = self._clock() - self._began
         return RoundRecord(
             round_id=round_id,
             metrics=metrics,
             absences=tuple(self._absences),
             bytes_up=self._bytes_up,
             bytes_down=self._bytes_down,
-            seconds={TOTAL: self._clock() - self._began, **self._seconds},
+            seconds={TOTAL: total_s, **self._seconds},
+            clients={client: costs.record(total_s) for client, costs in sorted(self._clients.items())},
         )
+
+
+class ClientCosts:
+    """What one client spent in a round, and what was sent to it and by it."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = dict.fromkeys([*OWN_WORK.values(), "wire_s"], 0.0)
+        self._bytes_up = 0
+        self._bytes_down = 0
+        self._peak_memory_bytes = 0
+
+    def add_bytes(self, exchange: Exchange) -> None:
+        """Counts the traffic of a phase."""
+        self._bytes_up += exchange.bytes_up
+        self._bytes_down += exchange.bytes_down
+
+    def add(self, split: Mapping[Kind, float], spent: Spent) -> None:
+        """Counts an answered task."""
+        for kind, spent_s in split.items():
+            self._seconds[OWN_WORK.get(kind, "wire_s")] += spent_s
+        self._peak_memory_bytes = max(self._peak_memory_bytes, spent.peak_memory_bytes)
+
+    def record(self, total_s: float) -> dict[str, float]:
+        """All of it, with what is left of the round as waiting."""
+        return {
+            **self._seconds,
+            "wait_s": max(total_s - sum(self._seconds.values()), 0.0),
+            "bytes_up": self._bytes_up,
+            "bytes_down": self._bytes_down,
+            "peak_memory_bytes": self._peak_memory_bytes,
+        }
 
 
 def metrics_to_json(metrics: RoundMetrics, phases: Sequence[str]) -> str:
@@ -108,36 +169,72 @@ def progress_of(rounds: tuple[RoundRecord, ...]) -> Progress:
     return Progress(rounds=len(rounds[1:]), seconds=sum(record.seconds[TOTAL] for record in rounds[1:]))
 
 
+def costs_of(record: RoundRecord) -> dict[str, object]:
+    """A round's seconds by kind, its bytes, and what each client spent, as they go into JSON."""
+    return {
+        "bytes": {"up": record.bytes_up, "down": record.bytes_down},
+        "seconds": dict(record.seconds),
+        "clients": {client: dict(costs) for client, costs in record.clients.items()},
+    }
+
+
 def outcome_to_json(rounds: tuple[RoundRecord, ...], finish: RoundRecord, undelivered: Mapping[ClientId, str]) -> str:
     """What the run amounts to: its last certificate, its costs, and who did not get the model.
 
     `rtc_per_round` is the usual number of round trips in a round; rounds that certify only, or sync, have others.
+    `round_seconds` has the medians over the rounds with that number.
     """
     metrics = [json.loads(record.metrics) for record in rounds[1:]]
-    certified: dict[str, object] = next((held for held in reversed(metrics) if held.get("gap") is not None), {})
+    trips = [len(held["phases"]) for held in metrics]
+    usual = statistics.mode(trips) if trips else None
+    usual_rounds = [record for record, count in zip(rounds[1:], trips, strict=True) if count == usual]
+    measured = [held for held in metrics if held.get("primal") is not None or held.get("gap") is not None]
+    certified: dict[str, object] = measured[-1] if measured else {}
     records = (*rounds, finish)
     return json.dumps(
         {
             "rounds": len(metrics),
-            "rtc_per_round": statistics.mode(len(held["phases"]) for held in metrics) if metrics else None,
+            "rtc_per_round": usual,
             "certificate": {name: certified.get(name) for name in ("round", "primal", "dual", "gap", "accuracy")},
-            "seconds": {kind: sum(record.seconds[kind] for record in records) for kind in (TOTAL, *Kind)},
+            "seconds": {kind: sum(_spent_on(kind, record) for record in records) for kind in (TOTAL, *Kind)},
+            "round_seconds": {
+                kind: statistics.median(_spent_on(kind, record) for record in usual_rounds)
+                for kind in (TOTAL, *Kind)
+                if usual_rounds
+            },
             "bytes": {
                 "up": sum(record.bytes_up for record in records),
                 "down": sum(record.bytes_down for record in records),
             },
+            "clients_detail": _clients_detail(records),
             "undelivered": dict(undelivered),
         }
     )
 
 
-def _slowest_work(gathered: Gathered, *, at_most_s: float) -> dict[Kind, float]:
-    """What the slowest party says it spent, cut to the time that the phase took: a party's clock is not ours."""
-    spent = max(gathered.spent.values(), key=lambda one: one.total_s, default=Spent())
-    claims = {Kind.ENCRYPT: spent.encrypt_s, Kind.DECRYPT: spent.decrypt_s, Kind.PARTIES: spent.compute_s}
+def _clients_detail(records: Sequence[RoundRecord]) -> dict[ClientId, dict[str, float]]:
+    """Each client's costs over the whole run; a client that was not asked in a round waited for all of it."""
+    names = sorted({client for record in records for client in record.clients})
+    return {client: _sum_of_costs(client, records) for client in names}
+
+
+def _sum_of_costs(client: ClientId, records: Sequence[RoundRecord]) -> dict[str, float]:
+    costs = [record.clients.get(client) or ClientCosts().record(record.seconds[TOTAL]) for record in records]
+    detail = {name: sum(held[name] for held in costs) for name in costs[0] if name != "peak_memory_bytes"}
+    return detail | {"rss_mib": max(held["peak_memory_bytes"] for held in costs) / 2**20}
+
+
+def _spent_on(kind: str, record: RoundRecord) -> float:
+    return record.seconds.get(kind, 0.0)
+
+
+def _split(spent: Spent, *, away_s: float) -> dict[Kind, float]:
+    """The time in which a task was away, by what its party says it spent; a claim of more is cut to that time."""
+    claims = {kind: getattr(spent, name) for kind, name in OWN_WORK.items()}
     times = {kind: claim for kind, claim in claims.items() if 0.0 < claim < math.inf}
-    cut = min(1.0, at_most_s / sum(times.values())) if times else 0.0
-    return {kind: claim * cut for kind, claim in times.items()}
+    cut = min(1.0, away_s / sum(times.values())) if times else 0.0
+    work = {kind: claim * cut for kind, claim in times.items()}
+    return {**work, Kind.WIRE: away_s - sum(work.values())}
 
 
 def _jsonable(value: object) -> object:

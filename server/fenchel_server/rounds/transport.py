@@ -30,11 +30,20 @@ class Absence:
 
 
 @dataclass(frozen=True, slots=True)
+class Exchange:
+    """One client's part in a phase: seconds from its opening until the result was whole, and bytes of its messages."""
+
+    seconds: float
+    bytes_up: int
+    bytes_down: int
+
+
+@dataclass(frozen=True, slots=True)
 class Gathered:
     """The outcome of a phase: every client that had a task is in exactly one of the two mappings.
 
-    The bytes are those of the messages that carried this phase's tasks and results, as serialised. `spent` is what
-    the parties say they spent on their tasks, where the transport knows.
+    The bytes are those of the messages that carried this phase's tasks and results, as serialised. `exchanges` has
+    them for each client, and `spent` is what the parties say they spent on their tasks, where the transport knows.
     """
 
     results: Mapping[ClientId, bytes]
@@ -43,6 +52,7 @@ class Gathered:
     bytes_down: int
     seconds: float
     spent: Mapping[ClientId, Spent] = field(default_factory=dict)
+    exchanges: Mapping[ClientId, Exchange] = field(default_factory=dict)
 
 
 class Transport(Protocol):

@@ -14,7 +14,7 @@ import re
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
 from typing import Self
@@ -95,6 +95,7 @@ class Ending:
 class RoundRecord:
     """A committed round; `seconds` splits its wall-clock time by kind, beside the `total`.
 
+    `clients` has, for each client, seconds by kind, bytes and memory; its seconds add up to the same total.
     With an `ending` it is the last one: what is left to do is to hand out the model and to close the run.
     """
 
@@ -105,6 +106,7 @@ class RoundRecord:
     bytes_down: int
     seconds: Mapping[str, float]
     ending: Ending | None = None
+    clients: Mapping[ClientId, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fenchel_common.errors import NoState, SchemaTooNew, StoreError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x46454E43
 """Marks the file as Fenchel's, so that another program's database is never taken for one."""
 
@@ -37,6 +37,7 @@ CREATE TABLE rounds (
     seconds TEXT NOT NULL,
     ending_status TEXT,
     ending_reason TEXT,
+    clients TEXT NOT NULL DEFAULT '{}',
     CHECK ((ending_status IS NULL) = (ending_reason IS NULL)),
     PRIMARY KEY (run, round_id)
 ) STRICT;
@@ -65,6 +66,9 @@ CREATE TABLE snapshots (
 ) STRICT;
 """
 
+UPGRADES = {1: "ALTER TABLE rounds ADD COLUMN clients TEXT NOT NULL DEFAULT '{}'"}
+"""What brings a database from each older version to the next."""
+
 
 def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     """Opens an existing database without changing it, or `NoState`.
@@ -91,10 +95,11 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
 
 
 def create_database(path: Path) -> None:
-    """Makes the database with all its tables at once; one that has tables is left as it is."""
+    """Makes the database with all its tables at once; one that has tables is brought up to date."""
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         if connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
+            _upgrade(connection)
             return
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -108,6 +113,16 @@ def create_database(path: Path) -> None:
         connection.close()
 
 
+def _upgrade(connection: sqlite3.Connection) -> None:
+    if _pragma(connection, "application_id") != APPLICATION_ID:
+        return
+    for version in range(_pragma(connection, "user_version"), SCHEMA_VERSION):
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(UPGRADES[version])
+        connection.execute(f"PRAGMA user_version = {version + 1}")
+        connection.execute("COMMIT")
+
+
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     if _pragma(connection, "application_id") != APPLICATION_ID:
         raise StoreError(f"{path} is not a database of Fenchel; name another state directory")
@@ -116,6 +131,8 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
         raise SchemaTooNew(
             f"{path} has schema {version} and this Fenchel knows up to {SCHEMA_VERSION}; use the Fenchel that wrote it"
         )
+    if version < SCHEMA_VERSION:
+        raise StoreError(f"{path} was written by an older Fenchel; start 'fenchel server' on it, which updates it")
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -44,7 +44,7 @@ SNAPSHOT_READS = 3
 """A reader beside a live server may find that the snapshot it looked up was replaced; it looks again."""
 
 RUN_COLUMNS = "run, name, config, status, reason, created, updated, attempt, key_fingerprint, key_bits, outcome"
-ROUND_COLUMNS = "round_id, metrics, bytes_up, bytes_down, seconds, ending_status, ending_reason"
+ROUND_COLUMNS = "round_id, metrics, bytes_up, bytes_down, seconds, ending_status, ending_reason, clients"
 
 
 class SqliteStore(Store):
@@ -232,9 +232,10 @@ class SqliteStore(Store):
     def _insert_round(self, connection: sqlite3.Connection, run: RunId, record: RoundRecord, snapshot: bytes) -> None:
         seconds = json.dumps(dict(record.seconds))
         ending = (None, None) if record.ending is None else (record.ending.status, record.ending.reason)
+        clients = json.dumps({client: dict(costs) for client, costs in record.clients.items()})
         connection.execute(
-            "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (run, record.round_id, record.metrics, record.bytes_up, record.bytes_down, seconds, *ending),
+            "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (run, record.round_id, record.metrics, record.bytes_up, record.bytes_down, seconds, *ending, clients),
         )
         connection.executemany(
             "INSERT INTO absences VALUES (?, ?, ?, ?, ?, ?)",
@@ -300,11 +301,20 @@ def _run_record(
 
 
 def _round_record(
-    row: tuple[int, str, int, int, str, str | None, str | None], absences: list[AbsenceRecord]
+    row: tuple[int, str, int, int, str, str | None, str | None, str], absences: list[AbsenceRecord]
 ) -> RoundRecord:
-    round_id, metrics, up, down, seconds, status, reason = row
+    round_id, metrics, up, down, seconds, status, reason, clients = row
     ending = None if status is None or reason is None else Ending(RunStatus(status), reason)
-    return RoundRecord(RoundId(round_id), metrics, tuple(absences), up, down, json.loads(seconds), ending)
+    return RoundRecord(
+        round_id=RoundId(round_id),
+        metrics=metrics,
+        absences=tuple(absences),
+        bytes_up=up,
+        bytes_down=down,
+        seconds=json.loads(seconds),
+        ending=ending,
+        clients=json.loads(clients),
+    )
 
 
 def _last_round(connection: sqlite3.Connection, run: RunId) -> RoundId | None:

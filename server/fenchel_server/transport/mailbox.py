@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fenchel_common.errors import FenchelError, ServerUnavailable, SessionSuperseded
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.frames import TaskKey, public_text
-from fenchel_server.rounds.transport import Absence, Gathered, PhaseId
+from fenchel_server.rounds.transport import Absence, Exchange, Gathered, PhaseId
 from fenchel_server.transport.outbox import Delivery, Dismissal, Outbox, Verdict, Welcome
 
 
@@ -30,6 +30,7 @@ class _Open:
     body: bytes
     result: bytes | None = None
     absence: str | None = None
+    settled_at: float | None = None
     bytes_up: int = 0
     bytes_down: int = 0
 
@@ -59,6 +60,7 @@ class Mailbox:
         self._tasks: dict[ClientId, _Open] = {}
         self._last_accepted: dict[ClientId, TaskKey] = {}
         self._dismissed: str | None = None
+        self._sent_home: set[ClientId] = set()
         self._bytes_up = 0
         self._bytes_down = 0
 
@@ -119,6 +121,7 @@ class Mailbox:
             verdict = self._verdict(client, key)
             if verdict is Verdict.ACCEPTED:
                 self._tasks[client].result = result
+                self._tasks[client].settled_at = self._clock()
                 self._last_accepted[client] = key
                 self._changed.notify_all()
             return verdict
@@ -165,7 +168,7 @@ class Mailbox:
                     elif client in self._attached:
                         self._attached[client].outbox.put(Delivery(self._key, task.body))
                 self._changed.wait_for(self._all_settled, timeout=deadline_s)
-                return self._outcome(deadline_s, self._clock() - started)
+                return self._outcome(deadline_s, started)
             finally:
                 self._close_phase()
 
@@ -200,12 +203,19 @@ class Mailbox:
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._attached, timeout=timeout_s)
 
+    def wait_dismissed(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
+        """After `dismiss`: those of `clients` that have not come to hear it once all have, or once time is out."""
+        with self._changed:
+            self._changed.wait_for(lambda: clients <= self._sent_home and not self._attached, timeout=timeout_s)
+            return clients - self._sent_home
+
     # All below run with the lock held.
 
     def _dismiss(self, outbox: Outbox, reason: str) -> None:
         outbox.withdraw()
         outbox.put(Dismissal(reason))
         outbox.close()
+        self._sent_home.add(outbox.client)
 
     def _alive(self, attached: _Attached) -> bool:
         return self._clock() - attached.last_heard_s <= self._silence_s
@@ -225,7 +235,8 @@ class Mailbox:
     def _all_settled(self) -> bool:
         return all(task.settled for task in self._tasks.values())
 
-    def _outcome(self, deadline_s: float, seconds: float) -> Gathered:
+    def _outcome(self, deadline_s: float, started: float) -> Gathered:
+        ended = self._clock()
         absences = {}
         for client, task in self._tasks.items():
             if not task.settled:
@@ -238,7 +249,13 @@ class Mailbox:
             absences=absences,
             bytes_up=sum(task.bytes_up for task in self._tasks.values()),
             bytes_down=sum(task.bytes_down for task in self._tasks.values()),
-            seconds=seconds,
+            seconds=ended - started,
+            exchanges={
+                client: Exchange(
+                    (ended if task.settled_at is None else task.settled_at) - started, task.bytes_up, task.bytes_down
+                )
+                for client, task in self._tasks.items()
+            },
         )
 
     def _close_phase(self) -> None:

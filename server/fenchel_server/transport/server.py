@@ -60,6 +60,10 @@ class GrpcTransport:
         self.set_serving(False)
         self._mailbox.dismiss(reason, timeout_s=self._dismissal_s)
 
+    def wait_dismissed(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
+        """After `dismiss`: those of `clients` that have not come to hear it once all have, or once time is out."""
+        return self._mailbox.wait_dismissed(clients, timeout_s=timeout_s)
+
     def traffic(self) -> Traffic:
         """Everything that crossed since the start: tasks, results, greetings, receipts and heartbeats."""
         return self._mailbox.traffic()

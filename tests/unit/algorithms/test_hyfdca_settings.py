@@ -2,7 +2,8 @@
 
 import pytest
 
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings, Participation
+from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.settings import Participation
 from fenchel_common.errors import InvalidConfig
 
 
@@ -19,12 +20,12 @@ def test_lambda_goes_by_its_name_in_a_configuration() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"lamda": 1.0}, "lamda: unknown key; the known ones are loss, lambda, local"),
+        ({"lamda": 1.0}, "lamda: unknown key; the known ones are loss, lambda, "),
         ({"stop": {"round": 3}}, "stop.round: unknown key; the known ones are gap, rounds, seconds"),
         ({"lambda": 0.0}, "lambda: input should be greater"),
         ({"lambda": float("nan")}, "lambda: "),
         ({"loss": "huber"}, "loss: choose one of hinge, smoothed_hinge, logistic"),
-        ({"local": "other"}, "local: input should be 'paper' or 'theory'"),
+        ({"local": "other"}, "local: input should be 'paper', 'theory' or 'corrective'"),
         ({"h": 0}, "h: use auto, a whole number of samples from 1, or a fraction"),
         ({"h": 1.5}, "h: use auto"),
         ({"h": True}, "h: use auto"),
@@ -41,6 +42,9 @@ def test_lambda_goes_by_its_name_in_a_configuration() -> None:
         ({"stop": {"gap": 0.0}}, "stop.gap: input should be greater than 0"),
         ({"stop": {"rounds": 0}}, "stop.rounds: "),
         ({"stop": 3}, "stop: "),
+        ({"local": "corrective", "h": 4}, "h: corrective steps have no such setting"),
+        ({"local": "corrective", "gamma": 0.5}, "gamma: corrective steps have no such setting"),
+        ({"local": "corrective", "participation": "cyclic:2"}, "participation: corrective steps need all"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_name_with_the_cure(values: dict[str, object], message: str) -> None:
@@ -65,3 +69,9 @@ def test_the_second_inner_product_is_on_unless_all_take_part_or_it_is_switched()
     assert HyfdcaSettings.parse({"participation": "cyclic:2"}).asks_products_twice
     assert not HyfdcaSettings.parse({"participation": "cyclic:2", "second_inner_product": False}).asks_products_twice
     assert HyfdcaSettings.parse({"second_inner_product": True}).asks_products_twice
+
+
+def test_certificates_are_given_every_round_where_they_cost_nothing() -> None:
+    assert HyfdcaSettings.parse({}).certificates_every == 5
+    assert HyfdcaSettings.parse({"local": "corrective"}).certificates_every == 1
+    assert HyfdcaSettings.parse({"local": "corrective", "certificate_every": 0}).certificates_every == 0

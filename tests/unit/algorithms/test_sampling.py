@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fenchel_common.algorithms.hyfdca import Participation
+from fenchel_common.algorithms.settings import Participation
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.algorithms.sampling import active_clients, draw_samples
 

@@ -79,14 +79,17 @@ def test_a_certificate_of_another_role_is_refused(authority: Authority, held: Ro
 
 
 @pytest.mark.parametrize(
-    ("role", "purpose"),
-    [(Role.PARTY, ExtendedKeyUsageOID.CLIENT_AUTH), (Role.SERVER, ExtendedKeyUsageOID.SERVER_AUTH)],
+    ("role", "purposes"),
+    [
+        (Role.PARTY, [ExtendedKeyUsageOID.CLIENT_AUTH]),
+        (Role.SERVER, [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+    ],
 )
 def test_tls_itself_keeps_parties_from_acting_as_the_server(
-    authority: Authority, role: Role, purpose: x509.ObjectIdentifier
+    authority: Authority, role: Role, purposes: list[x509.ObjectIdentifier]
 ) -> None:
     extensions = issue(authority, role).parsed.extensions
-    assert list(extensions.get_extension_for_class(x509.ExtendedKeyUsage).value) == [purpose]
+    assert list(extensions.get_extension_for_class(x509.ExtendedKeyUsage).value) == purposes
     assert not extensions.get_extension_for_class(x509.BasicConstraints).value.ca
 
 

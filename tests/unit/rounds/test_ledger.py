@@ -2,6 +2,8 @@
 
 import json
 import math
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,8 @@ from fenchel_common.metrics import RoundMetrics
 from fenchel_common.setup import Spent
 from fenchel_server.rounds.ledger import Kind, RoundLedger, metrics_to_json, outcome_to_json, progress_of
 from fenchel_server.rounds.stopping import Progress
-from fenchel_server.rounds.transport import Absence, Gathered
+from fenchel_server.rounds.transport import Absence, Exchange, Gathered
+from fenchel_server.store import RoundRecord
 from support.records import Clock, round_record
 
 NORTH, SOUTH = ClientId("north"), ClientId("south")
@@ -50,6 +53,69 @@ def test_a_party_cannot_claim_more_time_than_the_phase_took() -> None:
 def test_a_claim_that_is_no_time_is_ignored(claim: float) -> None:
     assert seconds_of({NORTH: Spent(encrypt_s=claim)}) == {"total": 1.0, "wait": 8.0}
     assert seconds_of({NORTH: Spent(encrypt_s=claim, compute_s=10.0)}) == {"total": 1.0, "parties": 8.0}
+
+
+def exchanged(spent: dict[ClientId, Spent], exchanges: dict[ClientId, Exchange], **changes: Any) -> Gathered:
+    return replace(gathered(spent), exchanges=exchanges, **changes)
+
+
+def test_a_phase_is_split_by_the_party_that_answered_last_and_its_wire() -> None:
+    ledger = RoundLedger(Clock())
+    spent = {NORTH: Spent(encrypt_s=4.0), SOUTH: Spent(decrypt_s=1.0, serialise_s=0.5)}
+    exchanges = {NORTH: Exchange(5.0, 1, 2), SOUTH: Exchange(7.0, 3, 4)}
+    ledger.add_phase("primal", exchanged(spent, exchanges), seconds=8.0)
+    seconds = ledger.record(RoundId(1), "{}").seconds
+    assert {kind: value for kind, value in seconds.items() if value and kind != "total"} == {
+        "decrypt": 1.0,
+        "serialise": 0.5,
+        "wire": 5.5,
+        "wait": 1.0,
+    }
+
+
+def test_each_clients_seconds_add_up_to_the_round() -> None:
+    ledger = RoundLedger(Clock(step=20.0))
+    spent = {NORTH: Spent(encrypt_s=4.0, compute_s=0.5, peak_memory_bytes=100), SOUTH: Spent(decrypt_s=9.0)}
+    exchanges = {NORTH: Exchange(5.0, 1, 2), SOUTH: Exchange(7.0, 3, 4)}
+    ledger.add_phase("primal", exchanged(spent, exchanges), seconds=8.0)
+    ledger.add_phase("finish", exchanged({NORTH: Spent(peak_memory_bytes=90)}, exchanges), seconds=8.0)
+    record = ledger.record(RoundId(1), "{}")
+    assert record.seconds["total"] == 20.0
+    assert record.clients[NORTH] == {
+        "encrypt_s": 4.0,
+        "decrypt_s": 0.0,
+        "serialise_s": 0.0,
+        "compute_s": 0.5,
+        "wire_s": 0.5 + 5.0,
+        "wait_s": 10.0,
+        "bytes_up": 2,
+        "bytes_down": 4,
+        "peak_memory_bytes": 100,
+    }
+    assert record.clients[SOUTH]["decrypt_s"] == 7.0, "cut to the time in which its task was out"
+    assert record.clients[SOUTH]["wait_s"] == 13.0, "a phase that it did not answer is no work of its own"
+
+
+def test_a_client_that_was_not_asked_in_a_round_waited_for_all_of_it() -> None:
+    ledger = RoundLedger(Clock(step=10.0))
+    ledger.add_phase("primal", exchanged({NORTH: Spent(encrypt_s=2.0)}, {NORTH: Exchange(3.0, 5, 6)}), seconds=8.0)
+    first = ledger.record(RoundId(0), "{}")
+    idle = replace(first, round_id=RoundId(1), metrics='{"phases": ["primal"]}', clients={})
+    detail = json.loads(outcome_to_json((first, idle), idle, {}))["clients_detail"]
+    assert detail["north"]["wait_s"] == 7.0 + 10.0 + 10.0
+    assert (detail["north"]["encrypt_s"], detail["north"]["wire_s"], detail["north"]["bytes_up"]) == (2.0, 1.0, 5)
+    assert detail["north"]["rss_mib"] == 0.0
+
+
+def test_the_usual_round_is_the_median_over_rounds_with_the_usual_round_trips() -> None:
+    def record(number: int, total_s: float, trips: int) -> RoundRecord:
+        phases = json.dumps({"phases": ["phase"] * trips})
+        seconds = {"total": total_s, "wire": total_s / 2}
+        return replace(round_record(number), metrics=phases, seconds=seconds, clients={})
+
+    rounds = (record(0, 50.0, 9), record(1, 1.0, 3), record(2, 9.0, 2), record(3, 2.0, 3), record(4, 4.0, 3))
+    usual = json.loads(outcome_to_json(rounds, record(5, 9.0, 1), {}))["round_seconds"]
+    assert (usual["total"], usual["wire"], usual["encrypt"]) == (2.0, 1.0, 0.0)
 
 
 def test_absences_are_kept_by_client_and_phase() -> None:

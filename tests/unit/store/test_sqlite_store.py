@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,21 @@ def test_a_newer_schema_is_refused_with_both_versions(tmp_path: Path) -> None:
         SqliteStore.serve(tmp_path)
     with pytest.raises(SchemaTooNew):
         SqliteStore.inspect(tmp_path)
+
+
+def test_an_older_schema_is_brought_up_to_date_by_the_server_alone(tmp_path: Path) -> None:
+    with SqliteStore.serve(tmp_path) as store:
+        running_with_setup(store)
+    connection = sqlite3.connect(tmp_path / "state.db")
+    connection.execute("ALTER TABLE rounds DROP COLUMN clients")
+    connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    with pytest.raises(StoreError, match="an older Fenchel; start 'fenchel server'"):
+        SqliteStore.inspect(tmp_path)
+    with SqliteStore.serve(tmp_path) as store:
+        assert store.rounds(RUN) == (replace(round_record(0), clients={}),)
+        store.commit_round(RUN, round_record(1), b"state 1")
+        assert store.rounds(RUN)[1] == round_record(1)
 
 
 def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:

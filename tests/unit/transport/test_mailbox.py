@@ -8,7 +8,7 @@ import pytest
 from fenchel_common.errors import ProtocolViolation, ServerUnavailable, SessionSuperseded
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.wire.frames import MAX_REASON_CHARACTERS, TaskKey
-from fenchel_server.rounds.transport import Gathered, PhaseId
+from fenchel_server.rounds.transport import Exchange, Gathered, PhaseId
 from fenchel_server.transport.mailbox import Mailbox
 from fenchel_server.transport.outbox import (
     MAX_WAITING,
@@ -307,6 +307,22 @@ def test_bytes_of_an_open_task_count_for_its_phase_and_all_bytes_for_the_total(m
     outcome = gathering.outcome()
     assert (outcome.bytes_up, outcome.bytes_down) == (1000, 10)
     assert (mailbox.traffic().bytes_up, mailbox.traffic().bytes_down) == (1101, 10)
+
+
+def test_each_clients_time_ends_with_its_own_result(mailbox: Mailbox, clock: Clock) -> None:
+    north, south = attach(mailbox, NORTH), attach(mailbox, SOUTH)
+    gathering = Gathering(mailbox, {NORTH: b"", SOUTH: b""})
+    reach_the_task(north)
+    reach_the_task(south)
+    mailbox.count(NORTH, KEY, up=3, down=4)
+    clock.now_s = 2.0
+    mailbox.hand_in(NORTH, KEY, b"early")
+    clock.now_s = 5.0
+    mailbox.hand_in(SOUTH, KEY, b"late")
+
+    outcome = gathering.outcome()
+    assert outcome.exchanges == {NORTH: Exchange(2.0, 3, 4), SOUTH: Exchange(5.0, 0, 0)}
+    assert outcome.seconds == 5.0
 
 
 def test_a_second_phase_at_the_same_time_is_a_mistake_of_the_caller(mailbox: Mailbox) -> None:

@@ -1,0 +1,49 @@
+"""Stochastic (sub)gradient steps on a client's own rows and columns."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_common.losses import Loss
+from fenchel_common.objectives import Matrix
+
+Array = NDArray[np.float64]
+
+
+def local_sgd(
+    X: Matrix,
+    y: Array,
+    start: Array,
+    *,
+    loss: Loss,
+    lambda_: float,
+    step: float,
+    steps: int,
+    batch: int,
+    rng: np.random.Generator,
+    anchor: Array | None = None,
+    mu: float = 0.0,
+) -> Array:
+    """Steps of size γ on 1/n Σ l_i(x_i·w) + λ/2 ‖w‖² + μ/2 ‖w − anchor‖².
+
+    Each step takes `batch` rows; the rows come in random passes, so that in each pass every row is taken once.
+
+    Parameters
+    ----------
+    X
+        (n, m), the client's own columns alone: x_i·w is its local model's prediction.
+    start
+        (m,)
+    """
+    count = X.shape[0]
+    drawn = steps * batch
+    passes = [rng.permutation(count) for _ in range(-(-drawn // count))]
+    order = np.concatenate(passes)[:drawn].reshape(steps, batch)
+    w = start.copy()
+    for rows in order:
+        part = X[rows]
+        pull = np.asarray(part.T @ loss.subgradient(part @ w, y[rows]), dtype=np.float64) / batch
+        gradient = lambda_ * w - pull
+        if anchor is not None:
+            gradient += mu * (w - anchor)
+        w -= step * gradient
+    return w

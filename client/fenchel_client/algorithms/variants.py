@@ -1,0 +1,26 @@
+"""HyFDCA's client half for the run's kind of local step."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+from fenchel_client.algorithms.corrective import CorrectiveClient
+from fenchel_client.algorithms.hyfdca import HyfdcaClient
+from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.vectors import Cipher
+from fenchel_common.data.shard import Shard
+from fenchel_common.layout import ClientLayout
+
+
+def hyfdca_client(
+    settings: HyfdcaSettings,
+    *,
+    layout: ClientLayout,
+    shard: Shard,
+    cipher: Cipher,
+    key: PublicKey | int,
+    serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> HyfdcaClient:
+    """The half that `local` asks for."""
+    half = CorrectiveClient if settings.local == "corrective" else HyfdcaClient
+    return half(settings, layout=layout, shard=shard, cipher=cipher, key=key, serialising=serialising)

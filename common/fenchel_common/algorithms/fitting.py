@@ -1,0 +1,36 @@
+"""Whether an algorithm fits what is asked of it; where it does not, the error names those which do."""
+
+from fenchel_common.algorithms import SETTINGS
+from fenchel_common.algorithms.settings import Partition, Privacy
+from fenchel_common.errors import InvalidConfig
+
+
+def check_partition(algorithm: str, partition: Partition) -> None:
+    """Refuses shards that are split in a way that the algorithm cannot take."""
+    profile = SETTINGS[algorithm].profile
+    if partition not in profile.partitions:
+        fitting = [name for name, settings in SETTINGS.items() if partition in settings.profile.partitions]
+        raise InvalidConfig(
+            f"algorithm: {algorithm} takes {' or '.join(profile.partitions)} shards, and these are {partition}; "
+            f"for {partition} shards choose one of {', '.join(fitting)}"
+        )
+
+
+def check_loss(algorithm: str, loss: object) -> None:
+    """Refuses a loss that the algorithm does not take but another one does; None is the algorithm's own choice."""
+    fitting = [name for name, settings in SETTINGS.items() if loss in settings.profile.losses]
+    if loss is not None and fitting and algorithm not in fitting:
+        known = ", ".join(SETTINGS[algorithm].profile.losses)
+        raise InvalidConfig(
+            f"loss: {algorithm} takes {known}; for the loss {loss} choose one of the algorithms {', '.join(fitting)}"
+        )
+
+
+def check_privacy(algorithm: str, privacy: Privacy) -> None:
+    """Refuses a privacy level that the algorithm does not have."""
+    levels = SETTINGS[algorithm].profile.privacy
+    if privacy not in levels:
+        fitting = [name for name, settings in SETTINGS.items() if privacy in settings.profile.privacy]
+        raise InvalidConfig(
+            f"privacy: {algorithm} has {' and '.join(levels)}, not {privacy}, which {', '.join(fitting)} have"
+        )

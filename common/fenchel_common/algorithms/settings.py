@@ -1,0 +1,149 @@
+"""What the settings of every algorithm have in common, and how an algorithm describes itself.
+
+An algorithm's settings are a subclass of `AlgorithmSettings` with a `profile`; each of its fields has a description,
+which `fenchel algorithms` shows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from fenchel_common.errors import InvalidConfig
+from fenchel_common.losses import LOSSES, Loss
+
+PositiveFloat = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+
+Partition = Literal["horizontal", "vertical", "hybrid"]
+"""How the table is split: whole rows, whole columns of all rows, or some rows and some columns each."""
+Privacy = Literal["paper", "sealed", "plain"]
+
+ANY_PARTITION: tuple[Partition, ...] = ("horizontal", "vertical", "hybrid")
+RUN_LEVEL = frozenset({"seed", "stop"})
+"""The fields that the algorithm's settings take over from the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a person must know to choose an algorithm.
+
+    Attributes
+    ----------
+    encrypted
+        Kinds of values that reach the server as ciphertext, unless the run is in clear.
+    visible
+        Kinds of values that the server sees whatever the privacy level, and when.
+    certified
+        Whether a run proves its distance to the optimum by a duality gap.
+    """
+
+    summary: str
+    partitions: tuple[Partition, ...]
+    losses: tuple[str, ...]
+    encrypted: tuple[str, ...]
+    visible: Mapping[str, str] = field(default_factory=dict)
+    privacy: tuple[Privacy, ...] = ("sealed", "paper", "plain")
+    certified: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Participation:
+    """Which clients take part in a round: all, a random share p of them, or one of C sets in turn."""
+
+    kind: Literal["all", "fraction", "cyclic"]
+    fraction: float = 1.0
+    cycle: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        kind, _, number = text.partition(":")
+        try:
+            if kind == "all" and not number:
+                return cls("all")
+            if kind == "fraction" and 0.0 < float(number) <= 1.0:
+                return cls("fraction", fraction=float(number))
+            if kind == "cyclic" and int(number) >= 2:
+                return cls("cyclic", cycle=int(number))
+        except ValueError:
+            pass
+        raise ValueError("use all, fraction:P with P above 0 and at most 1, or cyclic:C with C at least 2")
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, strict=True)
+
+
+class StopRules(_Section):
+    """When a run ends: at the first rule that is met. `seconds` is the driver's to watch."""
+
+    gap: PositiveFloat | None = 1e-4
+    rounds: int = Field(default=500, ge=1, le=10_000_000)
+    seconds: PositiveFloat | None = None
+
+
+class AlgorithmSettings(_Section):
+    """Settings of a run, checked."""
+
+    profile: ClassVar[Profile]
+
+    loss: str = Field(default="hinge", description="The loss of a sample.")
+    lambda_: float = Field(default=1e-2, alias="lambda", ge=1e-12, le=1e12, description="Weight of λ/2·‖w‖².")
+    participation: str = Field(
+        default="all", description="Who takes part in a round: all, fraction:P (random) or cyclic:C (sets in turn)."
+    )
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    stop: StopRules = StopRules()
+
+    @field_validator("loss")
+    @classmethod
+    def _known_loss(cls, name: str) -> str:
+        if name not in cls.profile.losses:
+            raise ValueError(f"choose one of {', '.join(cls.profile.losses)}")
+        return name
+
+    @field_validator("participation")
+    @classmethod
+    def _known_participation(cls, text: str) -> str:
+        Participation.parse(text)
+        return text
+
+    @property
+    def loss_function(self) -> Loss:
+        return LOSSES[self.loss]
+
+    @property
+    def participation_rule(self) -> Participation:
+        return Participation.parse(self.participation)
+
+    @classmethod
+    def parse(cls, values: Mapping[str, object]) -> Self:
+        """Settings from a configuration; an error names each wrong field, what is wrong and what may stand there."""
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as error:
+            raise InvalidConfig("; ".join(_problem(cls, dict(detail)) for detail in error.errors())) from None
+
+    @classmethod
+    def parameters(cls) -> dict[str, tuple[object, str]]:
+        """For each parameter of the algorithm its default and what it means."""
+        return {
+            held.alias or name: (held.default, held.description or "")
+            for name, held in cls.model_fields.items()
+            if name not in RUN_LEVEL
+        }
+
+
+def _problem(settings: type[AlgorithmSettings], detail: dict[str, object]) -> str:
+    place = detail["loc"]
+    assert isinstance(place, tuple)
+    # A union adds the name of each of its kinds to the place; the field is what precedes it.
+    depth = 2 if place[:1] == ("stop",) else 1
+    name = ".".join(str(part) for part in place[:depth])
+    if detail["type"] == "extra_forbidden":
+        known = list(StopRules.model_fields) if depth == 2 else [*settings.parameters(), *sorted(RUN_LEVEL)]
+        return f"{name}: unknown key; the known ones are {', '.join(known)}"
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    said = f"{message[:1].lower()}{message[1:]}"
+    # What several fields together get wrong has no place of its own, and begins with the name of one of them.
+    return f"{name}: {said}" if name else said

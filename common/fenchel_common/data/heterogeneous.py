@@ -1,0 +1,67 @@
+"""Splits of whole rows over parties that are alike, or as unlike as the experiments of the papers want them."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_common.data.datasets import Dataset
+from fenchel_common.data.shard import Shard
+from fenchel_common.errors import InvalidInput
+
+Rows = NDArray[np.int64]
+
+THINNED_PARTIES: Final = 0.3
+THINNED_ROWS: Final = 0.7
+DRAWS: Final = 1000
+
+
+def stratified_rows(y: NDArray[np.float64], parties: int, *, seed: int) -> list[Rows]:
+    """Rows of each party, as many and of the same class ratio as the counts allow (FedSGM, section 4)."""
+    rng = np.random.default_rng([seed, 1])
+    # One deal through all classes, so that what is left over of one is made up for by the next.
+    order = np.concatenate([rng.permutation(np.flatnonzero(y == label)) for label in np.unique(y)])
+    return [order[party::parties] for party in range(parties)]
+
+
+def dirichlet_rows(y: NDArray[np.float64], parties: int, *, alpha: float, seed: int, smallest: int = 10) -> list[Rows]:
+    """Rows of each party: each class is cut in shares that are drawn from Dir(α) (SCAFF-PD, C.2).
+
+    A draw that leaves a party fewer than `smallest` rows is drawn again.
+    """
+    rng = np.random.default_rng([seed, 2])
+    for _ in range(DRAWS):
+        held: list[list[Rows]] = [[] for _ in range(parties)]
+        for label in np.unique(y):
+            rows = rng.permutation(np.flatnonzero(y == label))
+            ends = np.rint(np.cumsum(rng.dirichlet(np.full(parties, alpha))) * len(rows)).astype(np.int64)
+            for party, part in enumerate(np.split(rows, ends[:-1])):
+                held[party].append(part)
+        split = [np.concatenate(parts) for parts in held]
+        if min(len(rows) for rows in split) >= smallest:
+            return split
+    raise InvalidInput(f"alpha: {alpha:g} leaves some of {parties} parties with fewer than {smallest} rows; use more")
+
+
+def thinned_rows(split: list[Rows], *, seed: int) -> list[Rows]:
+    """The split after a random 30 % of the parties have lost a random 70 % of their rows (SCAFF-PD, C.2)."""
+    rng = np.random.default_rng([seed, 3])
+    thinned = list(split)
+    for party in rng.permutation(len(split))[: round(THINNED_PARTIES * len(split))]:
+        rows = rng.permutation(split[party])
+        thinned[party] = rows[round(THINNED_ROWS * len(rows)) :]
+    return thinned
+
+
+def row_shards(dataset: Dataset, rows_of: list[Rows]) -> list[Shard]:
+    """One shard of whole rows for each party."""
+    digits = len(str(len(dataset.y) - 1))
+    return [
+        Shard(
+            ids=tuple(f"{dataset.name}-{row:0{digits}d}" for row in rows),
+            features=dataset.features,
+            X=dataset.X[rows],
+            y=dataset.y[rows],
+        )
+        for rows in rows_of
+    ]

@@ -1,0 +1,78 @@
+"""The averaging server's state between two rounds, as bytes."""
+
+from dataclasses import dataclass, field
+
+from google.protobuf.message import DecodeError
+
+from fenchel.v1 import averaging_pb2 as pb
+from fenchel_common.algorithms.averaging import Entry
+from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.wire.averaging import (
+    Scope,
+    entry_from_proto,
+    entry_to_proto,
+    numbers_from_proto,
+    numbers_to_proto,
+    vectors_from_proto,
+    vectors_to_proto,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The state of one block before the entry of a round."""
+
+    round_id: RoundId
+    state: dict[str, BlockVector]
+
+
+@dataclass(frozen=True, slots=True)
+class AveragingSnapshot:
+    """All that a server needs to go on; `kept` are the clients' memories and `memory` is the server's own."""
+
+    round_id: RoundId
+    base: dict[int, Base] = field(default_factory=dict)
+    entries: tuple[Entry, ...] = ()
+    kept: dict[ClientId, dict[str, BlockVector]] = field(default_factory=dict)
+    memory: dict[str, float] = field(default_factory=dict)
+
+
+def snapshot_to_bytes(snapshot: AveragingSnapshot) -> bytes:
+    return pb.AveragingSnapshot(
+        round=snapshot.round_id,
+        base=[
+            pb.AveragingBase(round=base.round_id, state=vectors_to_proto(base.state))
+            for _, base in sorted(snapshot.base.items())
+        ],
+        entries=[entry_to_proto(entry) for entry in snapshot.entries],
+        clients=[
+            pb.AveragingClientState(client=client, kept=vectors_to_proto(kept))
+            for client, kept in sorted(snapshot.kept.items())
+        ],
+        memory=numbers_to_proto(snapshot.memory),
+    ).SerializeToString(deterministic=True)
+
+
+def snapshot_from_bytes(data: bytes, scope: Scope) -> AveragingSnapshot:
+    """A snapshot that this project wrote, of all blocks that `scope` holds; a damaged one is refused."""
+    names = scope.vectors
+    try:
+        message = pb.AveragingSnapshot.FromString(data)
+        bases = [
+            Base(RoundId(base.round), vectors_from_proto(base.state, scope, names.state, "base"))
+            for base in message.base
+        ]
+        return AveragingSnapshot(
+            round_id=RoundId(message.round),
+            base={base.state[names.state[0]].blocks[0]: base for base in bases},
+            entries=tuple(entry_from_proto(entry, scope) for entry in message.entries),
+            kept={
+                ClientId(state.client): vectors_from_proto(state.kept, scope, names.kept, "kept")
+                for state in message.clients
+            },
+            memory=numbers_from_proto(message.memory, "memory"),
+        )
+    except (DecodeError, InvalidInput, CryptoError, KeyError) as error:
+        raise StateDamaged(f"the snapshot of the run cannot be read: {error}") from None

@@ -1,0 +1,144 @@
+"""A federation without a network: both halves of HyFDCA in this process and in clear, round by round.
+
+`InProcess` runs the real halves. `FastSteps` computes what they would for `paper` and `theory`, for all clients at
+once and without fixed point: the draws are the same, the numbers differ by rounding.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_client.algorithms.variants import hyfdca_client
+from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.crypto.packing import VectorFormat, slot_layout
+from fenchel_common.crypto.vectors import PlainCipher
+from fenchel_common.data.datasets import Dataset
+from fenchel_common.data.shard import Shard
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.objectives import squared_row_norms
+from fenchel_server.algorithms.base import RoundReport
+from fenchel_server.algorithms.pace import Pace
+from fenchel_server.algorithms.sampling import COORDINATE_STREAM
+from fenchel_server.algorithms.theorems import step_rule
+from fenchel_server.algorithms.variants import HyfdcaVariants
+from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
+from fenchel_server.rounds.requests import PhaseRequest
+
+Array = NDArray[np.float64]
+
+KEY_BITS = 2048
+
+
+def aligned(shards: Sequence[Shard], *, seed: int) -> tuple[dict[ClientId, Shard], Alignment]:
+    """The shards by client, and where each sample lives."""
+    named = {ClientId(f"party-{place:03d}"): shard for place, shard in enumerate(shards)}
+    holdings = [
+        Holding(name, tuple(sample.encode() for sample in shard.ids), shard.features, shard.y is not None)
+        for name, shard in named.items()
+    ]
+    slots = slot_layout(VectorFormat(), KEY_BITS).slots
+    return named, lay_out(holdings, slots=slots, seed=seed, overlap=OverlapRule.ERROR)
+
+
+class InProcess:
+    """The real halves, with full participation."""
+
+    def __init__(self, shards: Sequence[Shard], settings: HyfdcaSettings) -> None:
+        named, alignment = aligned(shards, seed=settings.seed)
+        cipher = PlainCipher(KEY_BITS)
+        self._clients = {
+            name: hyfdca_client(settings, layout=alignment.clients[name], shard=shard, cipher=cipher, key=KEY_BITS)
+            for name, shard in named.items()
+        }
+        self._features = alignment.federation.features
+        openings = {name: client.opening() for name, client in self._clients.items()}
+        self._server = HyfdcaVariants()(settings, layout=alignment.federation, key=KEY_BITS, openings=openings)
+        self._round_id = 0
+
+    def round(self) -> RoundReport:
+        """Runs the next round to its report."""
+        self._round_id += 1
+        there = frozenset(self._clients)
+        step: PhaseRequest | RoundReport = self._server.open_round(RoundId(self._round_id), there, frozenset())
+        while isinstance(step, PhaseRequest):
+            results = {client: self._clients[client].answer(step.phase, body) for client, body in step.tasks.items()}
+            step = self._server.advance(step.phase, results)
+        return step
+
+    def model(self, features: Sequence[str]) -> Array:
+        place = {name: index for index, name in enumerate(self._features)}
+        return self._server.model()[[place[name] for name in features]]
+
+
+class FastSteps:
+    """HyFDCA with `local` paper or theory and a fixed h, with full participation, on a data set as a whole."""
+
+    def __init__(self, dataset: Dataset, shards: Sequence[Shard], settings: HyfdcaSettings) -> None:
+        named, alignment = aligned(shards, seed=settings.seed)
+        layout = alignment.federation
+        row_of = {sample: row for row, sample in enumerate(_sample_names(dataset))}
+        self._settings, self._dataset, self._clients = settings, dataset, layout.clients
+        self._rows: dict[ClientId, list[NDArray[np.int64]]] = {}
+        self._divisors = np.ones(len(dataset.y))
+        for name in layout.clients:
+            held, ids = alignment.clients[name], named[name].ids
+            self._rows[name] = [
+                np.array([row_of[ids[place]] for place in held.rows_of([int(block)])]) for block in held.block_ids
+            ]
+            for block, rows in zip(held.block_ids, self._rows[name], strict=True):
+                self._divisors[rows] = len(layout.blocks[block].holders)
+        self._held = {name: sum(len(rows) for rows in blocks) for name, blocks in self._rows.items()}
+        self._rule = step_rule(settings, layout, self._held)
+        self._norms = squared_row_norms(dataset.X)
+        self._alpha = np.zeros(len(dataset.y))
+        self._w = np.zeros(dataset.X.shape[1])
+        self._predictions = np.zeros(len(dataset.y))
+        self._round_id = 0
+
+    def round(self) -> None:
+        self._round_id += 1
+        change = np.zeros(len(self._alpha))
+        for index, client in enumerate(self._clients):
+            count = Pace().samples(self._settings, self._held, client)
+            rows = self._drawn(index, self._rows[client], count)
+            change[rows] += self._steps(rows, self._held[client]) / self._divisors[rows]
+        changed = np.flatnonzero(change)
+        self._alpha[changed] += change[changed]
+        scale = 1.0 / (self._settings.lambda_ * len(change))
+        self._w = self._w + scale * np.asarray(self._dataset.X[changed].T @ change[changed], dtype=np.float64)
+        self._predictions = np.asarray(self._dataset.X @ self._w, dtype=np.float64)
+
+    def _drawn(self, client_index: int, blocks: Sequence[NDArray[np.int64]], count: int) -> NDArray[np.int64]:
+        """What `draw_samples` draws: `count` consecutive samples of a circle of blocks in random order."""
+        rng = np.random.default_rng([self._settings.seed, self._round_id, COORDINATE_STREAM, client_index])
+        order = rng.permutation(len(blocks))
+        circle = np.concatenate([blocks[place] for place in order])
+        return circle[(int(rng.integers(len(circle))) + np.arange(count)) % len(circle)]
+
+    def _steps(self, rows: NDArray[np.int64], held: int) -> Array:
+        settings, loss = self._settings, self._settings.loss_function
+        alpha, y, norms, products = (
+            values[rows] for values in (self._alpha, self._dataset.y, self._norms, self._predictions)
+        )
+        gamma = self._rule.gamma_at(RoundId(self._round_id))
+        if settings.local == "theory":
+            scale = self._rule.step_scale(held, len(self._alpha))
+            s = loss.theory_step(alpha, y, products, norms / settings.lambda_, scale * gamma)
+            return gamma * s * scale * (loss.subgradient(products, y) - alpha)
+        return gamma * loss.dual_step(alpha, y, products, norms / (settings.lambda_ * len(self._alpha)))
+
+    def model(self) -> Array:
+        """By the data set's columns."""
+        return self._w
+
+    def primal(self) -> float:
+        """P of the model."""
+        losses = self._settings.loss_function.value(self._predictions, self._dataset.y)
+        return float(self._settings.lambda_ / 2.0 * (self._w @ self._w) + losses.mean())
+
+
+def _sample_names(dataset: Dataset) -> list[str]:
+    """As `partition` names the rows."""
+    count = len(dataset.y)
+    return [f"{dataset.name}-{row:0{len(str(count - 1))}d}" for row in range(count)]

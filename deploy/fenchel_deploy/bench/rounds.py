@@ -1,0 +1,251 @@
+"""How many rounds each kind of local step needs, over data sets, regularisation and ways to split them.
+
+A round counts as soon as its model is within 1e-2 or 1e-3 of the centralized optimum, relative to it. `paper` is run
+with each of several h, of which the best counts; `theory` and `corrective` have one fixed configuration. All is done
+in this process and in clear; on demand one setting of each data set is repeated by real processes with encryption.
+"""
+
+import statistics
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.data.datasets import Dataset
+from fenchel_common.data.partition import partition
+from fenchel_common.data.shard import Shard
+from fenchel_common.errors import InvalidInput
+from fenchel_common.losses import loss_named
+from fenchel_common.objectives import primal
+from fenchel_common.runconfig import RunConfig
+from fenchel_deploy.bench.inprocess import FastSteps, InProcess
+from fenchel_deploy.experiments.centralized import solve_centralized
+from fenchel_deploy.experiments.collections import load_collected
+from fenchel_deploy.local import LocalFederation
+
+COARSE, FINE = 1e-2, 1e-3
+AGREEMENT = 1e-6
+"""Between P of an encrypted run and of one in clear; they lay samples out in different orders, hence sum so."""
+PAPER_H = (1, 4, 16, 64, 256)
+THEORY, CORRECTIVE, PAPER = "theory", "corrective", "paper"
+METHODS = (PAPER, THEORY, CORRECTIVE)
+
+Columns = Literal["contiguous", "shuffled"]
+Tell = Callable[[str], None]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What to measure."""
+
+    datasets: Sequence[str] = ("digits",)
+    lambdas: Sequence[float] = (1e-2, 1e-3, 1e-4)
+    grids: Sequence[tuple[int, int]] = ((1, 4), (4, 1), (4, 4), (2, 8), (6, 6))
+    columns: Sequence[Columns] = ("contiguous", "shuffled")
+    losses: Sequence[str] = ("hinge",)
+    methods: Sequence[str] = METHODS
+    maximum_rounds: int = 400
+    rows: int = 12_000
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One problem and one way to split it."""
+
+    dataset: Dataset
+    lambda_: float
+    grid: tuple[int, int]
+    columns: Columns
+    loss: str
+    optimum: float
+    seed: int
+
+    @property
+    def shards(self) -> list[Shard]:
+        return partition(self.dataset, grid=self.grid, columns=self.columns, seed=self.seed)
+
+    def hyfdca(self, local: str, h: int | str) -> HyfdcaSettings:
+        values: dict[str, object] = {"loss": self.loss, "lambda": self.lambda_, "local": local, "seed": self.seed}
+        return HyfdcaSettings.parse({**values, "h": h, "stop": {"gap": None, "rounds": 1_000_000}})
+
+    def relative_error(self, w: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+        X, y = self.dataset.X, self.dataset.y
+        return primal(X, y, w, loss=loss_named(self.loss), lambda_=self.lambda_) / self.optimum - 1.0
+
+    def describe(self) -> Row:
+        return {
+            "dataset": self.dataset.name,
+            "lambda": self.lambda_,
+            "grid": f"{self.grid[0]}x{self.grid[1]}",
+            "columns": self.columns,
+            "loss": self.loss,
+        }
+
+
+def run(sweep: Sweep, *, folder: Path | None, repeat_encrypted: bool, tell: Tell) -> dict[str, Any]:
+    """The results, one row for each setting, method and h; what was left out; and a summary."""
+    results: list[Row] = []
+    skipped: list[str] = []
+    encrypted: list[Row] = []
+    for name in sweep.datasets:
+        try:
+            dataset = load_collected(name, folder, rows=sweep.rows, seed=sweep.seed)
+        except InvalidInput as error:
+            tell(f"left out: {error}")
+            skipped.append(str(error))
+            continue
+        first: tuple[Setting, Row] | None = None
+        for setting in _settings(dataset, sweep, tell):
+            rows = list(_measured(setting, sweep))
+            results += rows
+            tell(_line(rows))
+            own = [row for row in rows if row["method"] == CORRECTIVE and row["rounds_1e3"]]
+            first = first or ((setting, own[0]) if own else None)
+        if repeat_encrypted and first is not None:
+            encrypted.append(_repeated(*first))
+            tell(f"encrypted: {encrypted[-1]}")
+    summary = summarise(results, sweep.maximum_rounds)
+    return {"results": results, "summary": summary, "encrypted": encrypted, "skipped": skipped}
+
+
+def _settings(dataset: Dataset, sweep: Sweep, tell: Tell) -> Iterable[Setting]:
+    for loss in sweep.losses:
+        for lambda_ in sweep.lambdas:
+            solved = solve_centralized(dataset.X, dataset.y, loss=loss_named(loss), lambda_=lambda_)
+            for grid in sweep.grids:
+                if grid[1] > dataset.X.shape[1] or grid[0] > len(dataset.y):
+                    tell(f"left out: {dataset.name} does not fit a {grid[0]}x{grid[1]} grid")
+                    continue
+                # Without a cut through the columns there is nothing to shuffle.
+                for columns in sweep.columns if grid[1] > 1 else sweep.columns[:1]:
+                    yield Setting(dataset, lambda_, grid, columns, loss, solved.primal, sweep.seed)
+
+
+def _measured(setting: Setting, sweep: Sweep) -> Iterable[Row]:
+    shards = setting.shards
+    for method in sweep.methods:
+        if method == CORRECTIVE:
+            yield _corrective(setting, shards, sweep.maximum_rounds)
+            continue
+        for h in PAPER_H if method == PAPER else ("auto",):
+            steps = FastSteps(setting.dataset, shards, setting.hyfdca(method, h))
+            errors = []
+            for _ in range(sweep.maximum_rounds):
+                steps.round()
+                errors.append(steps.primal() / setting.optimum - 1.0)
+                if errors[-1] <= FINE:
+                    break
+            yield _row(setting, method, h, errors, monotone=None)
+
+
+def _corrective(setting: Setting, shards: Sequence[Shard], maximum_rounds: int) -> Row:
+    federation = InProcess(shards, setting.hyfdca(CORRECTIVE, "auto"))
+    errors: list[float] = []
+    duals = []
+    for _ in range(maximum_rounds):
+        metrics = federation.round().metrics
+        duals.append(metrics.dual)
+        errors.append(setting.relative_error(federation.model(setting.dataset.features)))
+        if errors[-1] <= FINE:
+            break
+    known = [dual for dual in duals if dual is not None]
+    monotone = len(known) == len(duals) and all(np.diff(known) >= 0.0)
+    return _row(setting, CORRECTIVE, None, errors, monotone=monotone)
+
+
+def _row(setting: Setting, method: str, h: int | str | None, errors: Sequence[float], *, monotone: bool | None) -> Row:
+    at_zero = float(loss_named(setting.loss).value(np.zeros(1), np.ones(1))[0]) / setting.optimum - 1.0
+    return setting.describe() | {
+        "method": method,
+        "h": h,
+        "rounds_1e2": _first(errors, COARSE),
+        "rounds_1e3": _first(errors, FINE),
+        "last_error": errors[-1],
+        "monotone": monotone,
+        "diverged": not errors[-1] <= at_zero,
+    }
+
+
+def _first(errors: Sequence[float], goal: float) -> int | None:
+    return next((number for number, error in enumerate(errors, start=1) if error <= goal), None)
+
+
+def summarise(results: Sequence[Row], maximum_rounds: int) -> Row:
+    """Ratios of the rounds of `corrective` to those of `paper` with its best h.
+
+    Where no h got there, `paper` counts with one round more than allowed: the ratio is then an upper bound, and
+    `paper_unreached` says how often that was so.
+    """
+    by_setting: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
+    for row in results:
+        place = tuple(row[name] for name in ("dataset", "lambda", "grid", "columns", "loss"))
+        by_setting.setdefault(place, {}).setdefault(row["method"], []).append(row)
+    ratios = []
+    unreached = worse = 0
+    for rows in by_setting.values():
+        if PAPER not in rows or CORRECTIVE not in rows:
+            continue
+        best = min((row["rounds_1e3"] for row in rows[PAPER] if row["rounds_1e3"]), default=None)
+        own = rows[CORRECTIVE][0]["rounds_1e3"]
+        unreached += best is None
+        ratios.append((own or maximum_rounds + 1) / (best or maximum_rounds + 1))
+        worse += ratios[-1] > 1.0
+    corrective = [row for row in results if row["method"] == CORRECTIVE]
+    return {
+        "settings": len(by_setting),
+        "compared": len(ratios),
+        "median_ratio": statistics.median(ratios) if ratios else None,
+        "worst_ratio": max(ratios, default=None),
+        "corrective_worse": worse,
+        "paper_unreached": unreached,
+        "corrective_unreached": sum(row["rounds_1e3"] is None for row in corrective),
+        "corrective_monotone": all(row["monotone"] for row in corrective),
+        "corrective_diverged": sum(row["diverged"] for row in corrective),
+        "paper_diverged": sum(row["diverged"] for row in results if row["method"] == PAPER),
+    }
+
+
+def _line(rows: Sequence[Row]) -> str:
+    head = " ".join(str(rows[0][name]) for name in ("dataset", "loss", "lambda", "grid", "columns"))
+    parts = [
+        f"{row['method']}{'' if row['h'] in (None, 'auto') else row['h']} {row['rounds_1e2']}/{row['rounds_1e3']}"
+        for row in rows
+    ]
+    return f"{head}: {', '.join(parts)}"
+
+
+def _repeated(setting: Setting, row: Mapping[str, Any]) -> Row:
+    """The setting's corrective run by real processes with encryption, for as many rounds as it took in clear."""
+    rounds = row["rounds_1e3"]
+    config = RunConfig.from_mapping(
+        {
+            "name": "rounds",
+            "settings": {"loss": setting.loss, "lambda": setting.lambda_, "local": CORRECTIVE},
+            "key": {"bits": 2048},
+            "round": {"deadline_s": 600.0, "quorum": 1.0},
+            "stop": {"gap": 1e-12, "rounds": rounds},
+            "seed": setting.seed,
+        }
+    )
+    shards = {f"party-{number:03d}": shard for number, shard in enumerate(setting.shards)}
+    with (
+        tempfile.TemporaryDirectory(prefix="fenchel-rounds-") as scratch,
+        LocalFederation(Path(scratch), shards, config) as federation,
+    ):
+        ended = [event for event in federation.events() if event["event"] == "ended"]
+        federation.wait()
+        error = setting.relative_error(federation.model(setting.dataset.features))
+    outcome = ended[0]["outcome"]
+    return setting.describe() | {
+        "rounds": rounds,
+        "relative_error": error,
+        "relative_error_in_clear": row["last_error"],
+        "agrees": abs(error - row["last_error"]) <= AGREEMENT,
+        "seconds": outcome["seconds"]["total"],
+    }

@@ -1,0 +1,72 @@
+"""`fenchel algorithms`: what can be run, on which shards, and what the server sees of it."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fenchel_common.algorithms import SETTINGS
+from fenchel_deploy.cli.output import Format
+
+
+def register(app: typer.Typer) -> None:
+    app.command("algorithms")(algorithms)
+
+
+def algorithms(
+    output: Annotated[Format, typer.Option("--format", help="What to print on stdout.")] = Format.TABLE,
+) -> None:
+    """List the algorithms: shards and losses they take, what is encrypted and what is not, their parameters."""
+    listed = describe_algorithms()
+    if output is Format.JSON:
+        typer.echo(json.dumps(listed))
+        return
+    console = Console()
+    for algorithm in listed:
+        console.print(_overview(algorithm))
+        console.print(_parameters(algorithm))
+
+
+def describe_algorithms() -> list[dict[str, Any]]:
+    """Everything that the tables know of each algorithm."""
+    return [
+        {
+            "name": name,
+            "summary": settings.profile.summary,
+            "partitions": list(settings.profile.partitions),
+            "losses": list(settings.profile.losses),
+            "privacy": list(settings.profile.privacy),
+            "certificate": settings.profile.certified,
+            "encrypted": list(settings.profile.encrypted),
+            "server_sees": dict(settings.profile.visible),
+            "parameters": [
+                {"name": parameter, "default": default, "meaning": meaning}
+                for parameter, (default, meaning) in settings.parameters().items()
+            ],
+        }
+        for name, settings in SETTINGS.items()
+    ]
+
+
+def _overview(algorithm: dict[str, Any]) -> Table:
+    table = Table(title=algorithm["name"], show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    table.add_row("what it does", algorithm["summary"])
+    table.add_row("shards", ", ".join(algorithm["partitions"]))
+    table.add_row("losses", ", ".join(algorithm["losses"]))
+    table.add_row("privacy", ", ".join(algorithm["privacy"]))
+    table.add_row("certificate", "duality gap" if algorithm["certificate"] else "none")
+    table.add_row("encrypted", "; ".join(algorithm["encrypted"]))
+    table.add_row("the server sees", "; ".join(f"{what}: {when}" for what, when in algorithm["server_sees"].items()))
+    return table
+
+
+def _parameters(algorithm: dict[str, Any]) -> Table:
+    table = Table("parameter", "default", "meaning")
+    for parameter in algorithm["parameters"]:
+        default = parameter["default"]
+        table.add_row(parameter["name"], "–" if default is None else str(default), parameter["meaning"])
+    return table

@@ -1,0 +1,44 @@
+"""Values of options that several commands take."""
+
+import tomllib
+from collections.abc import Sequence
+from typing import Any
+
+from fenchel_common.errors import InvalidInput
+
+
+def parse_grid(text: str) -> tuple[int, int]:
+    """Reads KxQ: row groups times column groups."""
+    rows, _, columns = text.lower().partition("x")
+    if not (rows.isdecimal() and columns.isdecimal() and int(rows) and int(columns)):
+        raise InvalidInput(f"--grid: {text!r} is not of the form KxQ, such as 2x2")
+    return int(rows), int(columns)
+
+
+def parse_samples(text: str) -> str | int | float:
+    """Reads --h: auto, a number of samples, or a fraction of them."""
+    try:
+        return int(text) if text.isdecimal() else float(text) if text != "auto" else text
+    except ValueError:
+        raise InvalidInput(f"--h: {text!r} is neither auto, nor a number of samples, nor a fraction") from None
+
+
+def parse_parameters(texts: Sequence[str]) -> dict[str, object]:
+    """Reads NAME=VALUE, where the value is as in a TOML file; a word needs no quotes."""
+    parameters: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise InvalidInput(f"--set: {text!r} is not of the form NAME=VALUE")
+        try:
+            parameters[name] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parameters[name] = value
+    return parameters
+
+
+def parse_choice(option: str, value: str, *known: str) -> Any:
+    """The value, if it is one of the known ones."""
+    if value not in known:
+        raise InvalidInput(f"{option}: {value!r} is not one of: {', '.join(known)}")
+    return value

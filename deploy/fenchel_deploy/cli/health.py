@@ -1,0 +1,38 @@
+"""`fenchel health`: is the server there? For health checks of containers and for people."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fenchel_client.transport.health import can_run_a_round
+from fenchel_common.errors import TransientError
+from fenchel_common.identity import Address, Kit
+
+EXIT_NOT_WELL = 1
+
+
+def register(app: typer.Typer) -> None:
+    app.command("health")(health)
+
+
+def health(
+    kit: Annotated[Path, typer.Option(help="A kit of the federation: a party's, or the server's own.")],
+    server: Annotated[str | None, typer.Option(help="HOST:PORT of the server, if not the kit's.")] = None,
+    live: Annotated[bool, typer.Option(help="Be content with an answer, even if no round can run now.")] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, max=600, help="Seconds to wait for an answer.")] = 5.0,
+) -> None:
+    """Ask the server's health service, over mutual TLS, whether it can run a round now.
+
+    It can when enough parties of a run are attached. Exit code 0: it can, or, with --live, it answers at all; 1: it
+    cannot, or does not answer; 2: bad input.
+    """
+    loaded = Kit.load(kit)
+    try:
+        serving = can_run_a_round(loaded, address=Address.parse(server) if server else None, timeout_s=timeout)
+    except TransientError as error:
+        typer.echo(f"no answer: {error}", err=True)
+        raise typer.Exit(EXIT_NOT_WELL) from None
+    typer.echo("serving" if serving else "alive, but no round can run now")
+    if not serving and not live:
+        raise typer.Exit(EXIT_NOT_WELL)

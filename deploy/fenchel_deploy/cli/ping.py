@@ -1,0 +1,45 @@
+"""`fenchel ping`: how far away the server is."""
+
+import json
+import statistics
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fenchel_client.transport.roundtrip import round_trips_s
+from fenchel_common.errors import TransientError
+from fenchel_common.identity import Address, Kit
+from fenchel_deploy.cli.output import Format
+
+EXIT_NO_ANSWER = 1
+
+
+def register(app: typer.Typer) -> None:
+    app.command("ping")(ping)
+
+
+def ping(
+    kit: Annotated[Path, typer.Option(help="This party's kit.")],
+    server: Annotated[str | None, typer.Option(help="HOST:PORT of the server, if not the kit's.")] = None,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="How many round trips to measure.")] = 5,
+    timeout: Annotated[float, typer.Option(min=0.1, max=600, help="Seconds to wait for each answer.")] = 20.0,
+    output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,
+) -> None:
+    """Measure the round trip to the server, as a party's messages make it: over mutual TLS, on an open connection.
+
+    A round of training takes its round trips times this, and the work. Exit code 0: measured; 1: no answer; 2: bad
+    input.
+    """
+    try:
+        measured = round_trips_s(
+            Kit.load(kit), address=Address.parse(server) if server else None, count=count, timeout_s=timeout
+        )
+    except TransientError as error:
+        typer.echo(f"no answer: {error}", err=True)
+        raise typer.Exit(EXIT_NO_ANSWER) from None
+    median_s = statistics.median(measured)
+    if output is Format.JSON:
+        typer.echo(json.dumps({"median_s": median_s, "round_trips_s": measured}))
+    else:
+        typer.echo(f"{median_s * 1000:.1f} ms a round trip (median of {count})")

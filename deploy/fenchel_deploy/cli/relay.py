@@ -1,0 +1,44 @@
+"""`fenchel relay`: a slow stretch of network, to try a federation on."""
+
+import asyncio
+import logging
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from fenchel_common.identity import Address
+from fenchel_deploy.relay import Line, Relay
+
+BYTES_PER_MBIT = 125_000
+
+
+def register(app: typer.Typer) -> None:
+    app.command("relay")(relay)
+
+
+def relay(
+    listen: Annotated[str, typer.Option(help="HOST:PORT to take connections on; port 0 for any free one.")],
+    to: Annotated[str, typer.Option(help="HOST:PORT to relay them to: the server's.")],
+    delay_ms: Annotated[float, typer.Option(help="Delay each way: half of the round trip.")] = 0.0,
+    mbit: Annotated[float | None, typer.Option(help="Mbit/s of each connection each way. Default: no limit.")] = None,
+) -> None:
+    """Relay TCP connections with the latency, and the bandwidth, of a wide-area network.
+
+    It sees the ciphertext of TLS and nothing else. Clients dial it in place of the server, under a name for which the
+    server's certificate is valid. Ends on SIGTERM or SIGINT.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    line = Line(delay_ms / 1000, None if mbit is None else mbit * BYTES_PER_MBIT)
+    asyncio.run(_relay(Address.parse(listen), Address.parse(to), line))
+
+
+async def _relay(listen: Address, target: Address, line: Line) -> None:
+    ended = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    async with Relay(target, line).listening(listen) as port:
+        typer.echo(f"relaying port {port} to {target}, {line.delay_s * 1000:g} ms each way")
+        sys.stdout.flush()
+        await ended.wait()

@@ -1,0 +1,123 @@
+"""What a person sees of a training: while it runs, and at its end."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from fenchel_deploy.cli.output import Format
+from fenchel_deploy.training import TrainingOptions
+
+
+def show(report: Mapping[str, Any], output: Format) -> None:
+    """Prints the report on stdout."""
+    if output is Format.JSON:
+        typer.echo(json.dumps(report))
+    else:
+        print_report(Console(), report)
+
+
+class TrainingView:
+    """What a person sees while it runs."""
+
+    def __init__(self, options: TrainingOptions) -> None:
+        self._options = options
+        self._state = "solving the centralized problem, to compare with"
+        self._round: Mapping[str, Any] = {}
+        self._certified: Mapping[str, Any] = {}
+
+    def tell(self, event: Mapping[str, Any]) -> None:
+        match event["event"]:
+            case "stage":
+                self._state = event["stage"]
+            case "centralized":
+                self._state = "starting the server and the clients"
+            case "waiting":
+                self._state = f"waiting for {', '.join(event['for'])}"
+            case "round":
+                self._state = "training"
+                self._round = event
+                if event["primal"] is not None:
+                    self._certified = event
+            case "ended":
+                self._state = f"{event['status']}: {event['reason']}"
+
+    def __rich__(self) -> Group:
+        options, figures = self._options, self._certified
+        parties = options.grid[0] * options.grid[1]
+        stamp = " PLAINTEXT" if options.privacy == "plain" else f", {options.key_bits}-bit key"
+        lines = [Text(f"{options.dataset} over {parties} parties{stamp}: {self._state}")]
+        if self._round:
+            line = f"round {self._round['round']}, {self._round['seconds']:.2f} s"
+            if figures:
+                known = f"P(w) {figures['primal']:.6f}" if figures["gap"] is None else f"gap {figures['gap']:.2e}"
+                line += f"; {known}, accuracy {figures['accuracy']:.4f} (round {figures['round']})"
+            lines.append(Text(line))
+        return Group(*lines)
+
+
+def print_report(console: Console, report: Mapping[str, Any]) -> None:
+    if report["privacy"] == "plain":
+        console.print("PLAINTEXT: nothing in this run was encrypted", style="bold")
+    table = Table(title=f"{report['dataset']} over {report['clients']} parties", show_header=True)
+    for heading in ("", "federated", "centralized"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    table.add_row("objective P(w)", f"{report['primal']:.9f}", f"{report['centralized_primal']:.9f}")
+    table.add_row("accuracy", f"{report['accuracy']:.4f}", f"{report['centralized_accuracy']:.4f}")
+    table.add_row("relative error", f"{report['relative_error']:.2e}", "")
+    gap = report["gap"]
+    none = "none: a share is stale" if report["certified"] else "none"
+    table.add_row("duality gap, the proof", none if gap is None else f"{gap:.2e}", "")
+    table.add_row("rounds × round trips", f"{report['rounds']} × {report['rtc_per_round']}", "")
+    console.print(table)
+    console.print(_costs(report))
+    console.print(_clients(report))
+    if "wan" in report:
+        console.print(_distance(report["wan"]))
+    saw = Table(title="What the server saw")
+    saw.add_column("")
+    saw.add_column("")
+    for what, form in report["server_saw"].items():
+        saw.add_row(what, form)
+    console.print(saw)
+    console.print(f"{report['status']}: {report['reason']}")
+
+
+def _costs(report: Mapping[str, Any]) -> Table:
+    costs = Table(title="What it cost")
+    for heading in ("", "whole run", "a round"):
+        costs.add_column(heading, justify="left" if not heading else "right")
+    for kind, seconds in report["seconds"].items():
+        usual = report["round_seconds"].get(kind)
+        costs.add_row(f"{kind}, seconds", f"{seconds:.2f}", "" if usual is None else f"{usual:.3f}")
+    for way, count in report["bytes"].items():
+        costs.add_row(f"bytes {way}", f"{count:,}", f"{count // max(report['rounds'], 1):,}")
+    return costs
+
+
+def _clients(report: Mapping[str, Any]) -> Table:
+    table = Table(title="What each party spent")
+    for heading in ("", "crypto s", "work s", "wire s", "wait s", "kB up", "kB down", "MiB"):
+        table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
+    for name, held in report["clients_detail"].items():
+        crypto_s, work_s = held["encrypt_s"] + held["decrypt_s"], held["serialise_s"] + held["compute_s"]
+        seconds = [f"{spent_s:.2f}" for spent_s in (crypto_s, work_s, held["wire_s"], held["wait_s"])]
+        traffic = [f"{count / 1000:,.0f}" for count in (held["bytes_up"], held["bytes_down"])]
+        table.add_row(name, *seconds, *traffic, f"{held['rss_mib']:.0f}")
+    return table
+
+
+def _distance(wan: Mapping[str, Any]) -> Table:
+    """Measured beside predicted, for a federation on a wide-area network."""
+    line = "" if wan["mbit"] is None else f", {wan['mbit']:g} Mbit/s"
+    table = Table(title=f"The network: {wan['profile']}{line}")
+    for heading in ("seconds", "measured", "predicted"):
+        table.add_column(heading, justify="left" if heading == "seconds" else "right")
+    table.add_row("round trip", f"{wan['measured_rtt_s']:.4f}", f"{wan['rtt_s']:.4f}")
+    if wan["round_s"] is not None:
+        table.add_row("round", f"{wan['round_s']:.3f}", f"{wan['predicted_round_s']:.3f}")
+    return table

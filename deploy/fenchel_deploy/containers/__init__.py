@@ -1,0 +1,1 @@
+"""Federations of containers, through the Docker engine's API."""

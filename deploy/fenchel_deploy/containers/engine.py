@@ -1,0 +1,217 @@
+"""The Docker engine, as far as federations need it: hardened containers that are found again by their label."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import docker
+from docker.errors import APIError, BuildError, DockerException, ImageNotFound, NotFound
+from requests.exceptions import RequestException
+
+from fenchel_common.errors import FederationFailed, InvalidInput
+from fenchel_deploy.containers.archives import OWNER_ID, pack
+
+LABEL = "org.fenchel.federation"
+SOURCE_TREE = Path(__file__).resolve().parents[3]
+"""Where the Dockerfile is when Fenchel runs from its sources."""
+
+HARDENED: dict[str, Any] = {
+    "user": f"{OWNER_ID}:{OWNER_ID}",
+    "read_only": True,
+    "tmpfs": {"/tmp": "rw,noexec,nosuid,nodev,size=16m,mode=1777"},  # noqa: S108 - inside the container
+    "cap_drop": ["ALL"],
+    "security_opt": ["no-new-privileges:true"],
+    "pids_limit": 256,
+}
+"""The same as in docker-compose.yml."""
+
+REMOVERS = 8
+SWEEPS = 5
+BUILD_LOG_LINES = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A volume in a container."""
+
+    volume: str
+    path: str
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPlan:
+    """One container to be: what it runs, what it is given, and where it is reached."""
+
+    name: str
+    command: Sequence[str]
+    mounts: Sequence[Mount] = ()
+    networks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Networks with the names that the container has there."""
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """How many things were removed."""
+
+    containers: int = 0
+    volumes: int = 0
+    networks: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.containers + self.volumes + self.networks
+
+    def plus(self, other: "Removed") -> "Removed":
+        return Removed(self.containers + other.containers, self.volumes + other.volumes, self.networks + other.networks)
+
+
+class Engine:
+    """A connection to the engine that the environment names, as the `docker` command uses it."""
+
+    def __init__(self, client: Any, image: str) -> None:
+        self._client = client
+        self._image = image
+
+    @classmethod
+    def connect(cls, image: str = "fenchel") -> Self:
+        """Finds the engine, or says that there is none."""
+        try:
+            client = docker.from_env()
+            client.ping()
+        except (DockerException, RequestException) as error:
+            raise InvalidInput(f"no Docker engine answers; start one, or set DOCKER_HOST ({error})") from None
+        return cls(client, image)
+
+    def ensure_image(self, tell: Callable[[str], None]) -> None:
+        """Has the image ready: as it is, or built from the source tree."""
+        try:
+            self._client.images.get(self._image)
+        except ImageNotFound:
+            if not (SOURCE_TREE / "Dockerfile").is_file():
+                raise InvalidInput(
+                    f"there is no image {self._image!r} here, and no source tree to build it from;"
+                    " build it in a clone of the project with `docker build --tag fenchel .`, or give --image"
+                ) from None
+            tell(f"building the image {self._image}, once")
+            self._build()
+
+    def _build(self) -> None:
+        try:
+            self._client.images.build(path=str(SOURCE_TREE), tag=self._image, rm=True)
+        except BuildError as error:
+            lines = [entry.get("stream", entry.get("error", "")).rstrip() for entry in error.build_log]
+            last = "\n".join(line for line in lines[-BUILD_LOG_LINES:] if line)
+            raise FederationFailed(f"the image {self._image} could not be built:\n{last}") from None
+
+    def make_network(self, federation: str, name: str) -> None:
+        """A network without a way out."""
+        self._client.networks.create(name, driver="bridge", internal=True, labels={LABEL: federation})
+
+    def make_volume(self, federation: str, name: str) -> None:
+        self._client.volumes.create(name, labels={LABEL: federation})
+
+    def fill(self, federation: str, mount: Mount, files: Mapping[str, bytes]) -> None:
+        """Makes a volume with files in it. No process runs: a container is made to copy through, and removed."""
+        self.make_volume(federation, mount.volume)
+        writable = Mount(mount.volume, mount.path, writable=True)
+        container = self._create(federation, ContainerPlan(f"{mount.volume}-fill", [], [writable]))
+        try:
+            container.put_archive(mount.path, pack(files))
+        finally:
+            container.remove(force=True)
+
+    def start(self, federation: str, plan: ContainerPlan) -> Any:
+        """A running container."""
+        container = self._create(federation, plan)
+        for network in list(plan.networks)[1:]:
+            self._client.networks.get(network).connect(container, aliases=list(plan.networks[network]))
+        container.start()
+        return container
+
+    def output_of(self, federation: str, plan: ContainerPlan, *, timeout_s: float) -> str:
+        """What a container prints that runs to its end and is removed."""
+        container = self.start(federation, plan)
+        try:
+            code = exit_code(container, timeout_s=timeout_s)
+            if code:
+                raise FederationFailed(f"{plan.name} ended with exit code {code}:\n{container.logs().decode()}")
+            return str(container.logs(stderr=False).decode())
+        finally:
+            container.remove(force=True)
+
+    def remove(self, federation: str | None = None) -> Removed:
+        """Removes every container, volume and network of a federation, or of all; also those that still run."""
+        removed = Removed()
+        # What was on its way to being made when this began turns up in a later sweep.
+        for _ in range(SWEEPS):
+            swept = self._sweep(LABEL if federation is None else f"{LABEL}={federation}")
+            removed = removed.plus(swept)
+            if not swept.total:
+                break
+        return removed
+
+    def _sweep(self, label: str) -> Removed:
+        wanted = {"label": label}
+        containers = self._client.containers.list(all=True, filters=wanted, ignore_removed=True)
+        with ThreadPoolExecutor(REMOVERS) as pool:
+            list(pool.map(lambda container: _gone(lambda: container.remove(force=True)), containers))
+        volumes = self._client.volumes.list(filters=wanted)
+        for volume in volumes:
+            _gone(volume.remove)
+        networks = self._client.networks.list(filters=wanted)
+        for network in networks:
+            _gone(network.remove)
+        return Removed(len(containers), len(volumes), len(networks))
+
+    def _create(self, federation: str, plan: ContainerPlan) -> Any:
+        placed: dict[str, Any] = {"network_mode": "none"}
+        if plan.networks:
+            first = next(iter(plan.networks))
+            endpoint = self._client.api.create_endpoint_config(aliases=list(plan.networks[first]))
+            placed = {"network": first, "networking_config": {first: endpoint}}
+        if plan.restarts:
+            placed["restart_policy"] = {"Name": "on-failure", "MaximumRetryCount": plan.restarts}
+        return self._client.containers.create(
+            self._image,
+            list(plan.command),
+            name=plan.name,
+            labels={LABEL: federation},
+            volumes={
+                mount.volume: {"bind": mount.path, "mode": "rw" if mount.writable else "ro"} for mount in plan.mounts
+            },
+            **HARDENED,
+            **placed,
+        )
+
+
+def exit_code(container: Any, *, timeout_s: float) -> int:
+    """A container's exit code once it has ended by itself."""
+    try:
+        return int(container.wait(timeout=timeout_s)["StatusCode"])
+    except RequestException:
+        raise FederationFailed(f"{container.name} did not end within {timeout_s:g} s") from None
+
+
+@contextlib.contextmanager
+def engine_errors() -> Iterator[None]:
+    """What the engine refuses, in this project's words."""
+    try:
+        yield
+    except (APIError, RequestException) as error:
+        detail = getattr(error, "explanation", None) or error
+        raise FederationFailed(f"the Docker engine refused: {detail}") from error
+
+
+def _gone(remove: Callable[[], None]) -> None:
+    """Removes what may be gone already, or is being removed by another."""
+    with contextlib.suppress(NotFound):
+        try:
+            remove()
+        except APIError as error:
+            if error.status_code != 409:
+                raise

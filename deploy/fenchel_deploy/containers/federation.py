@@ -1,0 +1,181 @@
+"""A federation in containers: the server, each party with its own kit, shard and state, and a relay for the distance.
+
+    directly      ─────────── NAME ───────────      server and parties on one network
+    with a relay  ── NAME-parties ── relay ── NAME-server ──      parties and server share nothing but the relay
+
+No network has a way out, no port is published, and no volume is in two containers.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_common.data.shard import Shard
+from fenchel_common.errors import FederationFailed
+from fenchel_common.identity.kit import KIT_FILES
+from fenchel_common.runconfig import RunConfig
+from fenchel_deploy.containers.archives import unpack
+from fenchel_deploy.containers.engine import ContainerPlan, Engine, Mount, engine_errors, exit_code
+from fenchel_deploy.containers.wan import Wan
+from fenchel_deploy.folders import PORT, SERVER, kit_folder, lay_out, shard_file, whole_model
+from fenchel_deploy.training import Event
+
+RELAY = "relay"
+CLIENT_RESTARTS = 5
+PROBE_S = 60.0
+EXIT_WAIT_S = 60.0
+LOG_LINES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class FederationPlan:
+    """What is to run; the name is the label by which everything is found again."""
+
+    name: str
+    shards: Mapping[str, Shard]
+    config: RunConfig
+    wan: Wan
+
+
+class ContainerFederation:
+    """The containers of one federation."""
+
+    def __init__(self, engine: Engine, plan: FederationPlan) -> None:
+        self._engine = engine
+        self._plan = plan
+        self._dialled = RELAY if plan.wan.relayed else SERVER
+        name = plan.name
+        self._server_network, self._party_network = (
+            (f"{name}-server", f"{name}-parties") if plan.wan.relayed else (name, name)
+        )
+        self._containers: dict[str, Any] = {}
+        self._events: Iterator[Event] = iter(())
+
+    def start(self) -> None:
+        """Makes and starts everything, the parties last; returns when all are started."""
+        with tempfile.TemporaryDirectory(prefix="fenchel-up-") as scratch:
+            directory = Path(scratch)
+            plan = self._plan
+            lay_out(directory, plan.shards, plan.config, name="containers", host=self._dialled, other_hosts=[SERVER])
+            for network in dict.fromkeys((self._server_network, self._party_network)):
+                self._engine.make_network(plan.name, network)
+            self._give(SERVER, directory, {"run.toml": (directory / "run.toml").read_bytes()})
+            for party in plan.shards:
+                self._give(party, directory, {"shard.npz": shard_file(directory, party).read_bytes()})
+        self._start_server()
+        if plan.wan.relayed:
+            self._start_relay()
+
+    def start_parties(self) -> None:
+        """Starts a client for every party."""
+        for party in self._plan.shards:
+            self._containers[party] = self._engine.start(self._plan.name, self._client_plan(party))
+
+    def round_trip_s(self) -> float:
+        """The median round trip to the server, as a container in the place of a party measures it."""
+        party = next(iter(self._plan.shards))
+        command = ["ping", "--kit", "/kit", "--server", f"{self._dialled}:{PORT}", "--format", "json"]
+        probe = ContainerPlan(f"{self._plan.name}-ping", command, [self._kit_mount(party)], {self._party_network: []})
+        measured = json.loads(self._engine.output_of(self._plan.name, probe, timeout_s=PROBE_S))
+        return float(measured["median_s"])
+
+    def events(self) -> Iterator[Event]:
+        return self._events
+
+    def wait(self) -> Mapping[str, int]:
+        return {
+            name: exit_code(held, timeout_s=EXIT_WAIT_S) for name, held in self._containers.items() if name != RELAY
+        }
+
+    def model(self, features: Sequence[str]) -> NDArray[np.float64]:
+        parts = (
+            content
+            for party in self._plan.shards
+            for _, content in unpack(self._containers[party].get_archive("/state")[0], suffix=".model.npz")
+        )
+        return whole_model(parts, features)
+
+    def log(self, name: str) -> str:
+        return str(self._containers[name].logs(stdout=False, tail=LOG_LINES).decode(errors="replace"))
+
+    def _give(self, member: str, directory: Path, data: Mapping[str, bytes]) -> None:
+        """Makes the three volumes of a member: its kit, its data, and an empty one for its state."""
+        kit = kit_folder(directory, member)
+        files = {name: (kit / name).read_bytes() for name in KIT_FILES}
+        self._engine.fill(self._plan.name, self._kit_mount(member), files)
+        self._engine.fill(self._plan.name, self._data_mount(member), data)
+        self._engine.make_volume(self._plan.name, self._state_mount(member).volume)
+
+    def _start_server(self) -> None:
+        command = ["server", "--kit", "/kit", "--state", "/state", "--run", "/data/run.toml"]
+        command += ["--listen", f"0.0.0.0:{PORT}", "--format", "json"]
+        server = self._engine.start(
+            self._plan.name,
+            ContainerPlan(f"{self._plan.name}-server", command, self._mounts(SERVER), {self._server_network: [SERVER]}),
+        )
+        self._containers[SERVER] = server
+        self._events = _events(server.logs(stream=True, follow=True, stderr=False))
+        if next(self._events, None) is None:
+            raise FederationFailed(f"the server did not start:\n{self.log(SERVER)}")
+
+    def _start_relay(self) -> None:
+        command = self._plan.wan.relay_command(port=PORT, target=f"{SERVER}:{PORT}")
+        networks = {self._party_network: [RELAY], self._server_network: []}
+        relay = self._engine.start(
+            self._plan.name, ContainerPlan(f"{self._plan.name}-relay", command, networks=networks)
+        )
+        self._containers[RELAY] = relay
+        if next(relay.logs(stream=True, follow=True, stderr=False), None) is None:
+            raise FederationFailed(f"the relay did not start:\n{self.log(RELAY)}")
+
+    def _client_plan(self, party: str) -> ContainerPlan:
+        command = ["client", "--kit", "/kit", "--data", "/data/shard.npz", "--state", "/state"]
+        # One person starts all of them here, and with that is the operator of every party.
+        command += ["--approve-roster", "kit"]
+        if self._plan.config.privacy == "plain":
+            command.append("--accept-plain")
+        return ContainerPlan(
+            name=f"{self._plan.name}-{party}",
+            command=command,
+            mounts=self._mounts(party),
+            networks={self._party_network: []},
+            restarts=CLIENT_RESTARTS,
+        )
+
+    def _mounts(self, member: str) -> list[Mount]:
+        return [self._kit_mount(member), self._data_mount(member), self._state_mount(member)]
+
+    def _kit_mount(self, member: str) -> Mount:
+        return Mount(f"{self._plan.name}-{member}-kit", "/kit")
+
+    def _data_mount(self, member: str) -> Mount:
+        return Mount(f"{self._plan.name}-{member}-data", "/data")
+
+    def _state_mount(self, member: str) -> Mount:
+        return Mount(f"{self._plan.name}-{member}-state", "/state", writable=True)
+
+
+@contextmanager
+def container_federation(engine: Engine, plan: FederationPlan, *, keep: bool) -> Iterator[ContainerFederation]:
+    """A federation that is not started yet, and of which nothing is left when the context ends, however it ends."""
+    try:
+        with engine_errors():
+            yield ContainerFederation(engine, plan)
+    finally:
+        if not keep:
+            engine.remove(plan.name)
+
+
+def _events(chunks: Iterator[bytes]) -> Iterator[Event]:
+    """The JSON lines of a stream, however it is cut."""
+    rest = b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from (json.loads(line) for line in lines)

@@ -1,0 +1,55 @@
+"""Wide-area networks to run a federation over, and what a round on them should take."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fenchel_common.errors import InvalidInput
+
+PROFILES_S: Mapping[str, float] = {"none": 0.0, "us-singapore": 0.2575, "geo": 0.8}
+"""Seconds of a round trip: the three latencies of HyFDCA's supplement, the last one over a geostationary satellite."""
+BETWEEN_TASKS = ("wire", "wait", "clients")
+"""The kinds of a round's seconds in which nobody works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wan:
+    """A profile, and Mbit/s for each party's connection each way (None: no limit)."""
+
+    profile: str = "none"
+    mbit: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.profile not in PROFILES_S:
+            raise InvalidInput(f"--wan: {self.profile!r} is not one of: {', '.join(PROFILES_S)}")
+        if self.mbit is not None and not self.mbit > 0:
+            raise InvalidInput(f"--bandwidth: {self.mbit:g} Mbit/s is not more than 0")
+
+    @property
+    def rtt_s(self) -> float:
+        return PROFILES_S[self.profile]
+
+    @property
+    def relayed(self) -> bool:
+        """Whether anything has to stand between the parties and the server."""
+        return self.rtt_s > 0 or self.mbit is not None
+
+    def relay_command(self, *, port: int, target: str) -> list[str]:
+        """The arguments of `fenchel` that make this network."""
+        command = ["relay", "--listen", f"0.0.0.0:{port}", "--to", target, "--delay-ms", f"{self.rtt_s * 500:g}"]
+        return command if self.mbit is None else [*command, "--mbit", f"{self.mbit:g}"]
+
+    def report(self, training: Mapping[str, Any], *, measured_rtt_s: float) -> dict[str, Any]:
+        """A usual round as measured, beside round trips times their latency and the work that was done in it."""
+        spent: Mapping[str, float] = training["round_seconds"]
+        work_s = sum(seconds for kind, seconds in spent.items() if kind not in ("total", *BETWEEN_TASKS))
+        trips = training["rtc_per_round"]
+        return {
+            "profile": self.profile,
+            "mbit": self.mbit,
+            "rtt_s": self.rtt_s,
+            "measured_rtt_s": measured_rtt_s,
+            "round_s": spent.get("total"),
+            "work_s": work_s,
+            "predicted_round_s": None if trips is None else trips * self.rtt_s + work_s,
+        }

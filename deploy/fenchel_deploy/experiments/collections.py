@@ -1,0 +1,67 @@
+"""Data sets of the literature for experiments, from a folder of NumPy archives.
+
+Each is a problem of two classes without missing values, at most `rows` rows drawn at random. What the folder must
+hold: `a9a.npz` (x_train, y_train), `mnist.npz` (x_train, y_train), `covtype.npz` (X, y), `heart_disease.npz` (X with
+NaN where a value is missing, y). `digits` and `breast_cancer` come with scikit-learn.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_common.data.datasets import BUILT_IN, Dataset, load_dataset, prepared
+from fenchel_common.errors import InvalidInput
+
+Table = tuple[NDArray[np.float64], NDArray[np.bool_]]
+Archive = Mapping[str, NDArray[np.generic]]
+
+
+def load_collected(name: str, folder: Path | None, *, rows: int, seed: int = 0) -> Dataset:
+    """The named data set; `InvalidInput` says what is missing."""
+    if name in BUILT_IN:
+        whole = load_dataset(name)
+        chosen = _chosen(len(whole.y), rows, seed)
+        return Dataset(name, whole.X[chosen], whole.y[chosen], whole.features)
+    if name not in READERS:
+        raise InvalidInput(f"dataset: {name!r} is not one of: {', '.join([*BUILT_IN, *READERS])}")
+    file, read = READERS[name]
+    if folder is None or not (folder / file).is_file():
+        raise InvalidInput(f"{name}: needs {file}; name the folder that has it with --data")
+    with np.load(folder / file, allow_pickle=False) as archive:
+        X, positive = read(archive)
+    chosen = _chosen(len(positive), rows, seed)
+    width = len(str(X.shape[1] - 1))
+    return prepared(name, X[chosen], positive[chosen], tuple(f"x{column:0{width}d}" for column in range(X.shape[1])))
+
+
+def _chosen(count: int, rows: int, seed: int) -> NDArray[np.int64]:
+    return np.sort(np.random.default_rng(seed).permutation(count)[:rows])
+
+
+def _a9a(archive: Archive) -> Table:
+    return archive["x_train"].astype(np.float64), archive["y_train"].astype(np.int64) > 0
+
+
+def _mnist(archive: Archive) -> Table:
+    images = archive["x_train"].astype(np.float64)
+    return images.reshape(len(images), -1), archive["y_train"].astype(np.int64) % 2 == 0
+
+
+def _covtype(archive: Archive) -> Table:
+    return archive["X"].astype(np.float64), archive["y"].astype(np.int64) == 2
+
+
+def _heart_disease(archive: Archive) -> Table:
+    X = archive["X"].astype(np.float64)
+    return np.where(np.isnan(X), np.nanmean(X, axis=0), X), archive["y"].astype(np.int64) > 0
+
+
+READERS: Final[Mapping[str, tuple[str, Callable[[Archive], Table]]]] = {
+    "a9a": ("a9a.npz", _a9a),
+    "mnist": ("mnist.npz", _mnist),
+    "covtype": ("covtype.npz", _covtype),
+    "heart_disease": ("heart_disease.npz", _heart_disease),
+}

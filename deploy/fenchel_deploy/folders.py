@@ -1,0 +1,64 @@
+"""What the operator of a whole federation lays out before it starts, and the model that comes of it.
+
+DIRECTORY/kits/NAME/       one kit each, for the server and every party
+DIRECTORY/shards/NAME.npz
+DIRECTORY/run.toml
+"""
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import tomli_w
+from numpy.typing import NDArray
+
+from fenchel_common.data.shard import Shard
+from fenchel_common.errors import FederationFailed
+from fenchel_common.runconfig import RunConfig
+from fenchel_deploy.federation_file import Federation, PartyEntry, ServerEntry
+from fenchel_deploy.provision import provision
+
+SERVER = "server"
+PORT = 9092
+
+
+def lay_out(
+    directory: Path,
+    shards: Mapping[str, Shard],
+    config: RunConfig,
+    *,
+    name: str,
+    host: str,
+    other_hosts: Sequence[str] = (),
+) -> None:
+    """Writes all of it; the first party is the key holder. Clients may dial the server by any of the hosts."""
+    parties = [
+        PartyEntry(name=party, key_holder=index == 0, labels=shard.y is not None)
+        for index, (party, shard) in enumerate(shards.items())
+    ]
+    server = ServerEntry(address=f"{host}:{PORT}", name=SERVER, alternative_names=list(other_hosts))
+    provision(Federation(name=name, server=server, party=parties), directory / "kits")
+    (directory / "shards").mkdir(exist_ok=True)
+    for party, shard in shards.items():
+        shard.save(shard_file(directory, party))
+    (directory / "run.toml").write_text(tomli_w.dumps(config.model_dump(exclude_none=True)))
+
+
+def whole_model(parts: Iterable[bytes], features: Sequence[str]) -> NDArray[np.float64]:
+    """The model by feature, from the parties' model files."""
+    weights: dict[str, float] = {}
+    for content in parts:
+        with np.load(io.BytesIO(content)) as part:
+            weights |= dict(zip(part["features"].tolist(), part["weights"].tolist(), strict=True))
+    if missing := [feature for feature in features if feature not in weights]:
+        raise FederationFailed(f"no party got the weights of {', '.join(missing)}")
+    return np.array([weights[feature] for feature in features])
+
+
+def kit_folder(directory: Path, name: str) -> Path:
+    return directory / "kits" / name
+
+
+def shard_file(directory: Path, name: str) -> Path:
+    return directory / "shards" / f"{name}.npz"

@@ -1,0 +1,150 @@
+"""What the server keeps of a run on the averaging rails: encrypted sums, by block and round, that it cannot read."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fenchel_common.algorithms.averaging import Entry, Positions, StateUpdate, Vectors
+from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.crypto.vectors import Vector, join, total
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.layout import FederationLayout
+from fenchel_common.wire.averaging_snapshot import Base
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoordinateBlock:
+    """Up to S coordinates with the same holders, who are in roster order; a coordinate is feature·width + class."""
+
+    holders: tuple[ClientId, ...]
+    coordinates: Positions
+
+
+def coordinate_blocks(layout: FederationLayout, *, width: int) -> tuple[CoordinateBlock, ...]:
+    """The blocks of the model: features with the same holders, in the order of their names, cut into S slots."""
+    holders: list[list[ClientId]] = [[] for _ in layout.features]
+    for client in layout.clients:
+        for feature in layout.client_features[client]:
+            holders[int(feature)].append(client)
+    cohorts: dict[tuple[ClientId, ...], list[int]] = {}
+    for feature, who in enumerate(holders):
+        cohorts.setdefault(tuple(who), []).extend(range(feature * width, (feature + 1) * width))
+    return tuple(
+        CoordinateBlock(who, np.array(coordinates[start : start + layout.slots], dtype=np.int64))
+        for who, coordinates in cohorts.items()
+        for start in range(0, len(coordinates), layout.slots)
+    )
+
+
+class AveragingLog:
+    """The entries that make up the state, the bases they start from, and the clients' own memories.
+
+    Attributes
+    ----------
+    held
+        For each client the sizes of its blocks of coordinates, by ascending id.
+    base
+        For a block the state before the entry of a round; older entries of the block are gone. Without one the state
+        starts at zero.
+    """
+
+    def __init__(self, layout: FederationLayout, *, vectors: Vectors, width: int) -> None:
+        self._layout = layout
+        self._vectors = vectors
+        self._width = width
+        self.blocks = coordinate_blocks(layout, width=width)
+        self.held = {
+            client: {block: len(held.coordinates) for block, held in enumerate(self.blocks) if client in held.holders}
+            for client in layout.clients
+        }
+        self.base: dict[int, Base] = {}
+        self.entries: list[Entry] = []
+        self.kept: dict[ClientId, dict[str, BlockVector]] = {}
+
+    def first_holders(self, clients: Collection[ClientId]) -> dict[ClientId, tuple[int, ...]]:
+        """Each block of coordinates with the first of its holders among `clients`."""
+        found: dict[ClientId, list[int]] = {}
+        for block, held in enumerate(self.blocks):
+            for client in held.holders:
+                if client in clients:
+                    found.setdefault(client, []).append(block)
+                    break
+        return {client: tuple(blocks) for client, blocks in found.items()}
+
+    def update_for(self, client: ClientId, since: RoundId | None) -> StateUpdate:
+        """What a client lacks that has applied the entries up to a round, or that has nothing at all."""
+        held = self.held[client]
+        after = RoundId(-1) if since is None else since
+        newer = [self._restricted(entry, held) for entry in self.entries if entry.round_id > after]
+        rebased = [block for block in held if block in self.base and self.base[block].round_id > after + 1]
+        return StateUpdate(
+            reset=since is None,
+            layout=self._positions(client) if since is None else None,
+            base={name: self._base_of(name, rebased) for name in self._vectors.state} if rebased else {},
+            entries=tuple(entry for entry in newer if entry is not None),
+            kept=self.kept.get(client, {}) if since is None else {},
+        )
+
+    def add(self, entry: Entry) -> None:
+        """Takes the newest entry; where it restates, older ones of its blocks have had their day."""
+        if self._vectors.restates:
+            assert entry.coordinates is None, "an entry on chosen coordinates cannot restate whole blocks"
+            self._forget(entry.weights.keys(), before=entry.round_id)
+        self.entries.append(entry)
+
+    def rebase(self, checkpoint: Mapping[str, BlockVector], round_id: RoundId) -> None:
+        """Takes the state of some blocks as it entered a round, in place of the entries that made it."""
+        (blocks,) = {vector.blocks for vector in checkpoint.values()}
+        for place, block in enumerate(blocks):
+            state = {name: BlockVector((block,), held.vector.select([place])) for name, held in checkpoint.items()}
+            self.base[block] = Base(round_id, state)
+        self._forget(blocks, before=round_id)
+        oldest = min((self.base[block].round_id if block in self.base else 0) for block in range(len(self.blocks)))
+        self.entries = [held for held in self.entries if held.coordinates is None or held.round_id >= oldest]
+
+    def _forget(self, blocks: Iterable[int], *, before: RoundId) -> None:
+        gone = frozenset(blocks)
+        kept: list[Entry] = []
+        for entry in self.entries:
+            left = entry
+            if entry.round_id < before and entry.coordinates is None:
+                remaining = self._restricted(entry, [block for block in entry.weights if block not in gone])
+                if remaining is None:
+                    continue
+                left = remaining
+            kept.append(left)
+        self.entries = kept
+
+    def _restricted(self, entry: Entry, blocks: Collection[int]) -> Entry | None:
+        """The entry on some blocks of the layout; None if there is nothing on them."""
+        if entry.coordinates is not None:
+            return entry
+        places = [place for place, block in enumerate(entry.weights) if block in blocks]
+        if len(places) == len(entry.weights):
+            return entry
+        chosen = {block: weight for block, weight in entry.weights.items() if block in blocks}
+        sums = {name: BlockVector(tuple(chosen), held.vector.select(places)) for name, held in entry.sums.items()}
+        return replace(entry, weights=chosen, sums=sums) if places else None
+
+    def _base_of(self, name: str, blocks: list[int]) -> BlockVector:
+        return BlockVector(tuple(blocks), join([self.base[block].state[name].vector for block in blocks]))
+
+    def _positions(self, client: ClientId) -> dict[int, Positions]:
+        """For each of the client's blocks the places of its coordinates among the client's own."""
+        features = self._layout.client_features[client]
+        return {
+            block: np.searchsorted(features, self.blocks[block].coordinates // self._width) * self._width
+            + self.blocks[block].coordinates % self._width
+            for block in self.held[client]
+        }
+
+
+def summed(vectors: Iterable[BlockVector]) -> BlockVector:
+    """The sum by block, each over those that have the block."""
+    by_block: dict[int, list[Vector]] = {}
+    for vector in vectors:
+        for place, block in enumerate(vector.blocks):
+            by_block.setdefault(block, []).append(vector.vector.select([place]))
+    blocks = sorted(by_block)
+    return BlockVector(tuple(blocks), join([total(by_block[block]) for block in blocks]))

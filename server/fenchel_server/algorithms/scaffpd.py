@@ -1,0 +1,61 @@
+"""SCAFF-PD at the server: the extrapolated dual step, and whose sums count how much (Algorithm 1).
+
+s^r = (1 + θ_r) L^r − θ_r L^{r−1}, with the losses L^r of the parties
+λ^{r+1} = argmin_{λ∈Λ} ψ(λ) − ⟨s^r, λ⟩ + 1/(2σ_r) ‖λ − λ^r‖²
+
+Rounds alternate: one gathers c = Σ λ_i^{r+1} c_i, the next one Σ λ_i^{r+1} Δu_i and ends the round of the paper.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_common.algorithms.scaffpd import Pace, ScaffpdSettings
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_server.algorithms.averaging_plan import Closing, Numbers, Plan
+from fenchel_server.algorithms.descent import RobustServer
+from fenchel_server.algorithms.simplex import Ambiguity
+
+Array = NDArray[np.float64]
+
+
+def extrapolated_dual_step(
+    ambiguity: Ambiguity, weights: Array, losses: Array, previous: Array, *, sigma: float, theta: float
+) -> Array:
+    """λ^{r+1} from λ^r, L^r and L^{r−1}."""
+    return ambiguity.dual_step(weights, (1.0 + theta) * losses - theta * previous, sigma)
+
+
+class ScaffpdServer(RobustServer[ScaffpdSettings]):
+    """The server half of SCAFF-PD."""
+
+    _stepped: Mapping[str, float] = {}
+    """The memory after a dual step, until the gradients of its round have come."""
+
+    @property
+    def pace(self) -> Pace:
+        first, held = self.settings.first_pace(len(self.layout.clients)), self.memory
+        if "tau" not in held:
+            return first
+        return Pace(held["tau"], held["sigma"], held["theta"], first.strong_convexity)
+
+    def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
+        del round_id, trainers
+        if self.memory.get("controlled", 0.0):
+            return Plan({"tau": self.pace.tau}, self.by_client(self.weights))
+        losses, pace = self.known_losses(surveys), self.pace
+        previous = np.array([self.memory.get(f"loss_{place}", loss) for place, loss in enumerate(losses)])
+        weights = extrapolated_dual_step(
+            self.ambiguity, self.weights, losses, previous, sigma=pace.sigma, theta=pace.theta
+        )
+        self._stepped = {**self.memory, **self.remembered(weights, losses), "controlled": 1.0}
+        return Plan(weights=self.by_client(weights))
+
+    def close(self, plan: Plan, reports: Mapping[ClientId, Numbers]) -> Closing:
+        del reports
+        if not self.memory.get("controlled", 0.0):
+            return Closing(plan.told, self._stepped)
+        pace = self.pace.next()
+        pacing = {"tau": pace.tau, "sigma": pace.sigma, "theta": pace.theta}
+        return Closing(plan.told, {**self.memory, **pacing, "controlled": 0.0})

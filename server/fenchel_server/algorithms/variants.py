@@ -1,0 +1,33 @@
+"""HyFDCA's server half for the run's kind of local step."""
+
+from collections.abc import Mapping
+
+from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import FederationLayout
+from fenchel_server.algorithms.corrective import CorrectiveServer
+from fenchel_server.algorithms.hyfdca import HyfdcaServer
+
+
+class HyfdcaVariants:
+    """Makes and restores the half that `local` asks for."""
+
+    def __call__(
+        self,
+        settings: HyfdcaSettings,
+        *,
+        layout: FederationLayout,
+        key: PublicKey | int,
+        openings: Mapping[ClientId, bytes],
+    ) -> HyfdcaServer | CorrectiveServer:
+        return _half(settings)(settings, layout=layout, key=key, openings=openings)
+
+    def restore(
+        self, snapshot: bytes, *, settings: HyfdcaSettings, layout: FederationLayout, key: PublicKey | int
+    ) -> HyfdcaServer | CorrectiveServer:
+        return _half(settings).restore(snapshot, settings=settings, layout=layout, key=key)
+
+
+def _half(settings: HyfdcaSettings) -> type[HyfdcaServer] | type[CorrectiveServer]:
+    return CorrectiveServer if settings.local == "corrective" else HyfdcaServer

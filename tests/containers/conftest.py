@@ -1,0 +1,32 @@
+"""Tests with a real Docker engine; skipped, with the reason, where none answers."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+ROOT = Path(__file__).parents[2]
+IMAGE = "fenchel:test"
+
+
+@pytest.fixture(scope="session")
+def docker_engine() -> Iterator[Any]:
+    if shutil.which("docker") is None:
+        pytest.skip("no docker command here")
+    answer = subprocess.run(["docker", "version"], capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        pytest.skip(f"no Docker engine answers here: {answer.stderr.strip()}")
+    client = docker.from_env()
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def image(docker_engine: Any) -> str:
+    """The image of this source tree, made by the legacy builder."""
+    docker_engine.images.build(path=str(ROOT), tag=IMAGE, rm=True)
+    return IMAGE

@@ -1,0 +1,94 @@
+"""`docker-compose up` and `docker compose up`: to the certified optimum, hardened, and on from what is kept."""
+
+import re
+import secrets
+import signal
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from fenchel_common.data.datasets import load_dataset
+from fenchel_common.losses import LOSSES
+from fenchel_deploy.experiments.centralized import solve_centralized
+from support.compose import HOSPITALS, V1, V2, ComposeProject, figures_printed
+
+LAMBDA, GAP = 1e-2, 1e-4
+ALL_WELL = dict.fromkeys(("provision", "server", *HOSPITALS), 0)
+
+
+@pytest.fixture
+def new_image(docker_engine: Any) -> Iterator[str]:
+    """The name of an image that does not exist yet: `up` has to build it, as it does in a fresh clone."""
+    name = f"fenchel:test-{secrets.token_hex(4)}"
+    yield name
+    if docker_engine.images.list(name):
+        docker_engine.images.remove(name, force=True)
+
+
+def assert_certified_optimum(project: ComposeProject) -> None:
+    result = project.result()
+    dataset = load_dataset("breast_cancer")
+    optimum = solve_centralized(dataset.X, dataset.y, loss=LOSSES["hinge"], lambda_=LAMBDA)
+    assert (result["status"], result["clients"], result["key_bits"]) == ("completed", 4, 2048)
+    assert result["gap"] <= GAP
+    assert -1e-7 <= result["primal"] - optimum.primal <= result["gap"] + 1e-7
+    assert (result["primal"] - optimum.primal) / optimum.primal < 1e-3
+
+
+def assert_hardened(project: ComposeProject) -> None:
+    for service in ALL_WELL:
+        facts = project.container(service).attrs
+        host = facts["HostConfig"]
+        assert facts["Config"]["User"] == "10001:10001", service
+        assert host["ReadonlyRootfs"], service
+        assert (host["CapDrop"], host["CapAdd"]) == (["ALL"], None), service
+        assert host["SecurityOpt"] == ["no-new-privileges:true"], service
+        assert (host["Privileged"], host["PortBindings"] or {}) == (False, {}), service
+    assert project.container("server").attrs["Config"]["Healthcheck"]["Test"][1:3] == ["fenchel", "health"]
+    assert project.container("provision").attrs["HostConfig"]["NetworkMode"] == "none"
+
+
+def assert_nothing_foreign_is_mounted(project: ComposeProject) -> None:
+    for name in HOSPITALS:
+        mounts = {mount["Name"]: mount["RW"] for mount in project.container(name).attrs["Mounts"]}
+        own = {f"{name}-kit": False, f"{name}-shard": False, f"{name}-state": True}
+        assert mounts == {project.volume(volume): writable for volume, writable in own.items()}
+    mounts = {mount["Name"]: mount["RW"] for mount in project.container("server").attrs["Mounts"]}
+    own = {"server-kit": False, "server-state": True, "results": True}
+    assert mounts == {project.volume(volume): writable for volume, writable in own.items()}
+
+
+@pytest.mark.parametrize(("command", "buildkit"), [(V1, False), (V2, True)], ids=["v1-legacy-builder", "v2-buildkit"])
+def test_up_trains_to_the_certified_optimum_and_up_again_tells_it_again(
+    docker_engine: Any, new_image: str, command: Sequence[str], buildkit: bool
+) -> None:
+    with ComposeProject(docker_engine, command=command, image=new_image, buildkit=buildkit) as project:
+        output = project.run("up", "--no-color")
+        assert project.exit_codes() == ALL_WELL
+        assert_certified_optimum(project)
+        assert_hardened(project)
+        assert_nothing_foreign_is_mounted(project)
+        printed = figures_printed(output)
+        assert float(printed["duality gap, the proof"]) == pytest.approx(project.result()["gap"], rel=0.01)
+
+        again = project.run("up", "--no-color")
+        assert project.exit_codes() == ALL_WELL
+        assert figures_printed(again) == printed
+        assert not re.search(r"round \d+,", again)
+        assert_certified_optimum(project)
+
+
+def test_up_after_an_interruption_goes_on_from_the_last_committed_round(docker_engine: Any, image: str) -> None:
+    with ComposeProject(docker_engine, image=image) as project:
+        with project.start("up", "--no-color") as up:
+            assert up.stdout is not None
+            for line in up.stdout:
+                if "round 3," in line:
+                    up.send_signal(signal.SIGINT)
+        output = project.run("up", "--no-color")
+        rounds = [int(number) for number in re.findall(r"round (\d+),", output)]
+        assert rounds[0] > 3
+        assert rounds == list(range(rounds[0], rounds[-1] + 1))
+        assert project.exit_codes() == ALL_WELL
+        assert_certified_optimum(project)

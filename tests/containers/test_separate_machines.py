@@ -1,0 +1,161 @@
+"""The walk-through of docs/deploy.md with machines that share nothing but the server's port.
+
+Every machine is a compose project with a network of its own; the parties reach the server at the port that it
+publishes, as over any other network.
+"""
+
+import ipaddress
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FENCHEL = str(Path(sys.executable).parent / "fenchel")
+COMPOSE_FILES = Path(__file__).resolve().parents[2] / "deploy" / "compose"
+PARTIES = ("north", "south")
+USER = os.getuid() or 12345
+"""A person's own account in real life; not root, and not the image's user."""
+FEDERATION = """\
+name = "hospitals"
+
+[server]
+address = "{host}:{port}"
+alternative_names = ["localhost"]
+
+[[party]]
+name = "north"
+key_holder = true
+
+[[party]]
+name = "south"
+"""
+RUN = """\
+name = "first"
+
+[settings]
+loss = "hinge"
+lambda = 1e-2
+
+[key]
+bits = 2048
+
+[stop]
+gap = 1e-2
+rounds = 200
+"""
+
+
+def compose_command() -> list[str]:
+    plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
+    return ["docker", "compose"] if plugin.returncode == 0 else ["docker-compose"]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One compose project, in a folder that holds what the machine's operator has."""
+
+    folder: Path
+    project: str
+    file: str
+    environment: Mapping[str, str]
+
+    def compose(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        command = [*compose_command(), "--project-name", self.project, "--file", str(COMPOSE_FILES / self.file)]
+        return subprocess.run(
+            [*command, *arguments],
+            capture_output=True,
+            text=True,
+            check=check,
+            env={**os.environ, **self.environment, "FENCHEL_DIR": str(self.folder)},
+        )
+
+
+def fenchel(*arguments: str) -> str:
+    return subprocess.run([FENCHEL, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def free_port() -> int:
+    with socket.create_server(("0.0.0.0", 0)) as listener:  # noqa: S104 - to find one that is free everywhere
+        return int(listener.getsockname()[1])
+
+
+def address_of_this_machine(engine: Any) -> str:
+    """As containers on any network reach it: the engine's own bridge."""
+    bridge = engine.networks.get("bridge").attrs["IPAM"]["Config"][0]
+    return str(bridge.get("Gateway") or next(ipaddress.ip_network(bridge["Subnet"]).hosts()))
+
+
+def hand_over(path: Path) -> None:
+    """Gives a folder to the user that the machine's containers run as."""
+    for entry in (path, *path.rglob("*")):
+        os.chown(entry, USER, USER)
+
+
+@pytest.fixture
+def machines(tmp_path: Path, image: str, docker_engine: Any) -> Iterator[dict[str, Machine]]:
+    port = free_port()
+    (tmp_path / "federation.toml").write_text(FEDERATION.format(host=address_of_this_machine(docker_engine), port=port))
+    provisioned = json.loads(
+        fenchel("provision", str(tmp_path / "federation.toml"), "--out", str(tmp_path / "kits"), "--format", "json")
+    )
+    shards = tmp_path / "shards"
+    fenchel("shard", "--dataset", "breast_cancer", "--grid", "2x1", "--names", ",".join(PARTIES), "--out", str(shards))
+    common = {"FENCHEL_IMAGE": image, "FENCHEL_USER": f"{USER}:{USER}"}
+    held: dict[str, Machine] = {}
+    for name in ("server", *PARTIES):
+        folder = tmp_path / "machines" / name
+        shutil.copytree(tmp_path / "kits" / name, folder / "kit")
+        (folder / "state").mkdir()
+        environment = dict(common)
+        if name == "server":
+            (folder / "run.toml").write_text(RUN)
+            (folder / "results").mkdir()
+            environment["FENCHEL_PORT"] = str(port)
+        else:
+            shutil.copytree(shards / name, folder / "data")
+        if name == PARTIES[0]:
+            environment["FENCHEL_APPROVE_ROSTER"] = provisioned["roster_fingerprint"]
+        hand_over(folder)
+        file = "server.yml" if name == "server" else "client.yml"
+        held[name] = Machine(folder, f"fenchel-test-{port}-{name}", file, environment)
+    try:
+        yield held
+    finally:
+        for machine in held.values():
+            machine.compose("down", "--volumes", "--timeout", "1", check=False)
+
+
+def test_machines_that_share_nothing_but_the_servers_port_train_together(
+    machines: dict[str, Machine], docker_engine: Any
+) -> None:
+    for machine in machines.values():
+        machine.compose("up", "--detach")
+    containers = {
+        name: docker_engine.containers.list(
+            all=True, filters={"label": f"com.docker.compose.project={machine.project}"}
+        )[0]
+        for name, machine in machines.items()
+    }
+    networks = {name: tuple(held.attrs["NetworkSettings"]["Networks"]) for name, held in containers.items()}
+    assert len(set(networks.values())) == 3, "each machine has a network of its own"
+    published = {name: held.attrs["HostConfig"]["PortBindings"] for name, held in containers.items()}
+    assert all(bool(ports) == (name == "server") for name, ports in published.items()), "only the server listens"
+    codes = {name: held.wait(timeout=200)["StatusCode"] for name, held in containers.items()}
+    logs = {name: held.logs(tail=50).decode() for name, held in containers.items()}
+    assert set(codes.values()) == {0}, logs
+    (result,) = (machines["server"].folder / "results").glob("*.json")
+    figures = json.loads(result.read_text())
+    assert figures["status"] == "completed"
+    assert figures["gap"] <= 1e-2
+    assert set(figures["clients_detail"]) == set(PARTIES)
+    for party in PARTIES:
+        state = machines[party].folder / "state"
+        assert [path.suffixes for path in state.iterdir()] == [[".model", ".npz"]], "the model, and no key"

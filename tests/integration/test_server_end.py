@@ -1,0 +1,101 @@
+"""The end of a server process: its results, its farewell, and a start when all is over already."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fenchel_common.identity import Address, Kit
+from fenchel_common.runconfig import RunConfig
+from fenchel_deploy.local import LocalFederation
+from fenchel_server.app import serve
+from fenchel_server.store import RunStatus, SqliteStore, new_run_id
+from support.kits import make_federation
+from support.tables import named_shards, small_dataset
+
+
+def federation(directory: Path, **changes: Any) -> LocalFederation:
+    values: dict[str, Any] = {
+        "name": "short",
+        "settings": {"loss": "hinge", "lambda": 0.05, "certificate_every": 3},
+        "privacy": "plain",
+        "benchmark": True,
+        "alignment": "hmac",
+        "stop": {"gap": 1e-9, "rounds": 4},
+    }
+    return LocalFederation(
+        directory,
+        named_shards(small_dataset(rows=40), grid=(1, 2)),
+        RunConfig.from_mapping(values | changes),
+        server_options=["--results", str(directory / "results")],
+    )
+
+
+def named(events: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    return [event for event in events if event["event"] == name]
+
+
+def test_a_server_leaves_the_results_and_tells_them_again_when_it_is_started_on_a_completed_run(tmp_path: Path) -> None:
+    with federation(tmp_path) as first:
+        (ended,) = named(list(first.events()), "ended")
+        assert set(first.wait().values()) == {0}
+    (path,) = (tmp_path / "results").iterdir()
+    assert path.name == f"{ended['run']}.json"
+    result = json.loads(path.read_text())
+    assert (result["name"], result["status"], result["clients"]) == ("short", "completed", 2)
+    assert (result["privacy"], result["key_bits"]) == ("plain", None)
+    assert result["primal"] - result["dual"] == pytest.approx(result["gap"])
+    assert {name: result[name] for name in ("primal", "gap")} == {
+        name: ended["outcome"]["certificate"][name] for name in ("primal", "gap")
+    }
+    assert result["seconds"]["total"] > 0
+    path.unlink()
+    with federation(tmp_path) as again:
+        events = list(again.events())
+        codes = again.wait()
+    assert set(codes.values()) == {0}
+    assert named(events, "ended") == [ended]
+    assert not named(events, "round")
+    assert json.loads(path.read_text()) == result
+
+
+def test_a_server_without_work_stays_until_every_party_has_been_dismissed(tmp_path: Path) -> None:
+    with federation(tmp_path) as first:
+        list(first.events())
+        first.wait()
+    late = federation(tmp_path)
+    try:
+        late.start_server()
+        events = late.events()
+        leaving = next(event for event in events if event["event"] == "leaving")
+        assert leaving["for"] == ["p1", "p2"]
+        late.start_client("p1")
+        late.start_client("p2")
+        assert not list(events)
+        assert set(late.wait().values()) == {0}
+    finally:
+        late.__exit__(None, None, None)
+
+
+def test_a_run_that_diverged_is_no_success_when_the_server_is_started_again(tmp_path: Path) -> None:
+    config = RunConfig.from_mapping({"name": "wild"})
+    with SqliteStore.serve(tmp_path / "state") as store:
+        run = store.create_run(new_run_id(), name=config.name, config=config.to_json()).run
+        store.open_attempt(run)
+        store.close_run(run, RunStatus.DIVERGED, reason="the gap grows")
+    events: list[Mapping[str, object]] = []
+    completed = serve(
+        Kit.load(make_federation(tmp_path / "kits")["server"]),
+        tmp_path / "state",
+        config=config,
+        address=Address("localhost", 0),
+        stay=False,
+        insecure=False,
+        announce=events.append,
+        farewell_s=0.05,
+    )
+    assert not completed
+    assert [event["event"] for event in events] == ["listening", "ended", "leaving"]
+    assert (events[1]["status"], events[2]["for"]) == ("diverged", ["north", "south"])

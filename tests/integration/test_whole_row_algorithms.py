@@ -1,0 +1,51 @@
+"""FedSGM and SCAFF-PD as real processes with a real key, a server and a client of which are killed in mid run."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fenchel_common.runconfig import RunConfig
+from fenchel_deploy.local import LocalFederation
+from support.tables import named_shards, small_dataset
+
+SETTINGS: dict[str, dict[str, object]] = {
+    "fedsgm": {"compression": "top_k", "k": 3, "tolerance": 0.5},
+    "scaffpd": {"local_steps": 5, "batch": 8},
+}
+
+
+@pytest.mark.parametrize("algorithm", SETTINGS)
+def test_an_encrypted_run_with_kills_ends_with_the_model_of_a_calm_run_in_clear(algorithm: str, tmp_path: Path) -> None:
+    data = small_dataset(60, 6)
+    shards = named_shards(data, grid=(2, 1))
+
+    def weights(*, privacy: str, kill: bool) -> NDArray[np.float64]:
+        config = RunConfig.from_mapping(
+            {
+                "name": "killed",
+                "algorithm": algorithm,
+                "settings": SETTINGS[algorithm],
+                "privacy": privacy,
+                "benchmark": privacy == "plain",
+                "stop": {"rounds": 6},
+                "alignment": "hmac",
+                "key": {"bits": 2048},
+            }
+        )
+        with LocalFederation(tmp_path / privacy, shards, config) as federation:
+            if kill:
+                next(event for event in federation.events() if event["event"] == "round" and event["round"] == 3)
+                federation.kill_server()
+                federation.kill_client("p2")
+                federation.start_server()
+                federation.start_client("p2")
+            ended = [event for event in federation.events() if event["event"] == "ended"]
+            federation.wait()
+            assert [event["status"] for event in ended] == ["completed"]
+            return federation.model(data.features)
+
+    calm, killed = weights(privacy="plain", kill=False), weights(privacy="sealed", kill=True)
+    assert calm.any()
+    np.testing.assert_array_equal(calm, killed)

@@ -1,0 +1,169 @@
+"""Robust federated learning in the open: problems with exact solutions, and the algorithms as plain loops."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_client.algorithms.descent import LocalObjective, descend
+from fenchel_client.algorithms.drfa import steps_with_snapshot
+from fenchel_client.algorithms.scaffpd import local_update
+from fenchel_common.algorithms.scaffpd import Pace
+from fenchel_common.losses.squared import Squared
+from fenchel_server.algorithms.scaffpd import extrapolated_dual_step
+from fenchel_server.algorithms.simplex import Ambiguity
+
+Array = NDArray[np.float64]
+Clients = Sequence[LocalObjective]
+
+
+def robust_regression(sigma: float, *, seed: int = 0, ridge: float = 0.1) -> list[LocalObjective]:
+    """SCAFF-PD, C.1: N = 5, d = 10, m = 100, with y = ⟨a, x̂ + δ_i⟩ and δ_i of deviation σ."""
+    rng = np.random.default_rng(seed)
+    centre = rng.standard_normal(10)
+    clients = []
+    for _ in range(5):
+        rows = rng.standard_normal((100, 10))
+        y = rows @ (centre + sigma * rng.standard_normal(10))
+        clients.append(LocalObjective(rows, y, Squared(), ridge))
+    return clients
+
+
+def saddle_point(clients: Clients, ambiguity: Ambiguity) -> tuple[Array, Array]:
+    """(x*, λ*) of quadratic losses with a χ² penalty, by Newton's method on max_λ F(x, λ), to rounding error.
+
+    With λ(x) the maximiser, the gradient is Σ λ_i ∇f_i, and the curvature Σ λ_i ∇²f_i plus what the change of λ(x)
+    adds: 1/(ρN) times the covariance of the gradients of the clients with λ_i > 0.
+    """
+    count = len(clients)
+    x = np.zeros(clients[0].length)
+    curvatures = [2.0 * held.X.T @ held.X / len(held.y) + held.ridge * np.eye(len(x)) for held in clients]
+
+    def worst(at: Array) -> tuple[float, Array]:
+        losses = np.array([client.value(at) for client in clients])
+        weights = ambiguity.worst_case(losses)
+        return float(weights @ losses) - ambiguity.penalty(weights), weights
+
+    for _ in range(100):
+        value, weights = worst(x)
+        slopes = np.array([client.gradient(x) for client in clients])
+        gradient = weights @ slopes
+        centred = slopes[weights > 0.0] - slopes[weights > 0.0].mean(axis=0)
+        curvature = sum(weight * held for weight, held in zip(weights, curvatures, strict=True))
+        step = np.linalg.solve(curvature + centred.T @ centred / (ambiguity.rho * count), gradient)
+        if np.linalg.norm(step) < 1e-14:
+            return x, weights
+        length = 1.0
+        while worst(x - length * step)[0] > value - 0.1 * length * float(gradient @ step) and length > 1e-9:
+            length /= 2.0
+        x = x - length * step
+    raise AssertionError("Newton's method did not settle")
+
+
+@dataclass
+class Course:
+    """Where a run ended, and ‖x^r − x*‖² on the way."""
+
+    x: Array
+    weights: Array
+    errors: list[float] = field(default_factory=list)
+
+    def rounds_to(self, error: float) -> int:
+        """The first round that is as near as this; more than all if none is."""
+        reached = np.flatnonzero(np.array(self.errors) <= error)
+        return int(reached[0]) if len(reached) else len(self.errors) + 1
+
+
+def scaffpd(
+    clients: Clients,
+    ambiguity: Ambiguity,
+    pace: Pace,
+    *,
+    rounds: int,
+    steps: int,
+    solution: Array | None = None,
+    batch: int | None = None,
+    seed: int = 0,
+) -> Course:
+    """Algorithm 1 with η_g = 1."""
+    rng = np.random.default_rng(seed)
+    course = Course(np.zeros(clients[0].length), np.full(len(clients), 1.0 / len(clients)))
+    previous = None
+    for _ in range(rounds):
+        _note(course, solution)
+        losses = np.array([client.value(course.x) for client in clients])
+        course.weights = extrapolated_dual_step(
+            ambiguity,
+            course.weights,
+            losses,
+            losses if previous is None else previous,
+            sigma=pace.sigma,
+            theta=pace.theta,
+        )
+        previous = losses
+        control = course.weights @ np.array([client.gradient(course.x) for client in clients])
+        step = pace.tau / steps
+        changes = [
+            local_update(client, course.x, control, step=step, steps=steps, batch=batch, rng=rng) for client in clients
+        ]
+        course.x = course.x - pace.tau * (course.weights @ np.array(changes))
+        pace = pace.next()
+    _note(course, solution)
+    return course
+
+
+def drfa(
+    clients: Clients,
+    ambiguity: Ambiguity,
+    *,
+    rounds: int,
+    steps: int,
+    step: float,
+    sigma: float,
+    solution: Array | None = None,
+    seed: int = 0,
+) -> Course:
+    """DRFA without the noise of drawing clients: all of them, by their weights."""
+    rng = np.random.default_rng(seed)
+    course = Course(np.zeros(clients[0].length), np.full(len(clients), 1.0 / len(clients)))
+    for _ in range(rounds):
+        _note(course, solution)
+        drawn = int(rng.integers(1, steps + 1))
+        pairs = [
+            steps_with_snapshot(client, course.x, snapshot_step=drawn, step=step, steps=steps) for client in clients
+        ]
+        snapshot = course.weights @ np.array([held for _, held in pairs])
+        course.x = course.weights @ np.array([end for end, _ in pairs])
+        losses = np.array([client.value(snapshot) for client in clients])
+        course.weights = ambiguity.dual_step(course.weights, losses, sigma)
+    _note(course, solution)
+    return course
+
+
+def fedavg(clients: Clients, *, rounds: int, steps: int, step: float) -> Array:
+    rows = np.array([len(client.y) for client in clients], dtype=np.float64)
+    x = np.zeros(clients[0].length)
+    for _ in range(rounds):
+        x = (rows / rows.sum()) @ np.array([descend(client, x, step=step, steps=steps) for client in clients])
+    return x
+
+
+def scaffold(clients: Clients, *, rounds: int, steps: int, step: float) -> Array:
+    x = control = np.zeros(clients[0].length)
+    own = np.zeros((len(clients), len(x)))
+    for _ in range(rounds):
+        ends = np.array(
+            [
+                descend(client, x, step=step, steps=steps, correction=control - own[place])
+                for place, client in enumerate(clients)
+            ]
+        )
+        own = own - control + (x - ends) / (steps * step)
+        control, x = own.mean(axis=0), ends.mean(axis=0)
+    return x
+
+
+def _note(course: Course, solution: Array | None) -> None:
+    if solution is not None:
+        course.errors.append(float(((course.x - solution) ** 2).sum()))

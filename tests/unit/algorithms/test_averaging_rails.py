@@ -1,0 +1,267 @@
+"""The averaging rails under an algorithm that uses all of them: a survey, chosen coordinates, memory, checkpoints."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fenchel_client.algorithms.averaging import AveragingClient, Contribution, Job, State, Update
+from fenchel_common.algorithms.averaging import (
+    LOCAL,
+    MODEL,
+    SURVEY,
+    AveragingSettings,
+    Measurement,
+    Result,
+    Vectors,
+)
+from fenchel_common.algorithms.settings import Profile
+from fenchel_common.data.partition import partition
+from fenchel_common.errors import InvalidInput, StateDamaged
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.wire.averaging import result_to_bytes, task_from_bytes
+from fenchel_server.algorithms.averaging import CHECKPOINT_AFTER, AveragingServer
+from fenchel_server.algorithms.averaging_log import coordinate_blocks
+from fenchel_server.algorithms.averaging_plan import Closing, Numbers, Plan
+from fenchel_server.rounds.requests import PhaseRequest
+from support.averaging import Averaging
+from support.layouts import A, B, small_federation_layout
+from support.problems import problem
+
+Array = NDArray[np.float64]
+
+DATA = problem(rows=40, columns=6).data
+ROUNDS = 2 * CHECKPOINT_AFTER + 3
+
+
+class DriftSettings(AveragingSettings):
+    """An algorithm that adds up: every client moves the model by a step that depends on all that came before."""
+
+    profile: ClassVar[Profile] = Profile("drift", ("horizontal", "hybrid"), ("hinge",), ("steps",))
+    sparse: bool = False
+
+    @property
+    def vectors(self) -> Vectors:
+        return Vectors(
+            state=(MODEL, "trail"),
+            summed=("step",),
+            kept=("own",),
+            surveyed=("size",),
+            reported=("norm",),
+        )
+
+
+class DriftServer(AveragingServer[DriftSettings]):
+    """Tells the mean of the surveyed sizes, weighs clients by their place, and remembers the sum of the norms."""
+
+    def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
+        mean = sum(numbers["size"] for numbers in surveys.values()) / len(surveys)
+        weights = {client: 0.25 * (1 + self.layout.clients.index(client)) for client in trainers}
+        coordinates = None
+        if self.settings.sparse:
+            rng = np.random.default_rng([self.settings.seed, round_id])
+            coordinates = np.sort(rng.choice(len(self.layout.features), size=2, replace=False)).astype(np.int64)
+        return Plan(told={"mean": mean}, weights=weights, coordinates=coordinates)
+
+    def close(self, plan: Plan, reports: Mapping[ClientId, Numbers]) -> Closing:
+        norms = self.memory.get("norms", 0.0) + sum(numbers["norm"] for numbers in reports.values())
+        return Closing(told={**plan.told, "norms": norms}, memory={"norms": norms})
+
+    def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
+        return {"reporters": float(len(measurements))}
+
+
+class DriftClient(AveragingClient[DriftSettings]):
+    def survey(self, state: State) -> Mapping[str, float]:
+        return {"size": float(1.0 + np.abs(state[MODEL]).sum())}
+
+    def train(self, state: State, job: Job) -> Contribution:
+        own = job.kept["own"] + job.rng.normal(size=len(state[MODEL]))
+        step = 0.1 * own / job.told["mean"] - 0.01 * state["trail"]
+        return Contribution({"step": step, "own": own}, {"norm": float(np.abs(step).max())})
+
+    def apply(self, state: State, update: Update) -> State:
+        model = state[MODEL] + update.mean("step", otherwise=np.zeros_like(state[MODEL]))
+        return {MODEL: model, "trail": 0.5 * state["trail"] + model / (1.0 + update.told["norms"])}
+
+
+DRIFT = (DriftSettings, DriftClient, DriftServer)
+
+
+def drift(*, sparse: bool = False) -> Averaging:
+    values: dict[str, object] = {"sparse": sparse, "measure_every": 3}
+    return Averaging.of(DRIFT, partition(DATA, grid=(3, 1)), values)
+
+
+def states(run: Averaging) -> dict[ClientId, dict[str, Array]]:
+    """Every client's copy of the state after the last entry, with what it kept."""
+    held = {}
+    for client, half in run.clients.items():
+        half.final_model(run.server.last_state(client))
+        held[client] = {**half._state, **half._kept}
+    return held
+
+
+def assert_same(left: Averaging, right: Averaging) -> None:
+    for client, state in states(left).items():
+        for name, values in state.items():
+            np.testing.assert_array_equal(values, states(right)[client][name])
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["all coordinates", "chosen coordinates"])
+def test_restarts_and_checkpoints_leave_the_result_as_it_would_have_been(sparse: bool) -> None:
+    calm, shaken = drift(sparse=sparse), drift(sparse=sparse)
+    for number in range(1, ROUNDS + 1):
+        calm.round()
+        client = sorted(shaken.names)[number % 3]
+        shaken.restart(client)
+        if number % 4 == 0:
+            shaken.restore(shaken.server.snapshot())
+        shaken.round(restarted=shaken.names if number % 4 == 0 else frozenset({client}))
+    assert_same(calm, shaken)
+    assert [report.metrics for report in calm.reports] == [report.metrics for report in shaken.reports]
+    assert calm.server.memory == shaken.server.memory
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["all coordinates", "chosen coordinates"])
+def test_checkpoints_keep_the_log_short(sparse: bool) -> None:
+    run = drift(sparse=sparse)
+    lengths = []
+    for _ in range(ROUNDS):
+        run.round()
+        lengths.append(len(run.server._log.entries))
+    assert max(lengths) <= CHECKPOINT_AFTER
+    assert len(set(lengths)) > 1
+
+
+def test_blocks_of_several_cohorts_may_be_restated_in_different_rounds() -> None:
+    """The first party holds what the second holds and what the third holds; the first two are away for a while."""
+    whole, split = partition(DATA, grid=(2, 1))
+    halves = [replace(split, features=split.features[held], X=split.X[:, held]) for held in (slice(3, 6), slice(0, 3))]
+    shards = [whole, *halves]
+    calm, shaken = Averaging.of(DRIFT, shards), Averaging.of(DRIFT, shards)
+    away = {ClientId("party-00"), ClientId("party-01")}
+    for run in (calm, shaken):
+        run.absent = lambda round_id, _phase, client: round_id in range(5, 14) and client in away
+    for number in range(1, ROUNDS + 1):
+        calm.round()
+        client = sorted(shaken.names)[number % 3]
+        shaken.restart(client)
+        shaken.round(restarted=frozenset({client}))
+    assert_same(calm, shaken)
+    first, second = (states(calm)[ClientId(f"party-0{place}")] for place in (0, 1))
+    np.testing.assert_array_equal(first["trail"][3:], second["trail"])
+
+
+def test_chosen_coordinates_alone_travel_and_change() -> None:
+    run = drift(sparse=True)
+    run.round()
+    (entry,) = run.server._log.entries
+    assert entry.coordinates is not None
+    model = states(run)[ClientId("party-00")][MODEL]
+    assert np.flatnonzero(model).tolist() == entry.coordinates.tolist()
+
+
+def test_a_survey_comes_first_and_its_numbers_are_told_back() -> None:
+    run = drift()
+    run.round()
+    assert [phase for _, phase in run.phases] == [SURVEY, LOCAL]
+    bodies = [body for _, phase, _, body, _ in run.messages if phase == LOCAL]
+    half = run.clients[ClientId("party-00")]
+    work = task_from_bytes(bodies[0], half._scope).work
+    assert work is not None
+    assert work.told == {"mean": 1.0}
+    assert work.weight == 0.25
+
+
+def test_a_weighted_mean_is_over_the_weights_of_those_who_answered() -> None:
+    run = drift()
+    run.absent = lambda _round, phase, client: phase == LOCAL and client == ClientId("party-01")
+    run.round()
+    (entry,) = run.server._log.entries
+    assert list(entry.weights.values()) == [0.25 + 0.75]
+
+
+def test_figures_of_the_algorithm_are_part_of_the_record() -> None:
+    run = drift()
+    reports = [run.round() for _ in range(3)]
+    assert [dict(report.metrics.figures) for report in reports] == [{}, {}, {"reporters": 3.0}]
+
+
+def test_coordinates_with_the_same_holders_share_blocks_and_classes_lie_side_by_side() -> None:
+    blocks = coordinate_blocks(small_federation_layout(), width=3)
+    assert [block.holders for block in blocks] == [(A,), (A,), (A,), (B,), (B,)]
+    assert [block.coordinates.tolist() for block in blocks] == [[0, 1], [2, 6], [7, 8], [3, 4], [5]]
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        Result(),
+        Result(reported={"size": float("nan")}),
+        Result(reported={"size": 1.0, "more": 2.0}),
+        Result(reported={"size": 1.0}, measurement=Measurement(samples=3)),
+    ],
+    ids=["nothing", "not a number", "unknown number", "unasked measurement"],
+)
+def test_a_client_that_answers_something_else_is_left_out_with_the_reason(lie: Result) -> None:
+    run = drift()
+    liar = ClientId("party-02")
+    step = run.server.open_round(RoundId(1), run.names, frozenset())
+    answers = {client: run.clients[client].answer(step.phase, body) for client, body in step.tasks.items()}
+    local = run.server.advance(step.phase, {**answers, liar: result_to_bytes(lie)})
+    assert isinstance(local, PhaseRequest)
+    assert liar not in local.tasks
+    assert run.server._current().absences[liar].startswith("survey: rejected: ")
+
+
+def test_vectors_that_were_not_asked_for_or_are_stale_are_refused() -> None:
+    run = drift()
+    run.round()
+    step = run.server.open_round(RoundId(2), run.names, frozenset())
+    surveyed = {client: run.clients[client].answer(step.phase, body) for client, body in step.tasks.items()}
+    local = run.server.advance(step.phase, surveyed)
+    assert isinstance(local, PhaseRequest)
+    answers = {client: run.clients[client].answer(LOCAL, body) for client, body in local.tasks.items()}
+    first, second, third = sorted(answers)
+    report = run.server.advance(LOCAL, {first: answers[first], second: b"\xff", third: surveyed[third]})
+    assert not isinstance(report, PhaseRequest)
+    assert report.metrics.participants == (first,)
+    assert set(report.metrics.absences) == {second, third}
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\xff", b"\x08\x01"])
+def test_a_client_refuses_a_task_without_its_layout_or_that_is_no_task(body: bytes) -> None:
+    run = drift()
+    with pytest.raises(InvalidInput):
+        run.clients[ClientId("party-00")].answer(LOCAL, body)
+
+
+def test_a_client_refuses_a_phase_that_its_algorithm_lacks() -> None:
+    run = drift()
+    with pytest.raises(InvalidInput, match="phase"):
+        run.clients[ClientId("party-00")].answer("inner_product", b"")
+
+
+def test_the_server_refuses_results_of_another_phase_and_rounds_out_of_turn() -> None:
+    run = drift()
+    with pytest.raises(InvalidInput, match="no round is open"):
+        run.server.advance(LOCAL, {})
+    with pytest.raises(InvalidInput, match="cannot follow"):
+        run.server.open_round(RoundId(2), run.names, frozenset())
+    run.server.open_round(RoundId(1), run.names, frozenset())
+    with pytest.raises(InvalidInput, match="not the open phase"):
+        run.server.advance(LOCAL, {})
+
+
+def test_a_damaged_snapshot_is_refused() -> None:
+    run = drift()
+    run.round()
+    snapshot = run.server.snapshot()
+    with pytest.raises(StateDamaged):
+        run.restore(snapshot[:-3])
+    run.restore(snapshot)
+    assert run.server.snapshot() == snapshot

@@ -1,0 +1,87 @@
+"""The bench of rounds: its fast simulation, its data sets, its summary."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.data.partition import partition
+from fenchel_common.errors import InvalidInput
+from fenchel_deploy.bench.inprocess import FastSteps, InProcess
+from fenchel_deploy.bench.rounds import Sweep, run, summarise
+from fenchel_deploy.experiments.collections import load_collected
+from support.problems import problem
+
+
+@pytest.mark.parametrize("grid", [(2, 2), (4, 1), (1, 4)])
+@pytest.mark.parametrize("values", [{"local": "paper", "h": 7}, {"local": "theory"}], ids=["paper", "theory"])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_the_fast_simulation_equals_the_real_halves_up_to_fixed_point(
+    grid: tuple[int, int], values: dict[str, object], loss: str
+) -> None:
+    case = problem(rows=150, columns=8, lambda_=0.05, loss=loss)
+    shards = partition(case.data, grid=grid)
+    settings = HyfdcaSettings.parse({"lambda": 0.05, "loss": loss, "seed": 3, "stop": {"gap": None}, **values})
+    real, fast = InProcess(shards, settings), FastSteps(case.data, shards, settings)
+    for _ in range(20):
+        real.round()
+        fast.round()
+        np.testing.assert_allclose(fast.model(), real.model(case.data.features), atol=1e-7)
+    assert fast.primal() == pytest.approx(case.primal(fast.model()), abs=1e-12)
+
+
+def test_a_sweep_gives_a_row_for_each_setting_method_and_h_and_names_what_it_left_out() -> None:
+    sweep = Sweep(
+        datasets=["breast_cancer", "a9a"], lambdas=[1e-1], grids=[(2, 2), (2, 99)], columns=["contiguous"], rows=150
+    )
+    told: list[str] = []
+    report = run(sweep, folder=None, repeat_encrypted=False, tell=told.append)
+    assert [(row["method"], row["h"]) for row in report["results"]] == [
+        *(("paper", h) for h in (1, 4, 16, 64, 256)),
+        ("theory", "auto"),
+        ("corrective", None),
+    ]
+    own = report["results"][-1]
+    assert own["rounds_1e2"] <= own["rounds_1e3"] <= 10
+    assert (own["monotone"], own["diverged"]) == (True, False)
+    assert report["skipped"] == ["a9a: needs a9a.npz; name the folder that has it with --data"]
+    assert any("2x99" in line for line in told)
+
+
+def row(method: str, h: int | None, rounds: int | None, **values: Any) -> dict[str, Any]:
+    place = {"dataset": "d", "lambda": 1e-3, "grid": "2x2", "columns": "contiguous", "loss": "hinge"}
+    rest = {"method": method, "h": h, "rounds_1e3": rounds, "monotone": True, "diverged": False}
+    return place | rest | values
+
+
+def test_the_summary_compares_with_the_best_h_and_bounds_what_was_not_reached() -> None:
+    results = [row("paper", 1, None, diverged=True), row("paper", 4, 100), row("corrective", None, 10)]
+    results += [row("paper", 1, None, grid="4x4"), row("corrective", None, 20, grid="4x4")]
+    summary = summarise(results, 399)
+    assert summary["median_ratio"] == pytest.approx((0.1 + 20 / 400) / 2)
+    assert summary["worst_ratio"] == pytest.approx(0.1)
+    assert (summary["compared"], summary["paper_unreached"], summary["corrective_worse"]) == (2, 1, 0)
+    assert (summary["paper_diverged"], summary["corrective_diverged"]) == (1, 0)
+
+
+def test_collected_data_sets_are_read_imputed_and_cut_to_size(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    X[0, 1] = np.nan
+    np.savez(tmp_path / "heart_disease.npz", X=X, y=rng.integers(0, 5, size=40))
+    images = rng.integers(0, 255, size=(30, 4, 4)).astype(np.uint8)
+    np.savez(tmp_path / "mnist.npz", x_train=images, y_train=np.arange(30, dtype=np.uint8) % 10)
+    heart = load_collected("heart_disease", tmp_path, rows=25)
+    assert heart.X.shape == (25, 3)
+    assert np.isfinite(np.asarray(heart.X)).all()
+    assert set(heart.y) == {-1.0, 1.0}
+    assert load_collected("mnist", tmp_path, rows=100).X.shape == (30, 16)
+    assert len(load_collected("digits", None, rows=50).y) == 50
+
+
+@pytest.mark.parametrize(("name", "message"), [("covtype", "needs covtype.npz"), ("iris", "is not one of")])
+def test_a_data_set_that_is_missing_or_unknown_is_named(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        load_collected(name, tmp_path, rows=10)

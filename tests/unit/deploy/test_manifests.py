@@ -1,0 +1,144 @@
+"""The files for real deployments: they build, they name what exists, and they confine what they start."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from fenchel_common.identity.kit import KIT_FILES
+from fenchel_deploy.cli import app, load_verbs
+from fenchel_deploy.federation_file import Federation
+from fenchel_deploy.provision import provision
+
+DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
+KUBERNETES, SYSTEMD, COMPOSE = DEPLOY / "kubernetes", DEPLOY / "systemd", DEPLOY / "compose"
+FEDERATION = """
+name = "hospitals"
+[server]
+address = "fenchel.example.org:9092"
+alternative_names = ["localhost"]
+[[party]]
+name = "north"
+key_holder = true
+"""
+MEMBERS = {"server": "server", "client": "north"}
+UNITS = {"server": "fenchel-server.service", "client": "fenchel-client@.service"}
+
+
+@pytest.fixture(scope="module")
+def overlays(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folders as an operator has them before `kubectl apply`: with kits and a run."""
+    folder = tmp_path_factory.mktemp("kubernetes")
+    provision(Federation.parse(FEDERATION), folder / "kits")
+    for role, member in MEMBERS.items():
+        shutil.copytree(KUBERNETES / role, folder / role)
+        shutil.copytree(folder / "kits" / member, folder / role / "kit")
+    shutil.copy(COMPOSE / "run.toml", folder / "server")
+    return folder
+
+
+def built(overlays: Path, role: str) -> dict[str, dict[str, Any]]:
+    """The manifests by kind, as kustomize builds them."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl, which builds the manifests, is not installed")
+    result = subprocess.run([kubectl, "kustomize", str(overlays / role)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return {manifest["kind"]: manifest for manifest in yaml.safe_load_all(result.stdout)}
+
+
+def known_options(verb: str) -> set[str]:
+    load_verbs([])
+    result = CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
+    return set(re.findall(r"--[a-z][a-z-]*", result.output))
+
+
+def assert_understood(words: list[str]) -> None:
+    """Every option of a command line is one that the verb has."""
+    verb, *rest = words
+    used = {word.split("=")[0] for word in rest if word.startswith("--")}
+    assert used <= known_options(verb)
+
+
+@pytest.mark.parametrize("role", MEMBERS)
+def test_pods_are_confined_and_their_commands_are_understood(overlays: Path, role: str) -> None:
+    pod = built(overlays, role)["StatefulSet"]["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in (*pod["initContainers"], *pod["containers"]):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert "memory" in container["resources"]["limits"]
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            if probe in container:
+                assert_understood(container[probe]["exec"]["command"][1:])
+    assert_understood(pod["containers"][0]["args"])
+
+
+@pytest.mark.parametrize("role", MEMBERS)
+def test_a_pods_kit_is_whole_and_from_a_secret(overlays: Path, role: str) -> None:
+    manifests = built(overlays, role)
+    assert set(manifests["Secret"]["data"]) == set(KIT_FILES)
+    pod = manifests["StatefulSet"]["spec"]["template"]["spec"]
+    (secret,) = [volume["secret"] for volume in pod["volumes"] if "secret" in volume]
+    assert secret["secretName"] == manifests["Secret"]["metadata"]["name"]
+    mounted = {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+    assert "secret" not in mounted, "only the copy that its owner alone can read"
+
+
+def test_only_the_server_may_be_reached_and_only_parties_reach_out(overlays: Path) -> None:
+    server, client = built(overlays, "server"), built(overlays, "client")
+    assert server["NetworkPolicy"]["spec"]["ingress"] == [{"ports": [{"port": 9092, "protocol": "TCP"}]}]
+    assert not server["NetworkPolicy"]["spec"].get("egress")
+    assert not client["NetworkPolicy"]["spec"].get("ingress")
+    assert "Service" in server
+    assert "Service" not in client
+    for manifests in (server, client):
+        assert sorted(manifests["NetworkPolicy"]["spec"]["policyTypes"]) == ["Egress", "Ingress"]
+        assert manifests["Namespace"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+@pytest.mark.parametrize("role", MEMBERS)
+def test_compose_files_confine_what_they_start(role: str) -> None:
+    service = yaml.safe_load((COMPOSE / f"{role}.yml").read_text())["services"][role]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert ("ports" in service) == (role == "server"), "only the server listens"
+    assert_understood(service["command"])
+    assert_understood(service["healthcheck"]["test"][2:])
+
+
+@pytest.mark.parametrize("role", UNITS)
+def test_units_are_confined_and_their_commands_are_understood(role: str) -> None:
+    lines = (SYSTEMD / UNITS[role]).read_text().splitlines()
+    service = dict(line.split("=", 1) for line in lines if re.match(r"[A-Z][A-Za-z]+=", line))
+    for switch in ("NoNewPrivileges", "ProtectHome", "PrivateTmp", "PrivateDevices", "ProtectKernelTunables"):
+        assert service[switch] == "yes"
+    assert service["ProtectSystem"] == "strict"
+    assert service["CapabilityBoundingSet"] == ""
+    assert service["LimitCORE"] == "0"
+    assert_understood([word for word in service["ExecStart"].split()[1:] if not word.startswith("$")])
+
+
+@pytest.mark.parametrize("role", UNITS)
+def test_units_are_what_systemd_understands(tmp_path: Path, role: str) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed")
+    # The command that the unit names is not installed on the machine of a developer.
+    text = (SYSTEMD / UNITS[role]).read_text().replace("/opt/fenchel/bin/fenchel", "/bin/true")
+    (tmp_path / UNITS[role]).write_text(text)
+    result = subprocess.run(
+        [analyze, "verify", str(tmp_path / UNITS[role])], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
