@@ -62,3 +62,18 @@ def test_bad_input_is_refused_with_exit_code_2_and_the_option_named(arguments: l
 def test_help_and_version_answer() -> None:
     assert "encrypting" in fenchel("bench", "crypto", "--help").stdout
     assert fenchel("--version").stdout.count(".") == 2
+
+
+def test_rounds_are_counted_as_json_and_repeated_with_encryption_they_agree() -> None:
+    arguments = ("--datasets", "breast_cancer,covtype", "--rows", "120", "--lambdas", "1e-1", "--grids", "2x2")
+    result = fenchel("bench", "rounds", *arguments, "--columns", "contiguous", "--repeat-encrypted", "--format", "json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    keys = {"dataset", "lambda", "grid", "columns", "loss", "method", "h", "rounds_1e2", "rounds_1e3", "monotone"}
+    assert all(keys | {"diverged"} <= set(row) for row in report["results"])
+    assert report["summary"]["corrective_monotone"]
+    (repeated,) = report["encrypted"]
+    assert repeated["agrees"]
+    assert repeated["seconds"] > 0
+    assert "covtype.npz" in report["skipped"][0]
+    assert "breast_cancer" in result.stderr
