@@ -4,6 +4,7 @@ What it keeps in its state folder, readable by its owner alone: `RUN.run` with t
 run lasts, so that a restarted process can rejoin, and `RUN.model.npz` with its part of the model after the end.
 """
 
+import logging
 import math
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -17,6 +18,7 @@ from fenchel_client.algorithms.base import AlgorithmClient, KnowsModel
 from fenchel_client.alignment import arrange
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keyfile import private_key_from_bytes
+from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION, KeyKind
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.crypto.timed import Stopwatch, TimedCipher
 from fenchel_client.memory import peak_memory_bytes
@@ -45,6 +47,8 @@ NONCES_PER_BLOCK = 2
 """What HyFDCA takes at most in a round: one for the inner products of a block, one for the changes of its duals."""
 ROUNDS_AHEAD = 2
 """How many rounds' nonces are made in idle time; more would only keep the processor busy."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,9 @@ class Party:
         pool = None
         if secrets.private_key:
             private = private_key_from_bytes(secrets.private_key)
+            log.info("run %s: %r, %d slots", run, private, held.slots)
+            if private.kind is KeyKind.SUBGROUP:
+                log.warning("%s", SUBGROUP_ASSUMPTION)
             pool = ObfuscatorPool(private, capacity=ROUNDS_AHEAD * self._nonces_a_round(config, held))
             cipher, key = PaillierCipher(private, pool), private.public_key
         try:

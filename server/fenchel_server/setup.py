@@ -4,6 +4,7 @@ The server sees public keys, certificates, sealed secrets that it cannot open, a
 durable before its end: when a party falls out, or the server does, it begins anew with a fresh key.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -42,6 +43,8 @@ from fenchel_server.rounds.setup import SetupDone
 from fenchel_server.store import SetupRecord
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 class FederationSetup:
@@ -118,6 +121,18 @@ class FederationSetup:
         algorithm = ALGORITHMS[self._config.algorithm](
             self._config.algorithm_settings(), layout=layout, key=key, openings=openings
         )
+        if isinstance(key, PublicKey):
+            log.info(
+                "the run's key: Paillier (%s), %d bits, %d slots, fingerprint %s, made by %s, held by %s",
+                self._config.key.kind,
+                key.bits,
+                layout.slots,
+                key.fingerprint.hex(),
+                self._roster.key_holder.name,
+                ", ".join(self._roster.names),
+            )
+        else:
+            log.warning("PLAINTEXT: this run is a benchmark, nothing in it is encrypted")
         record = SetupRecord(
             public_key=self._public_key,
             layout=federation_layout_to_bytes(layout),

@@ -109,6 +109,17 @@ def test_a_set_up_ends_with_one_key_that_every_party_holds(tmp_path: Path, align
     assert (len(done.record.public_key), bool(done.snapshot)) == (256, True)
 
 
+def test_what_key_a_run_has_is_on_record_and_a_subgroup_key_states_its_assumption(
+    federation: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"):
+        done = federation.set_up(config(key={"bits": 2048, "kind": "subgroup"}))
+    said = " ".join(record.getMessage() for record in caplog.records)
+    assert f"Paillier (subgroup), 2048 bits, 31 slots, fingerprint {done.record.key_fingerprint}" in said
+    assert f"made by {HOLDER}, held by {HOLDER}, {OTHER}" in said
+    assert "restricted to a hidden subgroup" in said
+
+
 def test_a_run_in_clear_has_no_key(federation: Federation) -> None:
     done = federation.set_up(config(privacy="plain", benchmark=True))
     assert (done.record.public_key, done.record.key_fingerprint) == (b"", None)
