@@ -67,7 +67,8 @@ def up(
         seed=seed,
     )
     deployment = Deployment(image=image, wan=Wan(wan, bandwidth), keep=keep)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    # SIGINT too: a shell starts background commands with it ignored, and they must be stoppable as well.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     view = TrainingView(options)
     with Live(view, console=Console(stderr=True), refresh_per_second=8, transient=output is Format.JSON):
