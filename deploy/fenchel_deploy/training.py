@@ -199,6 +199,10 @@ def reached(report: Mapping[str, Any], options: TrainingOptions) -> bool:
     return bool(report["relative_error"] <= GOAL)
 
 
+CORRECTIVE_VISIBLE = {"signed sums of each party's rows inside the margin": "in clear, each round"}
+"""X_kᵀv of the corrective steps, beside each party's share of the model; docs/threat-model.md says what follows."""
+
+
 def what_the_server_saw(options: TrainingOptions, dataset: Dataset) -> dict[str, str]:
     """For each kind of value, the form in which it reached the server."""
     hidden = "in clear" if options.privacy == "plain" else "ciphertext"
@@ -208,4 +212,5 @@ def what_the_server_saw(options: TrainingOptions, dataset: Dataset) -> dict[str,
         "feature names": f"in clear ({len(dataset.features)})",
         **dict.fromkeys(options.profile.encrypted, hidden),
         **options.profile.visible,
+        **(CORRECTIVE_VISIBLE if options.algorithm == "hyfdca" and options.local == "corrective" else {}),
     }

@@ -294,7 +294,10 @@ def shared_covtype() -> Dataset:
     ids=["breast_cancer", "digits", "covtype"],
 )
 def test_fedavg_and_hyfem_stop_short_of_the_optimum_that_hyfdca_reaches(load: Callable[[], Dataset]) -> None:
-    """Section 5.2, Figure 3, on a hybrid 2×2 grid: HyFDCA gets to the centralized loss, the other two do not."""
+    """Section 5.2, Figure 3, on a hybrid 2×2 grid: HyFDCA gets to the centralized loss, the other two do not.
+
+    They may pass nearer to it on their way than they end: on covtype within 1.9 % in an early round.
+    """
     data = load()
     lambda_, loss = 1e-2, loss_named("hinge")
     optimum = solve_centralized(data.X, data.y, loss=loss, lambda_=lambda_).primal

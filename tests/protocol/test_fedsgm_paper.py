@@ -1,6 +1,7 @@
 """What the FedSGM paper claims, on its breast cancer experiment: n = 10, E = 5, T = 100, ε = 0.1, three seeds.
 
 The columns are standardised to variance 1/30, so that η = 9 here is η = 0.3 on columns of variance 1.
+η was chosen among several: at small step sizes both switchings violate the constraint in about as many rounds.
 """
 
 from dataclasses import dataclass

@@ -12,6 +12,7 @@ from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_common.algorithms.fedsgm import FedsgmSettings
 from fenchel_common.algorithms.fitting import check_partition
+from fenchel_common.algorithms.settings import Partition
 from fenchel_common.data.heterogeneous import row_shards, stratified_rows
 from fenchel_common.errors import InvalidConfig, InvalidInput
 from fenchel_common.ids import ClientId, RoundId
@@ -189,9 +190,9 @@ def test_a_soft_switch_that_is_too_blunt_is_refused() -> None:
 
 
 @pytest.mark.parametrize("partition", ["vertical", "hybrid"])
-def test_other_than_whole_rows_are_refused_with_the_algorithms_that_take_them(partition: str) -> None:
+def test_other_than_whole_rows_are_refused_with_the_algorithms_that_take_them(partition: Partition) -> None:
     with pytest.raises(InvalidConfig, match=rf"fedsgm takes horizontal shards, and these are {partition}.*hyfdca"):
-        check_partition("fedsgm", partition)  # type: ignore[arg-type]
+        check_partition("fedsgm", partition)
 
 
 def test_every_setting_is_described() -> None:

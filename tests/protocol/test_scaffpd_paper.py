@@ -206,7 +206,11 @@ def test_projections_are_the_nearest_points() -> None:
 
 @lru_cache(maxsize=1)
 def coarse_digits() -> tuple[Array, Array]:
-    """Digits in 4×4 pixels: a linear model cannot serve all clients equally, as in the paper's experiments."""
+    """Digits in 4×4 pixels, on which a linear model cannot serve all clients equally.
+
+    This resolution, α = 0.05 and ρ = 0.2 were chosen after several others. On the 8×8 digits as they are shipped there
+    is no consistent gain over SCAFFOLD: what is tested is that there are problems on which the worst fifth gains.
+    """
     from sklearn.datasets import load_digits
 
     bunch = load_digits()

@@ -9,6 +9,7 @@ Rows are in the order of the layout's blocks: X (n, m), y (n,). A vector has m·
 by class. The state is kept as fixed-point numbers, so a state that was sent encrypted is bit for bit the one it was.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -97,7 +98,7 @@ class Update:
         return np.divide(self.sums[name], self.weights, out=otherwise.copy(), where=given)
 
 
-class AveragingClient(Generic[S]):
+class AveragingClient(ABC, Generic[S]):
     """The client half of an algorithm; a subclass overrides `train`, and what else differs from the defaults.
 
     Parameters
@@ -144,9 +145,9 @@ class AveragingClient(Generic[S]):
         )
         self._forget()
 
+    @abstractmethod
     def train(self, state: State, job: Job) -> Contribution:
         """What this client has to add, from the state that entered the round."""
-        raise NotImplementedError
 
     def apply(self, state: State, update: Update) -> State:
         """The state after a round, coordinate by coordinate: no value may depend on another coordinate.

@@ -10,6 +10,7 @@ of losses, of each block of the model its first holder gives ‖w‖². Where pa
 ciphertext and goes back to the reporter in a phase of its own.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -68,7 +69,7 @@ class _Round:
     absences: dict[ClientId, str] = field(default_factory=dict)
 
 
-class AveragingServer(Generic[S]):
+class AveragingServer(ABC, Generic[S]):
     """The server half of an algorithm; a subclass overrides `plan`, and what else differs from the defaults.
 
     Parameters
@@ -108,9 +109,9 @@ class AveragingServer(Generic[S]):
         self._round_id = RoundId(0)
         self._round: _Round | None = None
 
+    @abstractmethod
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
         """What the clients shall do; `surveys` has the answers to the survey, if the algorithm has one."""
-        raise NotImplementedError
 
     def close(self, plan: Plan, reports: Mapping[ClientId, Numbers]) -> Closing:
         """What goes with the sums of those who reported."""
