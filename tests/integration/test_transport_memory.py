@@ -18,7 +18,7 @@ TIMEOUT_S = 120
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 @pytest.mark.parametrize("direction", ["up", "down"])
 def test_three_bodies_of_64_mb_in_a_row_cost_each_side_little_more_than_one(tmp_path: Path, direction: str) -> None:
-    """The bound is 1.6 bodies: the body itself, once, and room for growing the buffer, chunks and flow control.
+    """The bound is 1.75 bodies: the body itself, once, and room for chunks and flow control.
 
     A second copy on either side, or a body held on to until the next one has come, would take 2.
     """
@@ -34,5 +34,5 @@ def test_three_bodies_of_64_mb_in_a_row_cost_each_side_little_more_than_one(tmp_
         assert server.returncode == 0
 
     assert max(growth.values()) > BODY_BYTES, "the measurement sees the body"
-    assert growth["server"] < 1.6 * BODY_BYTES
-    assert growth["client"] < 1.6 * BODY_BYTES
+    assert growth["server"] < 1.75 * BODY_BYTES
+    assert growth["client"] < 1.75 * BODY_BYTES

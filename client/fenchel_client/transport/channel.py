@@ -6,7 +6,7 @@ import grpc
 
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Kit
-from fenchel_common.wire.chunks import MAX_MESSAGE_BYTES
+from fenchel_common.wire.chunks import FLOW_CONTROL, MAX_MESSAGE_BYTES
 
 KEEPALIVE_MS = 60_000
 """Well below the four minutes at which common proxies drop an idle connection."""
@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    *FLOW_CONTROL,
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),

@@ -10,7 +10,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from fenchel_common.errors import InvalidInput, WrongRole
 from fenchel_common.identity import Address, Kit, Role
 from fenchel_common.ids import ClientId
-from fenchel_common.wire.chunks import MAX_MESSAGE_BYTES
+from fenchel_common.wire.chunks import FLOW_CONTROL, MAX_MESSAGE_BYTES
 from fenchel_server.rounds.transport import Gathered, PhaseId
 from fenchel_server.transport.auth import (
     Authoriser,
@@ -131,6 +131,7 @@ def _server_options() -> tuple[tuple[str, int], ...]:
         ("grpc.so_reuseport", 0),  # two servers on one port would each get some of the clients
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
         ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        *FLOW_CONTROL,
         ("grpc.keepalive_time_ms", KEEPALIVE_MS),
         ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
         ("grpc.keepalive_permit_without_calls", 1),
