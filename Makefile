@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup test check format proto demo bench constraints clean
+.PHONY: setup test fuzz check format proto demo bench constraints clean
 
 setup: $(VENV)/.ready
 
@@ -16,6 +16,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 test: setup
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# A million inputs over all decoders; further ones guided by coverage if the group `fuzz` is installed.
+fuzz: setup
+	PYTHONPATH=tests $(BIN)/python -m fuzz.campaign $(FUZZ_ARGS)
 
 check: setup
 	$(BIN)/ruff check .
@@ -42,7 +46,7 @@ bench: setup
 constraints:
 	rm -rf .venv-constraints && $(PYTHON) -m venv .venv-constraints
 	.venv-constraints/bin/python -m pip install --quiet --upgrade pip
-	.venv-constraints/bin/python -m pip install --quiet . --group dev
+	.venv-constraints/bin/python -m pip install --quiet . --group dev --group fuzz
 	.venv-constraints/bin/python -m pip freeze --all --exclude fenchel > constraints.txt
 	rm -rf .venv-constraints
 

@@ -10,15 +10,17 @@ from fenchel_common.errors import KeyFileError
 OWNER_ONLY = 0o600
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Replaces the file; it is durable when this returns, and never visible half-written or with a wider mode."""
+def write_private(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Replaces the file; it is never visible half-written or with a wider mode, and if `durable` a power cut after this
+    does not undo it."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             os.fchmod(file.fileno(), OWNER_ONLY)
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

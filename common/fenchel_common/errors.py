@@ -26,6 +26,7 @@
         │   ├── KeyMismatch             a private key that is not the one of its certificate
         │   ├── RosterTampered          the roster is not what the authority signed
         │   └── NotOnRoster             the roster does not name this party
+        ├── DualsImpossible             dual variables came back that no honest sum gives
         ├── FederationFailed            the processes of a federation ended before its run did
         ├── Refusal                     a party cannot take part, for a reason in its own data
         ├── ProtocolError               the two sides of a connection cannot go on
@@ -56,6 +57,8 @@
 No message holds key material, a plaintext value or a sample id; a Refusal alone may name sample ids, to the party
 that holds them.
 """
+
+from collections.abc import Iterable
 
 
 class FenchelError(Exception):
@@ -141,6 +144,16 @@ class Refusal(PermanentError):
     def __init__(self, message: str, *, public_reason: str) -> None:
         super().__init__(message)
         self.public_reason = public_reason
+
+
+class DualsImpossible(PermanentError):
+    """A party got dual variables that no honest sum gives; `holders` are all who hold their samples."""
+
+    def __init__(self, client: str, holders: Iterable[str]) -> None:
+        super().__init__(
+            f"{client} got dual variables that no honest sum gives, of samples that {', '.join(holders)} hold; "
+            "one of these parties, or the server, has altered them"
+        )
 
 
 class FederationFailed(PermanentError):

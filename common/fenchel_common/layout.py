@@ -7,7 +7,7 @@ Neither holds a sample id.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
@@ -31,6 +31,15 @@ class Block:
     id: int
     size: int
     holders: tuple[ClientId, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureBlock:
+    """Up to S features with the same holders, who are listed in roster order; `features` are ascending indices."""
+
+    id: int
+    holders: tuple[ClientId, ...]
+    features: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +88,25 @@ class FederationLayout:
     def label_holders_of(self, block_id: int) -> tuple[ClientId, ...]:
         """The holders of a block that have labels, in roster order; their number is the paper's |B_n|."""
         return tuple(client for client in self.blocks[block_id].holders if client in self.label_holders)
+
+    def feature_blocks(self) -> tuple[FeatureBlock, ...]:
+        """The features in cohorts: whoever may see one of a block may see all of it."""
+        holders: list[list[ClientId]] = [[] for _ in self.features]
+        for client in self.clients:
+            for feature in self.client_features[client]:
+                holders[int(feature)].append(client)
+        cohorts: dict[tuple[ClientId, ...], list[int]] = {}
+        for feature, held_by in enumerate(holders):
+            cohorts.setdefault(tuple(held_by), []).append(feature)
+        pieces = [
+            (held_by, features[start : start + self.slots])
+            for held_by, features in cohorts.items()
+            for start in range(0, len(features), self.slots)
+        ]
+        return tuple(
+            FeatureBlock(number, held_by, np.array(piece, dtype=np.int64))
+            for number, (held_by, piece) in enumerate(pieces)
+        )
 
     @property
     def is_horizontal(self) -> bool:
@@ -186,6 +214,9 @@ class ClientLayout:
         occurs exactly once.
     ignored
         What an earlier party gives in this one's stead (`overlap = "first"`).
+    feature_blocks
+        For each of this party's blocks of features the places of these among its own, sorted by name. A feature
+        occurs exactly once.
     """
 
     sample_count: int
@@ -196,8 +227,11 @@ class ClientLayout:
     shared: NDArray[np.bool_]
     rows: NDArray[np.int64]
     ignored: tuple[IgnoredFeatures, ...] = ()
+    feature_blocks: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        features = {block: _frozen_int64(places, "feature_blocks") for block, places in self.feature_blocks.items()}
+        object.__setattr__(self, "feature_blocks", MappingProxyType(features))
         for name in ("block_ids", "block_sizes", "holder_counts", "rows"):
             object.__setattr__(self, name, _frozen_int64(getattr(self, name), name))
         shared = np.array(self.shared, dtype=bool)
@@ -206,6 +240,7 @@ class ClientLayout:
         _check_counts(self.sample_count, self.slots)
         self._check_blocks()
         self._check_rows()
+        self._check_features()
 
     @property
     def offsets(self) -> NDArray[np.int64]:
@@ -234,6 +269,8 @@ class ClientLayout:
             and np.array_equal(self.holder_counts, other.holder_counts)
             and np.array_equal(self.shared, other.shared)
             and np.array_equal(self.rows, other.rows)
+            and self.feature_blocks.keys() == other.feature_blocks.keys()
+            and all(np.array_equal(held, other.feature_blocks[block]) for block, held in self.feature_blocks.items())
         )
 
     def _check_blocks(self) -> None:
@@ -257,6 +294,15 @@ class ClientLayout:
             raise InvalidInput("rows: must have one entry for each slot in use, at most sample_count in all")
         if not np.array_equal(np.sort(self.rows), np.arange(count)):
             raise InvalidInput("rows: every row of the shard must occur exactly once")
+
+    def _check_features(self) -> None:
+        if any(not 1 <= len(places) <= self.slots for places in self.feature_blocks.values()):
+            raise InvalidInput(f"feature_blocks: a block must hold 1 to {self.slots} features")
+        if list(self.feature_blocks) != sorted(self.feature_blocks):
+            raise InvalidInput("feature_blocks: ids must be ascending")
+        places = [place for block in self.feature_blocks.values() for place in block.tolist()]
+        if sorted(places) != list(range(len(places))):
+            raise InvalidInput("feature_blocks: every feature must occur exactly once")
 
 
 def check_names(names: Iterable[str], field: str, *, limit: int) -> None:

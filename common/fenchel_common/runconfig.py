@@ -4,15 +4,17 @@ import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.fitting import check_loss, check_privacy
+from fenchel_common.algorithms.row_leak import check_row_leak
 from fenchel_common.algorithms.settings import RUN_LEVEL, AlgorithmSettings
 from fenchel_common.errors import InvalidConfig
+from fenchel_common.release import ReleaseNoise, checked_goal
 
 MAX_TOML_BYTES = 1 << 20
 """A configuration is a page of text; a larger file was given by mistake."""
@@ -52,19 +54,35 @@ class StopConfig(_Section):
     seconds: Positive | None = None
 
 
+class ReleaseConfig(_Section):
+    """Noise on the model that the server gets, where the roster releases one: (ε, δ)-differential privacy of a sample.
+
+    `row_bound` is the greatest length ‖x_i‖ of a whole row. A party with a longer one does not take part.
+    """
+
+    epsilon: Annotated[float, Field(gt=0, le=50)]
+    delta: Annotated[float, Field(ge=1e-15, lt=1)]
+    row_bound: Positive
+
+
 class RunConfig(_Section):
-    """All that a run is told before it starts; `settings` are the algorithm's own."""
+    """All that a run is told before it starts; `settings` are the algorithm's own.
+
+    `acknowledge_row_leak` lets a run at the level `paper` start although the server can work out rows in it.
+    """
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
     algorithm: str = "hyfdca"
     settings: dict[str, object] = Field(default_factory=dict)
-    privacy: Literal["paper", "sealed", "plain"] = "paper"
+    privacy: Literal["paper", "sealed", "plain"] = "sealed"
     benchmark: bool = False
+    acknowledge_row_leak: bool = False
     key: KeyConfig = KeyConfig()
     alignment: Literal["ecdh", "hmac"] = "ecdh"
     overlap: Literal["error", "first"] = "error"
     round: RoundConfig = RoundConfig()
     stop: StopConfig = StopConfig()
+    release: ReleaseConfig | None = None
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
 
     @field_validator("algorithm")
@@ -80,7 +98,7 @@ class RunConfig(_Section):
             raise PydanticCustomError(
                 "plain",
                 "privacy = 'plain' sends everything unencrypted; set benchmark = true if that is what the run is for, "
-                "or use privacy = 'paper'",
+                "or use privacy = 'sealed'",
             )
         return self
 
@@ -92,7 +110,9 @@ class RunConfig(_Section):
         except ValidationError as error:
             raise InvalidConfig(f"{source}: {_explain(error)}") from None
         try:
-            config.algorithm_settings()
+            check_row_leak(config.algorithm_settings(), acknowledged=config.acknowledge_row_leak)
+            if config.release is not None:
+                checked_goal(config.algorithm_settings(), gap=config.stop.gap, quorum=config.round.quorum)
         except InvalidConfig as error:
             raise InvalidConfig(f"{source}: {error}") from None
         return config
@@ -108,7 +128,7 @@ class RunConfig(_Section):
             raise InvalidConfig(f"{path} has more than {MAX_TOML_BYTES} bytes; name the run's TOML file")
         try:
             values = tomllib.loads(text.decode("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidConfig(f"{path} is not valid TOML: {error}") from None
         return cls.from_mapping(values, source=str(path))
 
@@ -131,9 +151,24 @@ class RunConfig(_Section):
         check_privacy(self.algorithm, self.privacy)
         try:
             check_loss(self.algorithm, self.settings.get("loss"))
-            return SETTINGS[self.algorithm].parse({**self.settings, "seed": self.seed, "stop": self.stop.model_dump()})
+            run_level = {"privacy": self.privacy, "seed": self.seed, "stop": self.stop.model_dump()}
+            return SETTINGS[self.algorithm].parse({**self.settings, **run_level})
         except InvalidConfig as error:
             raise InvalidConfig(f"settings.{error}") from None
+
+    def release_noise(self, samples: int) -> ReleaseNoise | None:
+        """The noise that is due on a released model of so many samples; None if the model is to be exact."""
+        if self.release is None:
+            return None
+        return ReleaseNoise.calibrated(
+            epsilon=self.release.epsilon,
+            delta=self.release.delta,
+            row_bound=self.release.row_bound,
+            gap=self.stop.gap,
+            quorum=self.round.quorum,
+            samples=samples,
+            settings=self.algorithm_settings(),
+        )
 
 
 def _explain(error: ValidationError) -> str:
@@ -163,7 +198,9 @@ def _known_keys(path: Sequence[str]) -> list[str]:
     section: type[BaseModel] = RunConfig
     for part in path:
         annotation = section.model_fields[part].annotation
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        kinds = [annotation, *get_args(annotation)]
+        sections = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        if not sections:
             return []
-        section = annotation
+        section = sections[0]
     return list(section.model_fields)

@@ -6,7 +6,7 @@ key_take     KeyTake           → KeyTaken        every other party
 align_…      (see wire/alignment)                every party
 layout       ClientLayout      → the algorithm's opening
 …rounds…
-finish       ModelPart         → nothing
+finish       ModelPart         → ModelRelease, empty unless the roster releases the model to the server
 """
 
 from collections.abc import Mapping
@@ -53,6 +53,7 @@ class ModelPart:
     """The weights of a party's features, in the order of their names, and the last certificate.
 
     Where the server cannot read the weights there are none, and `state` is what the party's algorithm makes them of.
+    `first_holder_of` are, where noise is due, the party's blocks of features to whose weights it is to add it.
     """
 
     weights: NDArray[np.float64]
@@ -60,6 +61,7 @@ class ModelPart:
     dual: float | None
     gap: float | None
     state: bytes = field(default=b"", repr=False)
+    first_holder_of: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,10 +98,12 @@ class Federation(_Section):
     def parse(cls, text: str, *, source: str = "federation.toml") -> Self:
         """Checks the text of a federation file, its roster included."""
         try:
-            federation = cls.model_validate(tomllib.loads(text))
-            federation.roster()
-        except tomllib.TOMLDecodeError as error:
+            values = tomllib.loads(text)
+        except (ValueError, RecursionError) as error:
             raise InvalidInput(f"{source} is not valid TOML: {error}") from error
+        try:
+            federation = cls.model_validate(values)
+            federation.roster()
         except ValidationError as error:
             complaints = "; ".join(_complaint(detail) for detail in error.errors())
             raise InvalidInput(f"{source}: {complaints}") from error

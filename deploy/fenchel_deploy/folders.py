@@ -31,6 +31,7 @@ def lay_out(
     name: str,
     host: str,
     other_hosts: Sequence[str] = (),
+    release_model_to_server: bool = False,
 ) -> None:
     """Writes all of it; the first party is the key holder. Clients may dial the server by any of the hosts."""
     parties = [
@@ -38,7 +39,8 @@ def lay_out(
         for index, (party, shard) in enumerate(shards.items())
     ]
     server = ServerEntry(address=f"{host}:{PORT}", name=SERVER, alternative_names=list(other_hosts))
-    provision(Federation(name=name, server=server, party=parties), directory / "kits")
+    federation = Federation(name=name, server=server, party=parties, release_model_to_server=release_model_to_server)
+    provision(federation, directory / "kits")
     (directory / "shards").mkdir(exist_ok=True)
     for party, shard in shards.items():
         shard.save(shard_file(directory, party))

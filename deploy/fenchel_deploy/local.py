@@ -30,7 +30,13 @@ class LocalFederation:
     """Starts, watches and ends the processes of one federation; all of them are gone when the context ends."""
 
     def __init__(
-        self, directory: Path, shards: Mapping[str, Shard], config: RunConfig, *, server_options: Sequence[str] = ()
+        self,
+        directory: Path,
+        shards: Mapping[str, Shard],
+        config: RunConfig,
+        *,
+        server_options: Sequence[str] = (),
+        release_model_to_server: bool = False,
     ) -> None:
         self._directory = directory
         self._config = config
@@ -39,7 +45,7 @@ class LocalFederation:
         self.clients: dict[str, subprocess.Popen[bytes]] = {}
         self.server: subprocess.Popen[bytes] | None = None
         self.port = 0
-        self._lay_out(shards)
+        self._lay_out(shards, release_model_to_server=release_model_to_server)
 
     def __enter__(self) -> Self:
         self.start_server()
@@ -116,10 +122,17 @@ class LocalFederation:
         path = self._directory / "logs" / f"{name}.log"
         return path.read_text() if path.exists() else ""
 
-    def _lay_out(self, shards: Mapping[str, Shard]) -> None:
+    def _lay_out(self, shards: Mapping[str, Shard], *, release_model_to_server: bool) -> None:
         for folder in ("clients", "logs"):
             (self._directory / folder).mkdir(parents=True, exist_ok=True)
-        lay_out(self._directory, shards, self._config, name="local", host="localhost")
+        lay_out(
+            self._directory,
+            shards,
+            self._config,
+            name="local",
+            host="localhost",
+            release_model_to_server=release_model_to_server,
+        )
 
     def _start(
         self, verb: str, *arguments: list[str], name: str | None = None, stdout: int = subprocess.DEVNULL

@@ -142,9 +142,10 @@ def _certificate_finding(directory: Path, now: datetime) -> Check | str:
 
 def _roster_finding(directory: Path) -> str:
     roster = read_roster(directory, read_certificate(directory, AUTHORITY_FILE))
+    model = "each run's model goes to the server too" if roster.release_model_to_server else "models stay with parties"
     return (
         f"the roster of federation {roster.federation!r} is signed by its authority: {len(roster.parties)} parties,"
-        f" key holder {roster.key_holder.name!r}, fingerprint {roster.fingerprint()}"
+        f" key holder {roster.key_holder.name!r}, {model}, fingerprint {roster.fingerprint()}"
     )
 
 

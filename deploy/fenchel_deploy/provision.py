@@ -69,6 +69,8 @@ class Provisioned:
     authority_fingerprint: str
     authority_made: bool
     roster_fingerprint: str
+    release_model_to_server: bool
+    """Whether the roster lets the server have the model at the end of a run."""
     kits: tuple[KitReport, ...]
     removed: tuple[str, ...]
     """Parties of the roster before that the new one does not name: the server refuses them from now on."""
@@ -108,6 +110,7 @@ def provision(
         authority_fingerprint=authority.certificate.fingerprint(),
         authority_made=authority_made,
         roster_fingerprint=roster.fingerprint(),
+        release_model_to_server=roster.release_model_to_server,
         kits=kits,
         removed=tuple(name for name in before if name not in roster.names),
     )

@@ -15,6 +15,7 @@ from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.fitting import check_loss, check_partition
 from fenchel_common.algorithms.settings import Partition, Profile
 from fenchel_common.data.datasets import Dataset, load_dataset
+from fenchel_common.data.heterogeneous import Split, dirichlet_rows, row_shards
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FederationFailed, InvalidConfig
@@ -40,12 +41,13 @@ class TrainingOptions:
     dataset: str = "breast_cancer"
     grid: tuple[int, int] = (2, 2)
     columns: Literal["contiguous", "shuffled"] = "contiguous"
+    split: Split = field(default_factory=Split)
     loss: str = "hinge"
     lambda_: float = 1e-2
     local: Literal["paper", "theory", "corrective"] = "corrective"
     h: str | int | float = "auto"
     participation: str = "all"
-    privacy: Literal["paper", "sealed", "plain"] = "paper"
+    privacy: Literal["paper", "sealed", "plain"] = "sealed"
     key_bits: int = 2048
     key_kind: Literal["standard", "subgroup"] = "standard"
     gap: float | None = None
@@ -69,6 +71,8 @@ class TrainingOptions:
             raise InvalidConfig(f"algorithm: {self.algorithm!r} is not one of: {', '.join(SETTINGS)}")
         check_partition(self.algorithm, self.partition)
         check_loss(self.algorithm, self.loss)
+        if self.split.alpha is not None and self.grid[1] > 1:
+            raise InvalidConfig("split: dirichlet deals out whole rows; use a grid of one column group, such as 4x1")
 
     @property
     def settings(self) -> dict[str, object]:
@@ -114,7 +118,7 @@ class Training:
         options.check()
         settings = SETTINGS[options.algorithm].parse(options.settings)
         dataset = load_dataset(options.dataset)
-        shards = partition(dataset, grid=options.grid, columns=options.columns, seed=options.seed)
+        shards = _dealt_out(dataset, options)
         names = [f"hospital-{number}" for number in range(1, len(shards) + 1)]
         loss = settings.loss_function
         optimum = solve_centralized(dataset.X, dataset.y, loss=loss, lambda_=options.lambda_)
@@ -132,6 +136,7 @@ class Training:
                 "settings": options.settings,
                 "privacy": options.privacy,
                 "benchmark": options.privacy == "plain",
+                "acknowledge_row_leak": options.privacy == "paper",
                 "key": {"bits": options.key_bits, "kind": options.key_kind},
                 "round": {"deadline_s": 60.0, "quorum": 0.5},
                 "stop": {"gap": gap, "rounds": options.rounds},
@@ -143,10 +148,15 @@ class Training:
         """Tells the events to the end of the run, and reports what came of it."""
         ended: Event | None = None
         history: list[Event] = []
+        warnings: list[str] = []
+        figures: Mapping[str, float] = {}
         for event in federation.events():
             tell(event)
             if event["event"] == "round":
                 history.append({name: event[name] for name in ("round", "primal", "gap", "costs")})
+                figures = event["figures"] or figures
+            elif event["event"] == "warning":
+                warnings.append(event["warning"])
             elif event["event"] == "ended":
                 ended = event
         federation.wait()
@@ -154,7 +164,8 @@ class Training:
             reason = ended["reason"] if ended else "the server ended before the run did"
             log = federation.log("server")[-LOG_CHARACTERS:]
             raise FederationFailed(f"the federation did not finish: {reason}\n{log}")
-        return self._report(ended, federation.model(self.dataset.features)) | {"history": history}
+        report = self._report(ended, federation.model(self.dataset.features))
+        return report | {"figures": figures, "history": history, "warnings": warnings}
 
     def _report(self, ended: Event, weights: NDArray[np.float64]) -> Report:
         options, dataset, outcome = self.options, self.dataset, ended["outcome"]
@@ -185,6 +196,13 @@ class Training:
         }
 
 
+def _dealt_out(dataset: Dataset, options: TrainingOptions) -> list[Shard]:
+    if options.split.alpha is None:
+        return partition(dataset, grid=options.grid, columns=options.columns, seed=options.seed)
+    parties, _ = options.grid
+    return row_shards(dataset, dirichlet_rows(dataset.y, parties, alpha=options.split.alpha, seed=options.seed))
+
+
 def reached(report: Mapping[str, Any], options: TrainingOptions) -> bool:
     """Whether the run got where it was asked to go, as its own certificate and the comparison say.
 
@@ -199,18 +217,20 @@ def reached(report: Mapping[str, Any], options: TrainingOptions) -> bool:
     return bool(report["relative_error"] <= GOAL)
 
 
-CORRECTIVE_VISIBLE = {"signed sums of each party's rows inside the margin": "in clear, each round"}
+CORRECTIVE_SEALED = "signed sums of each party's rows inside the margin"
 """X_kᵀv of the corrective steps, beside each party's share of the model; docs/threat-model.md says what follows."""
 
 
 def what_the_server_saw(options: TrainingOptions, dataset: Dataset) -> dict[str, str]:
     """For each kind of value, the form in which it reached the server."""
     hidden = "in clear" if options.privacy == "plain" else "ciphertext"
+    corrective = options.algorithm == "hyfdca" and options.local == "corrective"
+    sealed = [*options.profile.sealed, *([CORRECTIVE_SEALED] if corrective else [])]
     return {
         "rows, labels, sample ids": "never",
         "which rows parties share": "as pseudonyms",
         "feature names": f"in clear ({len(dataset.features)})",
         **dict.fromkeys(options.profile.encrypted, hidden),
+        **dict.fromkeys(sealed, "ciphertext" if options.privacy == "sealed" else "in clear, each round"),
         **options.profile.visible,
-        **(CORRECTIVE_VISIBLE if options.algorithm == "hyfdca" and options.local == "corrective" else {}),
     }

@@ -1,6 +1,7 @@
 """The server process: listens, works through the runs on record, and tells what happens as events.
 
-Events are mappings that can be written as JSON lines: `listening`, `waiting`, `phase`, `round`, `ended`, `leaving`.
+Events are mappings that can be written as JSON lines: `listening`, `waiting`, `phase`, `warning`, `round`, `ended`,
+`leaving`.
 """
 
 import json
@@ -10,13 +11,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fenchel_common.errors import RecordConflict
+from fenchel_common.errors import InvalidConfig, RecordConflict
 from fenchel_common.identity import Address, Kit
 from fenchel_common.ids import RunId
 from fenchel_common.runconfig import RunConfig
-from fenchel_server.results import write_result
+from fenchel_server.release import Release
+from fenchel_server.results import write_model, write_result
+from fenchel_server.rounds.counted import CountedTransport
 from fenchel_server.rounds.driver import Driver, Watcher
-from fenchel_server.rounds.events import AwaitClients, ClientsPresent, Gather, RoundReady
+from fenchel_server.rounds.events import AwaitClients, ClientsPresent, Gather, RoundReady, SetupReady
 from fenchel_server.rounds.ledger import TOTAL, costs_of
 from fenchel_server.rounds.measured import MeasuredTransport
 from fenchel_server.setup import FederationRun
@@ -51,8 +54,12 @@ def serve(
 
     A run of `config` that is over already is told of once more. Nobody is left waiting for a server that is gone: the
     server leaves when every party of the roster has been dismissed, also those that come late, within `farewell_s`.
-    `results` is a folder for the figures of each run that ends.
+    `results` is a folder for the figures of each run that ends. The models that parties release go there too, or into
+    the state folder.
     """
+
+    if config is not None and config.release is not None and not kit.roster.release_model_to_server:
+        raise InvalidConfig("release: the roster keeps the model from the server, so there is nothing to put noise on")
 
     def tell(event: Mapping[str, object]) -> None:
         if results is not None and event["event"] == "ended":
@@ -67,7 +74,7 @@ def serve(
         try:
             if asked is not None and asked.status in ENDED:
                 tell(ended_event(asked))
-            completed = _work(store, kit, transport, tell, stay=stay)
+            completed = _work(store, kit, transport, tell, stay=stay, models=results or state)
             _dismiss_all(kit, transport, tell, farewell_s=farewell_s)
         finally:
             server.stop(grace=STOP_GRACE_S).wait()
@@ -89,13 +96,13 @@ def enqueue(store: Store, config: RunConfig) -> RunRecord:
     return store.create_run(new_run_id(), name=config.name, config=config.to_json())
 
 
-def _work(store: Store, kit: Kit, transport: GrpcTransport, announce: Announce, *, stay: bool) -> bool:
+def _work(store: Store, kit: Kit, transport: GrpcTransport, announce: Announce, *, stay: bool, models: Path) -> bool:
     all_completed = True
     idle = threading.Event()
     while True:
         pending = store.pending()
         if pending:
-            all_completed = _drive(store, kit, transport, pending[0], announce) and all_completed
+            all_completed = _drive(store, kit, transport, pending[0], announce, models=models) and all_completed
         elif stay:
             idle.wait(IDLE_LOOK_S)
         else:
@@ -110,21 +117,28 @@ def _dismiss_all(kit: Kit, transport: GrpcTransport, announce: Announce, *, fare
         transport.wait_dismissed(parties, timeout_s=farewell_s)
 
 
-def _drive(store: Store, kit: Kit, transport: GrpcTransport, record: RunRecord, announce: Announce) -> bool:
-    parts = FederationRun(
-        RunConfig.from_json(record.config), kit.roster, certificate=lambda: last_certificate(store, record.run)
-    )
+def _drive(
+    store: Store, kit: Kit, transport: GrpcTransport, record: RunRecord, announce: Announce, *, models: Path
+) -> bool:
+    config = RunConfig.from_json(record.config)
+    parts = FederationRun(config, kit.roster, certificate=lambda: last_certificate(store, record.run))
     driver = Driver(
         record.run,
         parts,
         store=store,
-        transport=MeasuredTransport(transport),
+        transport=CountedTransport(MeasuredTransport(transport), config.algorithm_settings()),
         watch=_watcher(record.run, transport, announce),
+        keep_model=lambda release: _keep_model(models, record.run, release),
     )
     ending = driver.drive()
     transport.set_serving(False)
     announce(ended_event(store.run(record.run)))
     return ending.status is RunStatus.COMPLETED
+
+
+def _keep_model(directory: Path, run: RunId, release: Release) -> None:
+    path = write_model(directory, run, release)
+    log.info("run %s: the parties released the model to this server: %s", run, path)
 
 
 def last_certificate(store: Store, run: RunId) -> Mapping[str, float]:
@@ -163,6 +177,9 @@ def _watcher(run: RunId, transport: GrpcTransport, announce: Announce) -> Watche
                 transport.set_serving(True)
             case Gather(round_id=round_id, phase=phase):
                 announce({"event": "phase", "run": run, "round": round_id, "phase": phase})
+            case SetupReady(warnings=warnings):
+                for warning in warnings:
+                    announce({"event": "warning", "run": run, "warning": warning})
             case RoundReady(metrics=metrics, record=RoundRecord() as record):
                 announce(
                     {
@@ -173,6 +190,7 @@ def _watcher(run: RunId, transport: GrpcTransport, announce: Announce) -> Watche
                         "dual": metrics.dual,
                         "gap": metrics.gap,
                         "accuracy": metrics.accuracy,
+                        "figures": dict(metrics.figures),
                         "seconds": record.seconds[TOTAL],
                         "costs": costs_of(record),
                         "absences": dict(metrics.absences),

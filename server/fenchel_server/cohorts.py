@@ -137,6 +137,7 @@ def _client_layout(
     ignored: tuple[IgnoredFeatures, ...],
 ) -> ClientLayout:
     blocks = [block for block in federation.blocks if client in block.holders]
+    own = federation.client_features[client]
     return ClientLayout(
         sample_count=federation.sample_count,
         slots=federation.slots,
@@ -147,6 +148,11 @@ def _client_layout(
         # Slots are numbered through all blocks in order, so sorting by slot fills this party's blocks in order.
         rows=np.argsort(slot_of_row),
         ignored=ignored,
+        feature_blocks={
+            block.id: np.searchsorted(own, block.features)
+            for block in federation.feature_blocks()
+            if client in block.holders
+        },
     )
 
 

@@ -37,7 +37,9 @@ from fenchel_common.wire.setup import (
 from fenchel_server.algorithms import ALGORITHMS
 from fenchel_server.algorithms.base import AlgorithmServer, SealedModel
 from fenchel_server.alignment import AlignmentServer
+from fenchel_server.caution import warnings_of
 from fenchel_server.cohorts import Alignment, OverlapRule
+from fenchel_server.release import Release, first_blocks, put_together
 from fenchel_server.rounds.requests import PhaseRequest
 from fenchel_server.rounds.setup import SetupDone
 from fenchel_server.store import SetupRecord
@@ -62,6 +64,7 @@ class FederationSetup:
             overlap=OverlapRule(config.overlap),
         )
         self._aligned: Alignment | None = None
+        self._warnings: tuple[str, ...] = ()
 
     def open(self) -> PhaseRequest:
         return PhaseRequest(INTRODUCE, dict.fromkeys(self._roster.names, terms_to_bytes(self._config)))
@@ -110,6 +113,9 @@ class FederationSetup:
 
     def _lay_out(self, aligned: Alignment) -> PhaseRequest:
         check_partition(self._config.algorithm, aligned.federation.partition)
+        self._warnings = warnings_of(self._config, aligned.federation)
+        for warning in self._warnings:
+            log.warning("%s", warning)
         self._aligned = aligned
         tasks = {client: client_layout_to_bytes(layout) for client, layout in aligned.clients.items()}
         return PhaseRequest(LAYOUT, tasks)
@@ -139,7 +145,7 @@ class FederationSetup:
             key_fingerprint=key.fingerprint.hex() if isinstance(key, PublicKey) else None,
             key_bits=key.bits if isinstance(key, PublicKey) else None,
         )
-        return SetupDone(record, algorithm.snapshot())
+        return SetupDone(record, algorithm.snapshot(), self._warnings)
 
 
 class FederationRun:
@@ -169,6 +175,7 @@ class FederationRun:
         layout: FederationLayout = federation_layout_from_bytes(setup.layout)
         certificate = self._certificate()
         weights = algorithm.model()
+        answering = first_blocks(layout) if self._config.release is not None else {}
         tasks = {
             client: model_part_to_bytes(
                 ModelPart(
@@ -177,11 +184,19 @@ class FederationRun:
                     dual=certificate.get("dual"),
                     gap=certificate.get("gap"),
                     state=algorithm.last_state(client) if isinstance(algorithm, SealedModel) else b"",
+                    first_holder_of=answering.get(client, ()),
                 )
             )
             for client in layout.clients
         }
         return PhaseRequest(FINISH, tasks)
+
+    def released(self, setup: SetupRecord, results: Mapping[ClientId, bytes]) -> Release | None:
+        if not self._roster.release_model_to_server:
+            return None
+        layout: FederationLayout = federation_layout_from_bytes(setup.layout)
+        noise = self._config.release_noise(layout.sample_count)
+        return put_together(results, layout=layout, certificate=self._certificate(), noise=noise)
 
 
 def run_key(config: RunConfig, public_key: bytes) -> PublicKey | int:

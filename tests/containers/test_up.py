@@ -55,6 +55,15 @@ def test_twenty_four_parties_train_and_each_one_is_measured(image: str, docker_e
     assert remains(docker_engine, report["federation"]) == []
 
 
+def test_any_algorithm_and_split_trains_and_its_own_figures_are_in_the_report(image: str) -> None:
+    process = up(image, "--algorithm", "fedsgm", "--loss", "logistic", "--split", "dirichlet:1.0", "--rounds", "2")
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 0, stderr
+    report = json.loads(stdout)
+    assert (report["algorithm"], report["privacy"], report["clients"]) == ("fedsgm", "sealed", 4)
+    assert {"objective", "constraint"} <= report["figures"].keys()
+
+
 def started(image: str, engine: Any, *arguments: str) -> tuple[subprocess.Popen[str], str, list[Any]]:
     """A federation of two parties that never ends by itself, once both are started: process, name and containers."""
     now = int(time.time())

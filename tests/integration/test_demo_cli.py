@@ -63,6 +63,18 @@ def test_a_goal_that_is_missed_is_exit_code_1_with_the_figures() -> None:
     assert json.loads(result.stdout)["gap"] > 1e-9
 
 
+def test_unlike_parties_come_with_the_figures_of_the_algorithm() -> None:
+    arguments = ("--algorithm", "scaffpd", "--loss", "logistic", "--grid", "3x1", "--split", "dirichlet:0.3")
+    result = demo(*arguments, "--privacy", "plain", "--rounds", "3", "--format", "json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert set(report) >= KEYS
+    figures = report["figures"]
+    assert set(figures) == {"average_accuracy", "worst_20_accuracy", "best_20_accuracy", "largest_weight"}
+    assert 0.0 < figures["worst_20_accuracy"] < figures["average_accuracy"] < figures["best_20_accuracy"] <= 1.0
+    assert 1.0 / 3.0 < figures["largest_weight"] < 1.0
+
+
 def test_a_file_of_ones_own_can_be_used_and_the_state_kept(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 5))
@@ -80,6 +92,8 @@ def test_a_file_of_ones_own_can_be_used_and_the_state_kept(tmp_path: Path) -> No
     [
         (["--grid", "two"], "--grid"),
         (["--grid", "2x99"], "grid"),
+        (["--split", "dirichlet:none"], "split"),
+        (["--split", "dirichlet:0.1", "--grid", "2x2"], "split"),
         (["--columns", "sorted"], "--columns"),
         (["--loss", "cubic"], "loss"),
         (["--lambda", "-1"], "lambda"),

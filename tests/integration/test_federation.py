@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT
 from fenchel_common.data.shard import Shard
 from fenchel_common.losses import LOSSES
 from fenchel_common.objectives import primal
@@ -27,6 +29,7 @@ def run_config(**changes: Any) -> RunConfig:
     settings: dict[str, object] = {"loss": "hinge", "lambda": LAMBDA, "certificate_every": 3}
     values: dict[str, object] = {
         "name": "test",
+        "acknowledge_row_leak": True,
         "settings": settings | changes.pop("settings", {}),
         "key": {"bits": 2048},
         "round": {"deadline_s": 30.0, "quorum": 0.5, "wait_s": 60.0},
@@ -54,7 +57,7 @@ def phases_by_round(events: list[dict[str, Any]]) -> dict[int, list[str]]:
 
 def test_a_hybrid_federation_reaches_the_certified_optimum_and_leaks_nothing_to_the_server(tmp_path: Path) -> None:
     shards = named_shards(DATASET, grid=(2, 2))
-    with LocalFederation(tmp_path, shards, run_config()) as federation:
+    with LocalFederation(tmp_path, shards, run_config(privacy="sealed")) as federation:
         events = events_of(federation)
         codes = federation.wait()
         weights = federation.model(DATASET.features)
@@ -69,14 +72,15 @@ def test_a_hybrid_federation_reaches_the_certified_optimum_and_leaks_nothing_to_
     assert 0 <= reached - optimum.primal + 1e-9 <= certificate["gap"] + 1e-9
     assert certificate["primal"] == pytest.approx(reached, abs=1e-7)
     rounds = phases_by_round(events)
-    # The last round ends at its certificate.
-    complete = [rounds[number] for number in sorted(rounds) if number > 0][:-2]
+    complete = [rounds[number] for number in sorted(rounds) if number > 0][:-1]
     assert all(phases == ["inner_product", "local_dual", "primal"] for phases in complete)
     assert final["outcome"]["rtc_per_round"] == 3
-    _assert_nothing_private_at_the_server(tmp_path, shards)
+    _assert_nothing_private_at_the_server(tmp_path, shards, weights)
 
 
-def _assert_nothing_private_at_the_server(directory: Path, shards: Mapping[str, Shard]) -> None:
+def _assert_nothing_private_at_the_server(
+    directory: Path, shards: Mapping[str, Shard], weights: NDArray[np.float64]
+) -> None:
     seen = b"".join(path.read_bytes() for path in (directory / "server").rglob("*") if path.is_file())
     seen += (directory / "logs" / "server.log").read_bytes()
     ids = {sample_id for shard in shards.values() for sample_id in shard.ids}
@@ -84,8 +88,13 @@ def _assert_nothing_private_at_the_server(directory: Path, shards: Mapping[str, 
     for shard in shards.values():
         for row in np.asarray(shard.X)[:20]:
             assert row.astype("<f8").tobytes() not in seen
+    for weight in weights:
+        assert weight.tobytes() not in seen
+        assert PRODUCT_FORMAT.quantise(np.array([weight])).tobytes() not in seen
     for client in (directory / "clients").iterdir():
-        assert [path.suffix for path in client.iterdir()] == [".npz"], "the run's key is gone when the run is over"
+        assert {path.suffix for path in client.iterdir()} == {".npz", ".json"}, (
+            "the run's key is gone when the run is over"
+        )
 
 
 def test_horizontal_rounds_take_two_round_trips(tmp_path: Path) -> None:
@@ -93,15 +102,21 @@ def test_horizontal_rounds_take_two_round_trips(tmp_path: Path) -> None:
         events = events_of(federation)
         assert set(federation.wait().values()) == {0}
     rounds = phases_by_round(events)
-    assert all(rounds[number] == ["local_dual", "primal"] for number in sorted(rounds)[1:-2])
+    assert all(rounds[number] == ["local_dual", "primal"] for number in sorted(rounds)[1:-1])
     assert ended(events)["outcome"]["rtc_per_round"] == 2
 
 
-@pytest.mark.parametrize("grid", [(2, 2), (2, 1), (1, 2)], ids=["hybrid", "horizontal", "vertical"])
-def test_encrypted_and_plain_runs_of_one_seed_agree_to_the_last_bit(tmp_path: Path, grid: tuple[int, int]) -> None:
-    """Both round to the same fixed point, so the bound on their difference is zero."""
+@pytest.mark.parametrize(
+    ("grid", "levels"),
+    [((2, 2), ("sealed", "plain")), ((2, 1), ("paper", "plain")), ((1, 2), ("sealed", "paper"))],
+    ids=["hybrid", "horizontal", "vertical"],
+)
+def test_runs_of_one_seed_agree_to_the_last_bit_at_every_privacy_level(
+    tmp_path: Path, grid: tuple[int, int], levels: tuple[str, str]
+) -> None:
+    """All round to the same fixed point, so the bound on their difference is zero."""
     models = []
-    for privacy in ("paper", "plain"):
+    for privacy in levels:
         config = run_config(
             privacy=privacy, benchmark=privacy == "plain", stop={"gap": 1e-9, "rounds": 7}, seed=5, alignment="hmac"
         )
@@ -130,7 +145,7 @@ def until(events: Iterator[dict[str, Any]], **wanted: Any) -> dict[str, Any]:
 
 
 def test_a_server_killed_at_every_phase_ends_with_the_same_model(tmp_path: Path) -> None:
-    config = run_config(stop={"gap": 1e-9, "rounds": 8}, seed=3)
+    config = run_config(privacy="sealed", stop={"gap": 1e-9, "rounds": 8}, seed=3)
     expected = undisturbed_model(tmp_path / "undisturbed", config)
     moments: list[dict[str, Any]] = [
         {"event": "phase", "round": 0, "phase": "key_take"},

@@ -72,6 +72,7 @@ def test_provision_prints_the_outcome_and_advises_on_stderr(federation_toml: Pat
     result = invoke("provision", federation_toml, "--out", tmp_path / "kits")
     assert result.exit_code == 0
     assert "party   north   made" in result.stdout
+    assert "model       stays with the parties" in result.stdout
     assert "fenchel cert approve west.csr --party west" in result.stderr
     assert "off the server" in result.stderr
 
@@ -85,6 +86,18 @@ def test_provision_prints_json_and_nothing_else_on_stdout(federation_toml: Path,
         "west": "waiting",
     }
     assert outcome["roster_fingerprint"] == Kit.load(tmp_path / "k" / "north").roster.fingerprint()
+
+
+def test_a_roster_that_releases_the_model_says_so_to_the_operator_and_to_every_party(
+    federation_toml: Path, tmp_path: Path
+) -> None:
+    federation_toml.write_text("release_model_to_server = true\n" + federation_toml.read_text())
+    assert "model       goes to the server too" in invoke("provision", federation_toml, "--out", tmp_path / "k").stdout
+    outcome = json.loads(invoke("provision", federation_toml, "--out", tmp_path / "k", "--format", "json").stdout)
+    assert outcome["release_model_to_server"] is True
+    status, detail = findings(invoke("preflight", tmp_path / "k" / "server", "--format", "json"))["roster"]
+    assert status == "ok"
+    assert "each run's model goes to the server too" in detail
 
 
 def test_a_wrong_federation_file_writes_nothing(federation_toml: Path, tmp_path: Path) -> None:

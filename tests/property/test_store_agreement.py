@@ -74,9 +74,9 @@ class LockstepStores(RuleBasedStateMachine):
     def request_stop(self, run: RunId, reason: str) -> None:
         self.both(lambda store: store.request_stop(run, reason=reason))
 
-    @rule(run=runs, status=st.sampled_from(RunStatus), reason=REASONS, outcome=st.none() | REASONS)
-    def close_run(self, run: RunId, status: RunStatus, reason: str, outcome: str | None) -> None:
-        self.both(lambda store: store.close_run(run, status, reason=reason, outcome=outcome))
+    @rule(run=runs, status=st.sampled_from(RunStatus), reason=REASONS, outcome=st.none() | REASONS, seen=REASONS)
+    def close_run(self, run: RunId, status: RunStatus, reason: str, outcome: str | None, seen: str) -> None:
+        self.both(lambda store: store.close_run(run, status, reason=reason, outcome=outcome, seen=seen))
 
     @rule(run=runs)
     def requeue(self, run: RunId) -> None:

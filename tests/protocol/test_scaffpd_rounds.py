@@ -14,6 +14,7 @@ from fenchel_common.algorithms.fitting import check_partition
 from fenchel_common.algorithms.scaffpd import Pace, ScaffpdSettings
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.heterogeneous import row_shards, stratified_rows
+from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidConfig, InvalidInput
 from fenchel_common.ids import ClientId, RoundId
@@ -210,25 +211,37 @@ def test_a_restored_server_goes_on_as_if_nothing_had_happened(algorithm: str) ->
     assert run.reports[-1].metrics.figures == undisturbed.reports[-1].metrics.figures
 
 
-@pytest.mark.parametrize("phase", ["survey", "local"])
-def test_scaffpd_goes_on_without_a_party_that_is_away_for_a_while(phase: str) -> None:
+def test_scaffpd_asks_for_losses_once_in_a_round_of_the_paper() -> None:
+    """Algorithm 1 has one dual step a round: three round trips, of which the first tells the losses."""
+    run = small_run("scaffpd", measure_every=0)
+    run.run(6)
+    asked = [[phase for held, phase in run.phases if held == round_id] for round_id in range(1, 8)]
+    assert asked == [["survey", "local"], ["local"]] * 3 + [["local"]]  # the last one measures the model
+    np.testing.assert_allclose(
+        model_of(run),
+        scaffpd(OBJECTIVES, Ambiguity(0.1), Pace(tau=4.0, sigma=1.0, theta=1.0), rounds=3, steps=4).x,
+        atol=1e-7,
+    )
+
+
+@pytest.mark.parametrize("algorithm", ["afl", "drfa", "qffl", "deltafl"])
+def test_algorithms_that_use_the_losses_ask_for_them_in_every_round(algorithm: str) -> None:
+    run = small_run(algorithm, measure_every=0)
+    run.run(4)
+    assert [round_id for round_id, phase in run.phases if phase == "survey"] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("phase", "missed"), [("survey", {3, 7}), ("local", {3, 4, 7})])
+def test_scaffpd_goes_on_without_a_party_that_is_away_for_a_while(phase: str, missed: set[int]) -> None:
+    """Round 4 takes the corrected steps, and has no survey to miss."""
     run = small_run("scaffpd")
     run.absent = lambda round_id, of, client: client == SECOND and of == phase and round_id in (3, 4, 7)
     reports = [run.round() for _ in range(40)]
-    assert [SECOND in report.metrics.participants for report in reports[:8]] == [
-        True,
-        True,
-        False,
-        False,
-        True,
-        True,
-        False,
-        True,
-    ]
+    assert {report.metrics.round for report in reports if SECOND not in report.metrics.participants} == missed
     np.testing.assert_allclose(model_of(run), trained("scaffpd", 40), atol=1e-2)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", [*ALGORITHMS, "fedavg"])
 def test_the_spread_of_accuracies_is_measured(algorithm: str) -> None:
     run = small_run(algorithm)
     figures = run.run(6).metrics.figures
@@ -237,6 +250,13 @@ def test_the_spread_of_accuracies_is_measured(algorithm: str) -> None:
     assert figures["average_accuracy"] == pytest.approx(np.mean(accuracies))
     assert figures["worst_20_accuracy"] == pytest.approx(accuracies[0])
     assert figures["best_20_accuracy"] == pytest.approx(accuracies[-1])
+
+
+def test_no_party_has_an_accuracy_of_its_own_where_rows_are_shared() -> None:
+    run = Averaging.of("fedavg", partition(SMALL.data, grid=(1, 2)), {"measure_every": 1})
+    metrics = run.run(2).metrics
+    assert metrics.accuracy is not None
+    assert metrics.figures == {}
 
 
 @pytest.mark.parametrize("algorithm", ["scaffpd", "scaffold", "qffl"])

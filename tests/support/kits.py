@@ -15,6 +15,7 @@ def federation_of(
     address: str = "localhost:9092",
     federation: str = "test",
     validity_days: int = 30,
+    release_model_to_server: bool = False,
 ) -> Federation:
     """A federation whose first party holds the key; all parties have labels."""
     return Federation(
@@ -22,6 +23,7 @@ def federation_of(
         server=ServerEntry(address=address),
         party=[PartyEntry(name=name, key_holder=index == 0) for index, name in enumerate(parties)],
         validity_days=validity_days,
+        release_model_to_server=release_model_to_server,
     )
 
 

@@ -10,12 +10,25 @@ from fenchel_client.algorithms.descent import LocalObjective, descend
 from fenchel_client.algorithms.drfa import steps_with_snapshot
 from fenchel_client.algorithms.scaffpd import local_update
 from fenchel_common.algorithms.scaffpd import Pace
+from fenchel_common.losses.multinomial import Multinomial
 from fenchel_common.losses.squared import Squared
 from fenchel_server.algorithms.scaffpd import extrapolated_dual_step
 from fenchel_server.algorithms.simplex import Ambiguity
 
 Array = NDArray[np.float64]
 Clients = Sequence[LocalObjective]
+
+
+class SquaredScores(Multinomial):
+    """l(z) = 1/2 Σ_c (z_c − [c = y])²: the squared loss of classes, as in F.1 of the SCAFF-PD paper."""
+
+    def value(self, z: Array, y: Array) -> Array:
+        return np.asarray(0.5 * (self.subgradient(z, y) ** 2).sum(axis=1), dtype=np.float64)
+
+    def subgradient(self, z: Array, y: Array) -> Array:
+        u: Array = -z
+        u[np.arange(len(y)), y.astype(np.int64)] += 1.0
+        return u
 
 
 def robust_regression(sigma: float, *, seed: int = 0, ridge: float = 0.1) -> list[LocalObjective]:

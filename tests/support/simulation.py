@@ -1,4 +1,4 @@
-"""A whole HyFDCA federation in one process and in clear, deterministic by its seed."""
+"""A whole HyFDCA federation in one process, deterministic by its seed, and in clear unless it is given a key."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.algorithms.corrective import CorrectiveClient
 from fenchel_client.algorithms.hyfdca import HyfdcaClient
 from fenchel_client.algorithms.variants import hyfdca_client
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
@@ -41,7 +42,7 @@ class Simulation:
     shards: dict[ClientId, Shard]
     cipher: Cipher
     key: PublicKey | int
-    clients: dict[ClientId, HyfdcaClient]
+    clients: dict[ClientId, HyfdcaClient | CorrectiveClient]
     server: HyfdcaServer | CorrectiveServer
     absent: Absent = nobody_is_absent
     phases: list[tuple[RoundId, str]] = field(default_factory=list)
@@ -67,7 +68,7 @@ class Simulation:
             for name, shard in named.items()
         ]
         alignment = lay_out(holdings, slots=slots, seed=settings.seed, overlap=overlap)
-        clients = {
+        clients: dict[ClientId, HyfdcaClient | CorrectiveClient] = {
             name: hyfdca_client(settings, layout=alignment.clients[name], shard=shard, cipher=used, key=key)
             for name, shard in named.items()
         }
@@ -134,9 +135,16 @@ class Simulation:
         return sum(of == round_id for of, _phase in self.phases)
 
     def weights(self, features: Sequence[str]) -> Array:
-        """The model, in the order of these feature names."""
-        place = {name: index for index, name in enumerate(self.alignment.federation.features)}
-        return self.server.model()[[place[name] for name in features]]
+        """The model that the parties would get if the run ended here, in the order of these feature names."""
+        values: dict[str, float] = {}
+        for client, half in self.clients.items():
+            part = half.final_model(self.server.last_state(client))
+            values |= zip(sorted(self.shards[client].features), part.tolist(), strict=True)
+        return np.array([values[name] for name in features])
+
+    def model(self) -> Array:
+        """The same by sorted names of all features."""
+        return self.weights(self.alignment.federation.features)
 
     def alpha(self, ids: Sequence[str]) -> Array:
         """The server's α, which it could not read in an encrypted run, in the order of these samples."""

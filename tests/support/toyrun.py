@@ -19,6 +19,7 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_server.algorithms.base import AlgorithmServer, Outcome, RoundReport
+from fenchel_server.release import Release
 from fenchel_server.rounds.requests import PhaseRequest
 from fenchel_server.rounds.setup import SetupDone, SetupServer
 from fenchel_server.store import SetupRecord
@@ -83,6 +84,7 @@ class ToyAlgorithm:
     last_round: int
     available: list[ClientId] = field(default_factory=list)
     closing: bool = False
+    known: set[ClientId] = field(default_factory=set)
 
     def open_round(
         self,
@@ -94,8 +96,10 @@ class ToyAlgorithm:
     ) -> PhaseRequest:
         self.available, self.closing = sorted(available), closing
         self.round_id = round_id
-        if restarted:
-            return PhaseRequest("sync", dict.fromkeys(sorted(restarted), json.dumps(self.total).encode()))
+        unknown = (available - self.known) | restarted
+        self.known |= available
+        if unknown:
+            return PhaseRequest("sync", dict.fromkeys(sorted(unknown), json.dumps(self.total).encode()))
         return self._add()
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
@@ -133,6 +137,7 @@ class ToyParts:
     poison: float = 0.0
     restore_error: Exception | None = None
     finish_error: Exception | None = None
+    release: Release | None = None
     clients: frozenset[ClientId] = frozenset(PARTIES)
 
     def setup(self) -> SetupServer:
@@ -152,3 +157,8 @@ class ToyParts:
         assert weights is not None
         body = json.dumps(float(weights[0])).encode()
         return PhaseRequest("finish", dict.fromkeys(json.loads(setup.layout), body))
+
+    def released(self, setup: SetupRecord, results: Mapping[ClientId, bytes]) -> Release | None:
+        assert setup.public_key == b"n"
+        assert set(results.values()) <= {b"0"}, "the answers to the last phase"
+        return self.release

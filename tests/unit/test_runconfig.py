@@ -56,13 +56,50 @@ def test_the_algorithms_settings_take_seed_and_stopping_rules_from_the_run(tmp_p
 
 def test_defaults_are_the_safe_ones() -> None:
     config = RunConfig.from_mapping({"name": "trial"})
-    assert (config.privacy, config.key.bits, config.key.kind) == ("paper", 3072, "standard")
+    assert (config.privacy, config.key.bits, config.key.kind) == ("sealed", 3072, "standard")
     assert (config.alignment, config.overlap, config.benchmark) == ("ecdh", "error", False)
 
 
 def test_json_round_trips() -> None:
     config = RunConfig.from_mapping({"name": "trial", "settings": {"lambda": 0.1}, "seed": 3})
     assert RunConfig.from_json(config.to_json()) == config
+
+
+NOISE = {"epsilon": 1.0, "delta": 1e-5, "row_bound": 1.0}
+RELEASED: dict[str, object] = {
+    "name": "noisy",
+    "settings": {"local": "corrective"},
+    "round": {"quorum": 1.0},
+    "release": NOISE,
+}
+
+
+def test_noise_on_the_released_model_depends_on_nothing_but_the_configuration_and_the_number_of_samples() -> None:
+    config = RunConfig.from_mapping(RELEASED)
+    noise = RunConfig.from_json(config.to_json()).release_noise(1000)
+    assert noise is not None
+    assert noise == config.release_noise(1000)
+    assert (noise.epsilon, noise.delta, noise.gap) == (1.0, 1e-5, 1e-3)
+    assert RunConfig.from_mapping({"name": "exact"}).release_noise(1000) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"privacy": "paper", "acknowledge_row_leak": True}, "release: noise is of use only with privacy = 'sealed'"),
+        ({"settings": {}}, "release: needs algorithm = 'hyfdca' with settings.local = 'corrective'"),
+        ({"algorithm": "fedavg", "settings": {}}, "release: needs algorithm = 'hyfdca'"),
+        ({"round": {}}, "release: needs round.quorum = 1.0"),
+        ({"stop": {"gap": None}}, "release: needs stop.gap"),
+        ({"release": NOISE | {"delta": 0.0}}, "release.delta"),
+        ({"release": {"epsilon": 1.0, "delta": 1e-5}}, "release.row_bound is missing"),
+        ({"release": {**NOISE, "row_bond": 1.0}}, "did you mean row_bound"),
+    ],
+    ids=["not sealed", "uncertified steps", "no certificate", "quorum", "no gap", "no delta", "no bound", "misspelt"],
+)
+def test_a_release_whose_noise_nobody_can_vouch_for_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidConfig, match=message):
+        RunConfig.from_mapping(RELEASED | changes)
 
 
 def test_a_run_in_clear_must_be_marked_as_a_benchmark() -> None:

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.hyfdca import arranged_matrix
+from fenchel_client.algorithms.holdings import arranged_matrix
 from fenchel_common.algorithms.averaging import (
     LOCAL,
     MEASURE,

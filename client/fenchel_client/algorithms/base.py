@@ -34,6 +34,16 @@ class KnowsModel(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsRows(Protocol):
+    """The client half of an algorithm that learns how long its whole rows are, others' columns included."""
+
+    @property
+    def squared_norms(self) -> NDArray[np.float64] | None:
+        """‖x_i‖² of this client's samples; None until it is known."""
+        ...
+
+
 class ClientHalf(Protocol):
     """How a client half is made. Each takes the settings of its own algorithm, with which the tables pair it."""
 

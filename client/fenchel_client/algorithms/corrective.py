@@ -1,37 +1,50 @@
-"""Corrective HyFDCA at a party: the points of its samples, and a local problem that knows more than its own columns.
+"""Corrective HyFDCA at a party: one phase after the other.
 
-α, the point p and the inner products x_i·w_j of the last models w_j are exactly what was decrypted, or made of it by
-elementwise arithmetic that every holder of a sample repeats to the same bits; so all agree on every point without
-sending it.
-
-The local problem wants the kernel x_i·x_{i'} of whole rows, and the party has only its own columns. But of the other
-columns it knows u_ij = x_i·w_j − x_{k,i}·w_{k,j}: the rest of row i along the rest of each remembered model. With the
-Gram matrix G of these rests, U G⁻¹ Uᵀ is the kernel of the rows' projections onto their span, never more than the
-true one. F = [X_k, U G^(−1/2)] therefore describes the rows better with each round; what it still lacks is made up for
-by one factor, the ratio of the true squared row norms to those of F.
+The party takes up its memory as it was after a given round, so that a round can be repeated, and puts down a new one
+at the round's end. Whoever has lost it says so, gets the anchor, and then all forget everything else. What a memory
+holds is exactly what was decrypted, or made of it by elementwise arithmetic that every holder repeats to the same bits.
 """
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack
 
-from fenchel_client.algorithms.hyfdca import HyfdcaClient
-from fenchel_client.algorithms.local_newton import local_point
-from fenchel_common.algorithms.corrective import (
+from fenchel_client.algorithms.holdings import IMPOSSIBLE_DUALS, Holdings
+from fenchel_client.algorithms.hull import (
+    ANCHOR,
+    MODEL,
+    POINT,
+    VERTEX,
     Combination,
+    Made,
+    Memory,
+    Name,
+    Place,
+    best_combination,
+    combined,
+    dual_value,
+    extended,
+    fresh_memory,
+    settled,
+)
+from fenchel_client.algorithms.local_rows import found_locally
+from fenchel_client.algorithms.measures import figures_of, number_count, numbers_of
+from fenchel_client.algorithms.simplex_qp import dot
+from fenchel_common.algorithms.corrective import (
+    POINT_PRODUCT_FORMAT,
+    Anchor,
     DualResult,
     DualTask,
-    Measured,
-    Memory,
-    Opened,
+    Figures,
     Opening,
     PrimalResult,
-    ProductResult,
+    PrimalTask,
+    Products,
 )
 from fenchel_common.algorithms.hyfdca import (
     ALPHA_FORMAT,
@@ -41,32 +54,43 @@ from fenchel_common.algorithms.hyfdca import (
     PRODUCT_FORMAT,
     BlockVector,
     HyfdcaSettings,
+    ProductResult,
 )
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Cipher
-from fenchel_common.data.shard import Matrix, Shard
+from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.layout import ClientLayout
 from fenchel_common.objectives import squared_row_norms
 from fenchel_common.wire import corrective as wire
+from fenchel_common.wire.hyfdca import product_result_to_bytes
+from fenchel_common.wire.scope import Scope
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
-SMALLEST_EIGENVALUE: Final = 1e-9
-"""Of the Gram matrix, relative to its largest: below it, the rounding of inner products would drown the direction."""
+log = logging.getLogger(__name__)
+
+COARSE_UNIT: Final = 2.0**20
+"""Gram entries travel in two parts, whole multiples of this and the rest, because they can outgrow the format."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Model:
-    """w_j on the own columns, the samples that took part, and x_i·w_j of these (0 elsewhere)."""
+@dataclass(slots=True)
+class _Round:
+    """A round under way: the memory as it grows, and the new places whose inner products are not known yet.
 
-    weights: Array
-    held: Positions
-    predictions: Array
+    `told` are the numbers that came with the new places: c of each, then their rows of `Memory.spread`.
+    """
+
+    opening: Opening
+    memory: Memory
+    new: dict[Name, Place]
+    live: Positions
+    told: Array
+    combination: Combination | None = None
 
 
-class CorrectiveClient(HyfdcaClient):
+class CorrectiveClient:
     """The client half of HyFDCA with `local = "corrective"`; parameters as for `HyfdcaClient`."""
 
     def __init__(
@@ -79,9 +103,29 @@ class CorrectiveClient(HyfdcaClient):
         key: PublicKey | int,
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        super().__init__(settings, layout=layout, shard=shard, cipher=cipher, key=key, serialising=serialising)
-        # Where another party gives some of this party's features, the rest of a row is not on the other features.
-        self._own_columns_apart = not layout.ignored
+        sealed = settings.privacy == "sealed"
+        self._loss = settings.loss_function
+        self._lambda = settings.lambda_
+        self._own = Holdings(layout=layout, shard=shard, cipher=cipher, key=key, sealed=sealed, loss=self._loss)
+        self._scope = Scope.of_client(layout, key=key, sealed=sealed)
+        self._serialising = serialising
+        self._norms: Array | None = None if self._own.shared else squared_row_norms(self._own.X)
+        self._kept: dict[int, Memory] = {0: fresh_memory(0, self._place(np.zeros(self._own.rows)))}
+        self._round: _Round | None = None
+
+    @property
+    def squared_norms(self) -> Array | None:
+        """‖x_i‖² of whole rows, once it is known."""
+        return self._norms
+
+    def opening(self) -> bytes:
+        """enc(‖x_{k,i}‖²) of the blocks that others share; empty if there are none."""
+        blocks = sorted(self._own.shared)
+        if not blocks:
+            return b""
+        norms = self._own.to_blocks(blocks, squared_row_norms(self._own.X), PRODUCT_FORMAT)
+        with self._serialising():
+            return product_result_to_bytes(ProductResult(norms))
 
     def answer(self, phase: str, body: bytes) -> bytes:
         if phase == INNER_PRODUCT:
@@ -92,165 +136,269 @@ class CorrectiveClient(HyfdcaClient):
             return self._answer_primal(body)
         raise InvalidInput(f"phase: HyFDCA with corrective steps has no phase {phase!r}")
 
-    def _forget(self) -> None:
-        super()._forget()
-        self._anchors: dict[int, Array] = {0: self._alpha}
-        self._point: Array | None = None
-        self._models: dict[int, _Model] = {}
+    def final_model(self, state: bytes) -> Array:
+        """The weights of this party's features by name."""
+        weights = wire.model_from_bytes(state, self._scope)
+        return np.zeros(self._own.width) if weights is None else self._own.from_features(weights)
 
     def _answer_products(self, body: bytes) -> bytes:
         with self._serialising():
-            task = wire.product_task_from_bytes(body, self._scope)
-        opened = self._open(task.opening)
-        if not task.blocks:
-            raise InvalidInput("blocks: no block to give inner products of")
-        values = np.zeros(len(self._alpha))
-        held = self._positions(task.blocks)
-        values[held] = self._X[held] @ self._model
-        products = self._to_blocks(task.blocks, values, PRODUCT_FORMAT)
+            opening = wire.product_task_from_bytes(body, self._scope)
+        self._round = self._opened(opening)
+        products = None if self._round is None else self._products(self._round)
         with self._serialising():
-            return wire.product_result_to_bytes(ProductResult(opened, products))
+            return wire.product_result_to_bytes(products)
 
     def _answer_dual(self, body: bytes) -> bytes:
         with self._serialising():
             task = wire.dual_task_from_bytes(body, self._scope)
-        opened = None if task.opening is None else self._open(task.opening)
+        if task.opening is not None:
+            self._round = self._opened(task.opening)
         if task.norms is not None:
-            self._take_norms(task.norms)
-        predictions = self._predictions(sorted({*task.blocks, *task.certificate_blocks}), task.products)
-        point = None
-        if not task.certify_only:
-            held = self._positions(task.blocks)
-            self._models[task.round_id] = _Model(self._model, held, predictions)
-            point = self._to_blocks(task.blocks, self._local_point(task, held), ALPHA_FORMAT)
-        reported = task.certificate_blocks
-        certificate = self._certificate(reported, predictions) if reported else None
+            self._norms = self._own.whole_norms(task.norms)
+        result = None if self._round is None or self._norms is None else self._dual(self._round, task, self._norms)
         with self._serialising():
-            return wire.dual_result_to_bytes(DualResult(opened, point, certificate))
+            return wire.dual_result_to_bytes(result)
 
     def _answer_primal(self, body: bytes) -> bytes:
         with self._serialising():
             task = wire.primal_task_from_bytes(body, self._scope)
-        self._anchors = {task.anchor: self._anchor(task.anchor)}
-        self._alpha = self._anchors[task.anchor]
-        self._models = {model: self._remembered(model) for model in task.models}
-        self._point = self._filled(task.point)
-        vertex = None
-        if task.vertex:
-            vertex = self._measured(self._vertex(task.models[-1]), task.report_blocks)
-        point = self._measured(self._point, task.report_blocks)
+        if self._round is None or self._round.combination is None:
+            raise InvalidInput("primal: this client has no round under way")
+        result = self._primal(self._round, task)
         with self._serialising():
-            return wire.primal_result_to_bytes(PrimalResult(point, vertex))
+            return wire.primal_result_to_bytes(result)
 
-    def _open(self, opening: Opening) -> Opened:
-        if opening.memory is not None:
-            self._recall(opening.memory, opening.anchor)
-        if opening.model is not None:
-            self._model = opening.model.applied_to(self._model)
-        anchor = self._anchor(opening.anchor)
-        self._alpha = anchor
-        self._anchors = {opening.anchor: anchor}
-        alpha = None
-        if opening.combination is not None:
-            self._alpha = self._combined(opening.combination, anchor)
-            self._anchors[opening.combination.round_id] = self._alpha
-            if opening.report_blocks:
-                alpha = self._to_blocks(opening.report_blocks, self._alpha, ALPHA_FORMAT)
-        measured = self._measured(self._alpha, opening.report_blocks)
-        return Opened(measured.share, measured.conjugate_sum, alpha)
+    def _opened(self, opening: Opening) -> _Round | None:
+        """The round as the opening begins it; None if the memory that it takes up is not here."""
+        live = self._own.positions(opening.live_blocks)
+        if opening.collapse:
+            anchor = self._recalled(opening)
+            if anchor is None:
+                return None
+            return _Round(opening, fresh_memory(opening.anchor, anchor), {(ANCHOR, 0): anchor}, live, np.zeros(0))
+        memory = self._kept.get(opening.after)
+        if memory is None or memory.made is None or memory.anchor != opening.anchor:
+            return None
+        told = self._told_numbers(opening, memory, memory.made)
+        return _Round(opening, memory, self._new_points(opening, memory, memory.made, told), live, told)
 
-    def _recall(self, memory: Memory, anchor: int) -> None:
-        self._forget()
-        if memory.alpha is not None:
-            self._alpha[self._positions(memory.alpha.blocks)] = self._from_blocks(memory.alpha)
-        self._anchors = {anchor: self._alpha}
-        if memory.point is not None:
-            self._point = self._filled(memory.point)
-        for model in memory.models:
-            self._model = model.weights
-            predictions = self._predictions(model.blocks, model.products)
-            self._models[model.id] = _Model(model.weights, self._positions(model.blocks), predictions)
+    def _recalled(self, opening: Opening) -> Place | None:
+        """The anchor as its ciphertexts hold it."""
+        if opening.lost is not None:
+            return self._from_server(opening.lost)
+        for memory in self._kept.values():
+            if memory.anchor == opening.anchor:
+                values = memory.anchor_place.values
+                weights = PRODUCT_FORMAT.dequantise(PRODUCT_FORMAT.quantise(memory.anchor_place.weights))
+                return Place(weights, np.zeros(self._own.rows), _cut(values))
+        return None
 
-    def _combined(self, combination: Combination, anchor: Array) -> Array:
-        """The new α, cut to fixed point towards zero, where it stays feasible; the same bits at every holder."""
-        alpha = combination.anchor * anchor
-        if combination.point:
-            if self._point is None:
-                raise InvalidInput("combination.point: there is no such point here")
-            alpha += combination.point * self._point
-        for model, weight in sorted(combination.vertices.items()):
-            alpha += weight * self._vertex(model)
-        unit = ALPHA_FORMAT.resolution
-        return np.trunc(alpha / unit) * unit
+    def _from_server(self, lost: Anchor) -> Place:
+        values = np.zeros(self._own.rows)
+        if lost.alpha is not None:
+            values[self._own.positions(lost.alpha.blocks)], impossible = self._own.duals_from(lost.alpha)
+            if impossible:
+                raise InvalidInput("opening.lost: these dual variables are impossible")
+        weights = np.zeros(self._own.width) if lost.weights is None else self._own.from_features(lost.weights)
+        return replace(self._place(values), weights=weights)
 
-    def _local_point(self, task: DualTask, held: Positions) -> Array:
-        """The local problem's solution divided by |B_n|, at the samples `held`; zero elsewhere."""
-        if self._norms is None:
-            raise InvalidInput("norms: missing; they come with the first task that needs them")
-        rows = self._described(held, (*task.models, task.round_id), task.gram)
-        known = float(squared_row_norms(rows).sum())
-        completion = float(self._norms[held].sum()) / known if known > 0.0 else 1.0
-        found = local_point(
-            rows,
-            self._labels()[held],
-            self._alpha[held],
-            self._models[task.round_id].predictions[held],
-            kappa=task.scale * max(completion, 1.0) / (self._settings.lambda_ * self._sample_count),
+    def _place(self, values: Array) -> Place:
+        return Place(np.zeros(self._own.width), np.zeros(self._own.rows), values)
+
+    def _told_numbers(self, opening: Opening, memory: Memory, made: Made) -> Array:
+        numbers = np.zeros(0) if opening.conjugates is None else self._own.from_figures(opening.conjugates)
+        if len(numbers) != number_count(memory, 1 if made.vertex is None else 2, loss=self._loss):
+            raise InvalidInput("opening.conjugates: has not the numbers of the new points")
+        return numbers
+
+    def _new_points(self, opening: Opening, memory: Memory, made: Made, told: Array) -> dict[Name, Place]:
+        base = memory.anchor_place.weights if made.relative else 0.0
+        latest = memory.named(MODEL)[-1]
+        new = {}
+        kinds = ((POINT, opening.point, made.point), (VERTEX, opening.vertex, made.vertex))
+        for (kind, weights, values), conjugate in zip(kinds, told.tolist(), strict=False):
+            if weights is None or values is None:
+                raise InvalidInput(f"opening.{kind}: the weights of what was made are due")
+            new[(kind, latest)] = Place(
+                base + self._own.from_features(weights), np.zeros(self._own.rows), values, -conjugate
+            )
+        return new
+
+    def _products(self, current: _Round) -> Products:
+        blocks = [block for block in current.opening.live_blocks if block in self._own.shared]
+        vectors: list[BlockVector | None] = [None, None]
+        if blocks:
+            held = self._own.positions(blocks)
+            for number, place in enumerate(current.new.values()):
+                values = np.zeros(self._own.rows)
+                values[held] = self._own.X[held] @ place.weights
+                vectors[number] = self._own.to_blocks(blocks, values, POINT_PRODUCT_FORMAT)
+        features = self._own.feature_positions(current.opening.feature_blocks)
+        rows = self._gram_rows(current, features)
+        coarse = np.round(rows / COARSE_UNIT)
+        gram = self._own.to_figures(np.concatenate([coarse, rows - coarse * COARSE_UNIT]))
+        return Products(vectors[0], vectors[1], gram)
+
+    def _gram_rows(self, current: _Round, features: Positions) -> Array:
+        """The products of the new places with the known and the new ones, on some features, row by row."""
+        known = {} if current.opening.collapse else dict(current.memory.places)
+        every = [place.weights[features] for place in (known | current.new).values()]
+        return np.array([dot(place.weights[features], other) for place in current.new.values() for other in every])
+
+    def _dual(self, current: _Round, task: DualTask, norms: Array) -> DualResult:
+        self._complete(current, task.products)
+        current.combination = best_combination(
+            current.memory, lambda_=self._lambda, modulus=self._loss.conjugate_modulus
+        )
+        anchor = current.memory.anchor_place.values
+
+        def feasible(values: Array) -> Array:
+            kept = anchor.copy()
+            kept[current.live] = self._own.feasible(current.live, values[current.live])
+            return kept
+
+        current.memory = combined(current.memory, current.combination, task.round_id, feasible=feasible)
+        reports, features = current.opening.report_blocks, current.opening.feature_blocks
+        place = current.memory.places[(MODEL, task.round_id)]
+        point = None
+        if self._own.has_labels and not task.certify_only:
+            point = self._own.to_blocks(
+                current.opening.live_blocks, self._local_point(current, task, place, norms), ALPHA_FORMAT
+            )
+        return DualResult(
+            point=point,
+            figures=self._own.to_figures(
+                figures_of(self._own, place, self._own.positions(reports), norms=norms, loss=self._loss)
+            ),
+            alpha=self._own.to_blocks(reports, _cut(place.values), ALPHA_FORMAT) if reports else None,
+            weights=self._own.to_features(place.weights, features) if features else None,
+            combination=current.combination.digest(),
+        )
+
+    def _complete(self, current: _Round, products: Products | None) -> None:
+        """Gives the new places their inner products, and the Gram matrix its new rows."""
+        count = len(current.new)
+        width = count if current.opening.collapse else len(current.memory.places) + count
+        if products is None:
+            rows = self._gram_rows(current, np.arange(self._own.width))
+        else:
+            parts = self._own.from_figures(products.gram)
+            if len(parts) != 2 * count * width:
+                raise InvalidInput("gram: has not the entries of the new points")
+            coarse, fine = np.split(parts, 2)
+            rows = coarse * COARSE_UNIT + fine
+        rows = rows.reshape(count, width)
+        sums = (None, None) if products is None else (products.point, products.vertex)
+        for (name, place), told in zip(list(current.new.items()), sums, strict=False):
+            current.new[name] = replace(place, predictions=self._predictions(current, place, told))
+        if current.opening.collapse:
+            current.memory = Memory(current.opening.anchor, current.new, rows, np.zeros((1, 1)))
+        else:
+            spread = current.told[count:].reshape(count, -1) if len(current.told) > count else np.zeros_like(rows)
+            current.memory = extended(current.memory, current.new, gram=rows, spread=spread)
+
+    def _predictions(self, current: _Round, place: Place, told: BlockVector | None) -> Array:
+        """x_i·w of the live samples: from the secure sum where others hold a part, else from own columns."""
+        live = current.opening.live_blocks
+        due = tuple(block for block in live if block in self._own.shared)
+        if due != (() if told is None else told.blocks):
+            raise InvalidInput("products.blocks: must be the shared blocks that take part")
+        values = np.zeros(self._own.rows)
+        held = self._own.positions([block for block in live if block not in self._own.shared])
+        values[held] = self._own.X[held] @ place.weights
+        if told is not None:
+            values[self._own.positions(due)] = self._own.from_blocks(told)
+        return values
+
+    def _local_point(self, current: _Round, task: DualTask, place: Place, norms: Array) -> Array:
+        """The local problem's solution divided by |B_n|, at the live samples; zero elsewhere."""
+        if len(task.divisors) != len(current.opening.live_blocks):
+            raise InvalidInput("divisors: must be one for each live block")
+        found = found_locally(
+            self._own,
+            current.memory,
+            place,
+            live=current.live,
+            norms=norms,
+            strength=task.scale / (self._lambda * self._own.sample_count),
             loss=self._loss,
         )
-        sizes = [self._scope.blocks[block] for block in task.blocks]
-        values = np.zeros(len(self._alpha))
-        unit = ALPHA_FORMAT.resolution
+        sizes = [self._own.size(block) for block in current.opening.live_blocks]
+        values = np.zeros(self._own.rows)
         # Cut towards zero, so that the sum of the holders' parts is feasible.
-        values[held] = np.trunc(found / np.repeat(task.divisors, sizes) / unit) * unit
+        values[current.live] = _cut(found / np.repeat(task.divisors, sizes))
         return values
 
-    def _described(self, held: Positions, models: Sequence[int], gram: Array) -> Matrix:
-        """F: the own columns of the rows `held`, and what the models tell of the others' columns."""
-        own = self._X[held]
-        if not self._shared:
-            return own
-        remembered = [self._remembered(model) for model in models]
-        weights = np.array([model.weights for model in remembered])
-        if self._own_columns_apart:
-            gram = gram - weights @ weights.T
-        eigenvalues, directions = np.linalg.eigh(gram)
-        kept = eigenvalues > SMALLEST_EIGENVALUE * max(float(np.trace(gram)), 0.0)
-        if not kept.any():
-            return own
-        rest = np.array([model.predictions[held] for model in remembered]).T - own @ weights.T
-        known = rest @ (directions[:, kept] / np.sqrt(eigenvalues[kept]))
-        if isinstance(own, csr_array):
-            return csr_array(hstack([own, csr_array(known)], format="csr"))
-        return np.hstack([own, known])
+    def _primal(self, current: _Round, task: PrimalTask) -> PrimalResult:
+        """Settles what the anchor is, puts the memory down, and measures the new point and vertex."""
+        loss, conjugate, accuracy, row_norm, spread = self._own.from_figures(task.figures).tolist()
+        memory, name = current.memory, (MODEL, task.round_id)
+        if name not in memory.places:
+            raise InvalidInput("round: is not the one under way")
+        reached = dual_value(memory, name, value=-conjugate, lambda_=self._lambda)
+        place = memory.anchor_place
+        before = dual_value(memory, (ANCHOR, 0), value=place.value, lambda_=self._lambda)
+        accepted = not current.opening.collapse and reached >= before
+        if current.opening.collapse:
+            before = reached
+            known = {**memory.places, (ANCHOR, 0): replace(place, value=-conjugate)}
+            memory = replace(memory, places=known, spread=np.full_like(memory.spread, spread))
+        (row,) = memory.rows([name])
+        squared_norm = float(memory.gram[row, row])
+        primal = self._lambda / 2.0 * squared_norm + loss
+        figures = Figures(primal, max(before, reached), accuracy, squared_norm, row_norm)
+        settled_memory = settled(memory, task.round_id, value=-conjugate, accepted=accepted)
+        if task.point is None:
+            return PrimalResult(None, None, None, figures if task.report else None, accepted=accepted)
+        if task.point.blocks != current.opening.live_blocks:
+            raise InvalidInput("point.blocks: must be the blocks that take part")
+        point, impossible = self._own.duals_from(task.point)
+        if impossible:
+            log.error(IMPOSSIBLE_DUALS, len(impossible))
+            return PrimalResult(None, None, None, None, accepted=False, impossible=impossible)
+        made = self._made(current, task, settled_memory.anchor_place.values, point, memory.places[name])
+        self._kept = {number: kept for number, kept in self._kept.items() if number == current.opening.after} | {
+            task.round_id: replace(settled_memory, made=made)
+        }
+        return self._measured(current, task, made, settled_memory, figures if task.report else None, accepted)
 
-    def _vertex(self, model: int) -> Array:
-        """v_j at the samples that took part, α elsewhere."""
-        remembered = self._remembered(model)
-        held = remembered.held
-        vertex = self._alpha.copy()
-        vertex[held] = self._loss.subgradient(remembered.predictions[held], self._labels()[held])
-        return vertex
+    def _made(self, current: _Round, task: PrimalTask, anchor: Array, found: Array, place: Place) -> Made:
+        """The new point and vertex: equal to the anchor where they do not tell otherwise."""
+        point, vertex = anchor.copy(), None
+        point[current.live] = found
+        if task.vertex:
+            vertex = anchor.copy()
+            vertex[current.live] = self._loss.subgradient(
+                place.predictions[current.live], self._own.labels()[current.live]
+            )
+        return Made(point, vertex, task.relative)
 
-    def _filled(self, point: BlockVector) -> Array:
-        """A point of all samples: α where the blocks do not tell otherwise."""
-        values = self._alpha.copy()
-        values[self._positions(point.blocks)] = self._from_blocks(point)
-        return values
+    def _measured(
+        self,
+        current: _Round,
+        task: PrimalTask,
+        made: Made,
+        memory: Memory,
+        figures: Figures | None,
+        accepted: bool,
+    ) -> PrimalResult:
+        anchor = memory.anchor_place.values
+        base = anchor if made.relative else np.zeros(self._own.rows)
+        scale = self._lambda * self._own.sample_count
+        reports = self._own.positions(current.opening.report_blocks)
+        points = [values for values in (made.point, made.vertex) if values is not None]
+        shares = [self._own.to_features(np.asarray(self._own.X.T @ (values - base)) / scale) for values in points]
+        return PrimalResult(
+            point=shares[0],
+            vertex=shares[1] if task.vertex else None,
+            conjugates=self._own.to_figures(numbers_of(self._own, memory, points, reports, loss=self._loss)),
+            figures=figures,
+            accepted=accepted,
+        )
 
-    def _measured(self, values: Array, blocks: Sequence[int]) -> Measured:
-        share = np.asarray(self._X.T @ values, dtype=np.float64)
-        if not blocks:
-            return Measured(share)
-        held = self._positions(blocks)
-        return Measured(share, float(self._loss.conjugate(values[held], self._labels()[held]).sum()))
 
-    def _anchor(self, round_id: int) -> Array:
-        if round_id not in self._anchors:
-            raise InvalidInput(f"anchor: the dual variables of round {round_id} are not here")
-        return self._anchors[round_id]
-
-    def _remembered(self, model: int) -> _Model:
-        if model not in self._models:
-            raise InvalidInput(f"models: the model of round {model} is not here")
-        return self._models[model]
+def _cut(values: Array) -> Array:
+    """In fixed point, rounded towards zero, where α stays feasible."""
+    unit = ALPHA_FORMAT.resolution
+    return np.asarray(np.trunc(values / unit) * unit, dtype=np.float64)

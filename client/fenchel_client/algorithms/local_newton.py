@@ -31,12 +31,16 @@ PROXIMITY_FALL: Final = 5.0
 SUFFICIENT_DECREASE: Final = 1e-4
 SETTLED: Final = 1e-9  # of the merit a sample
 DENSE_WIDTH: Final = 512  # up to which the Hessian is formed and factored
+DENSE_ENTRIES: Final = 1 << 24  # of rows that are made dense for it
 CG_TOLERANCE: Final = 1e-6
 CG_STEPS: Final = 200
 
 
 def local_point(F: Matrix, y: Array, alpha: Array, z: Array, *, kappa: float, loss: Loss) -> Array:
     """A feasible a, near the best of the local problem."""
+    if isinstance(F, csr_array) and F.shape[1] <= DENSE_WIDTH and F.shape[0] * F.shape[1] <= DENSE_ENTRIES:
+        # A Hessian of this width is factored faster than conjugate gradients reach its solution.
+        F = F.toarray()
     norms = squared_row_norms(F)
     if not norms.any():
         return alpha.copy()

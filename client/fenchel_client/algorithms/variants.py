@@ -20,7 +20,7 @@ def hyfdca_client(
     cipher: Cipher,
     key: PublicKey | int,
     serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> HyfdcaClient:
+) -> HyfdcaClient | CorrectiveClient:
     """The half that `local` asks for."""
     half = CorrectiveClient if settings.local == "corrective" else HyfdcaClient
     return half(settings, layout=layout, shard=shard, cipher=cipher, key=key, serialising=serialising)

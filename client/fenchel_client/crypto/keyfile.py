@@ -11,6 +11,8 @@ from fenchel_common.errors import KeyFileError
 
 FILE_FORMAT = "fenchel paillier private key"
 FILE_VERSION = 1
+MAX_PRIME_BITS = 8192
+"""Whether a number is a prime is checked at once; for one that is much longer, that would take hours."""
 
 
 def private_key_to_bytes(key: PrivateKey) -> bytes:
@@ -31,15 +33,21 @@ def private_key_from_bytes(data: bytes, *, test_only_small: bool = False) -> Pri
         kind = KeyKind(record["kind"])
         p, q = (
             SecretPrime(
-                mpz(int(record[name]["value"], 16)),
-                tuple(mpz(int(factor, 16)) for factor in record[name]["large_factors"]),
+                _number(record[name]["value"]), tuple(_number(factor) for factor in record[name]["large_factors"])
             )
             for name in ("p", "q")
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         # The cause is dropped: its message could quote the secret.
         raise KeyFileError("the private key is damaged or is none; restore it from the party's own copy") from None
     return PrivateKey(p, q, kind, test_only_small=test_only_small)
+
+
+def _number(text: str) -> mpz:
+    number = mpz(int(text, 16))
+    if not 0 < number < 1 << MAX_PRIME_BITS:
+        raise ValueError("not a number that a key can hold")
+    return number
 
 
 def save_private_key(key: PrivateKey, path: Path) -> None:

@@ -258,6 +258,33 @@ class IgnoredFeatures(_message.Message):
 Global___IgnoredFeatures: _TypeAlias = IgnoredFeatures  # noqa: Y015
 
 @_typing.final
+class FeatureBlock(_message.Message):
+    """Features with the same holders that fill one ciphertext."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    @_builtins.property
+    def places(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Places among the party's features by name."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        places: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "places", b"places"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FeatureBlock: _TypeAlias = FeatureBlock  # noqa: Y015
+
+@_typing.final
 class ClientLayout(_message.Message):
     """One party's view of its own samples."""
 
@@ -271,6 +298,7 @@ class ClientLayout(_message.Message):
     SHARED_FIELD_NUMBER: _builtins.int
     ROWS_FIELD_NUMBER: _builtins.int
     IGNORED_FIELD_NUMBER: _builtins.int
+    FEATURE_BLOCKS_FIELD_NUMBER: _builtins.int
     sample_count: _builtins.int
     slots: _builtins.int
     @_builtins.property
@@ -285,6 +313,8 @@ class ClientLayout(_message.Message):
     def rows(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
     def ignored(self) -> _containers.RepeatedCompositeFieldContainer[Global___IgnoredFeatures]: ...
+    @_builtins.property
+    def feature_blocks(self) -> _containers.RepeatedCompositeFieldContainer[Global___FeatureBlock]: ...
     def __init__(
         self,
         *,
@@ -296,10 +326,11 @@ class ClientLayout(_message.Message):
         shared: _abc.Iterable[_builtins.bool] | None = ...,
         rows: _abc.Iterable[_builtins.int] | None = ...,
         ignored: _abc.Iterable[Global___IgnoredFeatures] | None = ...,
+        feature_blocks: _abc.Iterable[Global___FeatureBlock] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "holder_counts", b"holder_counts", "ignored", b"ignored", "rows", b"rows", "sample_count", b"sample_count", "shared", b"shared", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "feature_blocks", b"feature_blocks", "holder_counts", b"holder_counts", "ignored", b"ignored", "rows", b"rows", "sample_count", b"sample_count", "shared", b"shared", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from fenchel.v1 import hyfdca_pb2 as _hyfdca_pb2
+from fenchel.v1 import vectors_pb2 as _vectors_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
@@ -20,122 +21,36 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
-class CorrectiveVertexWeight(_message.Message):
-    """HyFDCA with corrective steps. A model is known by the round that it entered."""
+class CorrectiveAnchor(_message.Message):
+    """HyFDCA with corrective steps. The anchor is known by the round that made it, 0 at the start. Vectors by feature and
+    figures are ciphertext in a sealed run, vectors by sample in every run that encrypts.
 
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MODEL_FIELD_NUMBER: _builtins.int
-    WEIGHT_FIELD_NUMBER: _builtins.int
-    model: _builtins.int
-    weight: _builtins.float
-    def __init__(
-        self,
-        *,
-        model: _builtins.int = ...,
-        weight: _builtins.float = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "weight", b"weight"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CorrectiveVertexWeight: _TypeAlias = CorrectiveVertexWeight  # noqa: Y015
-
-@_typing.final
-class CorrectiveCombination(_message.Message):
-    """How the new dual variables are made of points that the client holds; known as those of `round` from then on."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ROUND_FIELD_NUMBER: _builtins.int
-    ANCHOR_FIELD_NUMBER: _builtins.int
-    POINT_FIELD_NUMBER: _builtins.int
-    VERTICES_FIELD_NUMBER: _builtins.int
-    round: _builtins.int
-    anchor: _builtins.float
-    point: _builtins.float
-    @_builtins.property
-    def vertices(self) -> _containers.RepeatedCompositeFieldContainer[Global___CorrectiveVertexWeight]: ...
-    def __init__(
-        self,
-        *,
-        round: _builtins.int = ...,
-        anchor: _builtins.float = ...,
-        point: _builtins.float = ...,
-        vertices: _abc.Iterable[Global___CorrectiveVertexWeight] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["anchor", b"anchor", "point", b"point", "round", b"round", "vertices", b"vertices"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CorrectiveCombination: _TypeAlias = CorrectiveCombination  # noqa: Y015
-
-@_typing.final
-class CorrectiveModel(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ID_FIELD_NUMBER: _builtins.int
-    WEIGHTS_FIELD_NUMBER: _builtins.int
-    BLOCKS_FIELD_NUMBER: _builtins.int
-    PRODUCTS_FIELD_NUMBER: _builtins.int
-    id: _builtins.int
-    weights: _builtins.bytes
-    """Little-endian doubles, by the client's features."""
-    @_builtins.property
-    def blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Blocks that took part; those that the client shares come with the inner products."""
-
-    @_builtins.property
-    def products(self) -> _hyfdca_pb2.BlockVector: ...
-    def __init__(
-        self,
-        *,
-        id: _builtins.int = ...,
-        weights: _builtins.bytes = ...,
-        blocks: _abc.Iterable[_builtins.int] | None = ...,
-        products: _hyfdca_pb2.BlockVector | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["products", b"products"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "id", b"id", "products", b"products", "weights", b"weights"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CorrectiveModel: _TypeAlias = CorrectiveModel  # noqa: Y015
-
-@_typing.final
-class CorrectiveMemory(_message.Message):
-    """All that a client which lost its state must know. Blocks of alpha that are not given are zero."""
+    The anchor, for a client that has lost its state. What is not given is zero.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ALPHA_FIELD_NUMBER: _builtins.int
-    POINT_FIELD_NUMBER: _builtins.int
-    MODELS_FIELD_NUMBER: _builtins.int
+    WEIGHTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def alpha(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
-    def point(self) -> _hyfdca_pb2.BlockVector: ...
-    @_builtins.property
-    def models(self) -> _containers.RepeatedCompositeFieldContainer[Global___CorrectiveModel]: ...
+    def weights(self) -> _hyfdca_pb2.BlockVector:
+        """By feature."""
+
     def __init__(
         self,
         *,
         alpha: _hyfdca_pb2.BlockVector | None = ...,
-        point: _hyfdca_pb2.BlockVector | None = ...,
-        models: _abc.Iterable[Global___CorrectiveModel] | None = ...,
+        weights: _hyfdca_pb2.BlockVector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "point", b"point"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "weights", b"weights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "models", b"models", "point", b"point"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CorrectiveMemory: _TypeAlias = CorrectiveMemory  # noqa: Y015
+Global___CorrectiveAnchor: _TypeAlias = CorrectiveAnchor  # noqa: Y015
 
 @_typing.final
 class CorrectiveOpening(_message.Message):
@@ -143,66 +58,64 @@ class CorrectiveOpening(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    MEMORY_FIELD_NUMBER: _builtins.int
-    MODEL_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
     ANCHOR_FIELD_NUMBER: _builtins.int
-    COMBINATION_FIELD_NUMBER: _builtins.int
+    COLLAPSE_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    LIVE_BLOCKS_FIELD_NUMBER: _builtins.int
     REPORT_BLOCKS_FIELD_NUMBER: _builtins.int
+    FEATURE_BLOCKS_FIELD_NUMBER: _builtins.int
+    POINT_FIELD_NUMBER: _builtins.int
+    VERTEX_FIELD_NUMBER: _builtins.int
+    CONJUGATES_FIELD_NUMBER: _builtins.int
+    after: _builtins.int
+    """The round after which the client's memory is taken up."""
     anchor: _builtins.int
-    """The round whose dual variables are combined further, or taken as they are."""
+    collapse: _builtins.bool
+    """Forget all but the anchor, which becomes what its ciphertexts hold."""
     @_builtins.property
-    def memory(self) -> Global___CorrectiveMemory: ...
+    def lost(self) -> Global___CorrectiveAnchor: ...
     @_builtins.property
-    def model(self) -> _hyfdca_pb2.ArrayChange: ...
-    @_builtins.property
-    def combination(self) -> Global___CorrectiveCombination: ...
+    def live_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Blocks of the client that take part."""
+
     @_builtins.property
     def report_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Blocks on which to report the sum of conjugates and, if there is a combination, the new dual variables."""
+        """Blocks of samples and of features for which the client answers."""
+
+    @_builtins.property
+    def feature_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def point(self) -> _hyfdca_pb2.BlockVector:
+        """By feature: the weights of the new point and vertex, or by how much they differ from the anchor's."""
+
+    @_builtins.property
+    def vertex(self) -> _hyfdca_pb2.BlockVector: ...
+    @_builtins.property
+    def conjugates(self) -> _vectors_pb2.Vector:
+        """Sums of conjugates of both."""
 
     def __init__(
         self,
         *,
-        memory: Global___CorrectiveMemory | None = ...,
-        model: _hyfdca_pb2.ArrayChange | None = ...,
+        after: _builtins.int = ...,
         anchor: _builtins.int = ...,
-        combination: Global___CorrectiveCombination | None = ...,
+        collapse: _builtins.bool = ...,
+        lost: Global___CorrectiveAnchor | None = ...,
+        live_blocks: _abc.Iterable[_builtins.int] | None = ...,
         report_blocks: _abc.Iterable[_builtins.int] | None = ...,
+        feature_blocks: _abc.Iterable[_builtins.int] | None = ...,
+        point: _hyfdca_pb2.BlockVector | None = ...,
+        vertex: _hyfdca_pb2.BlockVector | None = ...,
+        conjugates: _vectors_pb2.Vector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["combination", b"combination", "memory", b"memory", "model", b"model"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates", b"conjugates", "lost", b"lost", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["anchor", b"anchor", "combination", b"combination", "memory", b"memory", "model", b"model", "report_blocks", b"report_blocks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "anchor", b"anchor", "collapse", b"collapse", "conjugates", b"conjugates", "feature_blocks", b"feature_blocks", "live_blocks", b"live_blocks", "lost", b"lost", "point", b"point", "report_blocks", b"report_blocks", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CorrectiveOpening: _TypeAlias = CorrectiveOpening  # noqa: Y015
-
-@_typing.final
-class CorrectiveOpened(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    SHARE_FIELD_NUMBER: _builtins.int
-    CONJUGATE_SUM_FIELD_NUMBER: _builtins.int
-    ALPHA_FIELD_NUMBER: _builtins.int
-    share: _builtins.bytes
-    """Little-endian doubles, by the client's features."""
-    conjugate_sum: _builtins.float
-    @_builtins.property
-    def alpha(self) -> _hyfdca_pb2.BlockVector: ...
-    def __init__(
-        self,
-        *,
-        share: _builtins.bytes = ...,
-        conjugate_sum: _builtins.float = ...,
-        alpha: _hyfdca_pb2.BlockVector | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "conjugate_sum", b"conjugate_sum", "share", b"share"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CorrectiveOpened: _TypeAlias = CorrectiveOpened  # noqa: Y015
 
 @_typing.final
 class CorrectiveProductTask(_message.Message):
@@ -211,20 +124,16 @@ class CorrectiveProductTask(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     OPENING_FIELD_NUMBER: _builtins.int
-    BLOCKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def opening(self) -> Global___CorrectiveOpening: ...
-    @_builtins.property
-    def blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
         opening: Global___CorrectiveOpening | None = ...,
-        blocks: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["opening", b"opening"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "opening", b"opening"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["opening", b"opening"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -234,21 +143,33 @@ Global___CorrectiveProductTask: _TypeAlias = CorrectiveProductTask  # noqa: Y015
 class CorrectiveProductResult(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
-    OPENED_FIELD_NUMBER: _builtins.int
-    PRODUCTS_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    POINT_FIELD_NUMBER: _builtins.int
+    VERTEX_FIELD_NUMBER: _builtins.int
+    GRAM_FIELD_NUMBER: _builtins.int
+    lost: _builtins.bool
+    """The memory that the task takes up is not there, and nothing else is given."""
     @_builtins.property
-    def opened(self) -> Global___CorrectiveOpened: ...
+    def point(self) -> _hyfdca_pb2.BlockVector:
+        """Inner products of the new point, or of the anchor after a collapse, and of the new vertex."""
+
     @_builtins.property
-    def products(self) -> _hyfdca_pb2.BlockVector: ...
+    def vertex(self) -> _hyfdca_pb2.BlockVector: ...
+    @_builtins.property
+    def gram(self) -> _vectors_pb2.Vector:
+        """This client's part of the new rows of the Gram matrix."""
+
     def __init__(
         self,
         *,
-        opened: Global___CorrectiveOpened | None = ...,
-        products: _hyfdca_pb2.BlockVector | None = ...,
+        lost: _builtins.bool = ...,
+        point: _hyfdca_pb2.BlockVector | None = ...,
+        vertex: _hyfdca_pb2.BlockVector | None = ...,
+        gram: _vectors_pb2.Vector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["opened", b"opened", "products", b"products"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["gram", b"gram", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["opened", b"opened", "products", b"products"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gram", b"gram", "lost", b"lost", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -263,53 +184,51 @@ class CorrectiveDualTask(_message.Message):
     OPENING_FIELD_NUMBER: _builtins.int
     ROUND_FIELD_NUMBER: _builtins.int
     NORMS_FIELD_NUMBER: _builtins.int
-    PRODUCTS_FIELD_NUMBER: _builtins.int
-    BLOCKS_FIELD_NUMBER: _builtins.int
+    POINT_FIELD_NUMBER: _builtins.int
+    VERTEX_FIELD_NUMBER: _builtins.int
+    GRAM_FIELD_NUMBER: _builtins.int
     DIVISORS_FIELD_NUMBER: _builtins.int
     SCALE_FIELD_NUMBER: _builtins.int
-    MODELS_FIELD_NUMBER: _builtins.int
-    GRAM_FIELD_NUMBER: _builtins.int
-    CERTIFICATE_BLOCKS_FIELD_NUMBER: _builtins.int
     CERTIFY_ONLY_FIELD_NUMBER: _builtins.int
     round: _builtins.int
     scale: _builtins.float
-    gram: _builtins.bytes
+    """How many times the client's own samples all samples of the round are."""
     certify_only: _builtins.bool
-    """Only the certificate is wanted."""
+    """No local problem is to be solved."""
     @_builtins.property
-    def opening(self) -> Global___CorrectiveOpening: ...
+    def opening(self) -> Global___CorrectiveOpening:
+        """If the client had no inner_product."""
+
     @_builtins.property
     def norms(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
-    def products(self) -> _hyfdca_pb2.BlockVector: ...
-    @_builtins.property
-    def blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
-    @_builtins.property
-    def divisors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
-    @_builtins.property
-    def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Earlier models, and the inner products of these and, last, the present one with each other: doubles by rows."""
+    def point(self) -> _hyfdca_pb2.BlockVector:
+        """The sums of what inner_product gave."""
 
     @_builtins.property
-    def certificate_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def vertex(self) -> _hyfdca_pb2.BlockVector: ...
+    @_builtins.property
+    def gram(self) -> _vectors_pb2.Vector: ...
+    @_builtins.property
+    def divisors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """For each live block how many label holders it has."""
+
     def __init__(
         self,
         *,
         opening: Global___CorrectiveOpening | None = ...,
         round: _builtins.int = ...,
         norms: _hyfdca_pb2.BlockVector | None = ...,
-        products: _hyfdca_pb2.BlockVector | None = ...,
-        blocks: _abc.Iterable[_builtins.int] | None = ...,
+        point: _hyfdca_pb2.BlockVector | None = ...,
+        vertex: _hyfdca_pb2.BlockVector | None = ...,
+        gram: _vectors_pb2.Vector | None = ...,
         divisors: _abc.Iterable[_builtins.int] | None = ...,
         scale: _builtins.float = ...,
-        models: _abc.Iterable[_builtins.int] | None = ...,
-        gram: _builtins.bytes = ...,
-        certificate_blocks: _abc.Iterable[_builtins.int] | None = ...,
         certify_only: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["norms", b"norms", "opening", b"opening", "products", b"products"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["gram", b"gram", "norms", b"norms", "opening", b"opening", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "certificate_blocks", b"certificate_blocks", "certify_only", b"certify_only", "divisors", b"divisors", "gram", b"gram", "models", b"models", "norms", b"norms", "opening", b"opening", "products", b"products", "round", b"round", "scale", b"scale"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["certify_only", b"certify_only", "divisors", b"divisors", "gram", b"gram", "norms", b"norms", "opening", b"opening", "point", b"point", "round", b"round", "scale", b"scale", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -319,25 +238,40 @@ Global___CorrectiveDualTask: _TypeAlias = CorrectiveDualTask  # noqa: Y015
 class CorrectiveDualResult(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
-    OPENED_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
     POINT_FIELD_NUMBER: _builtins.int
-    CERTIFICATE_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def opened(self) -> Global___CorrectiveOpened: ...
+    FIGURES_FIELD_NUMBER: _builtins.int
+    ALPHA_FIELD_NUMBER: _builtins.int
+    WEIGHTS_FIELD_NUMBER: _builtins.int
+    COMBINATION_FIELD_NUMBER: _builtins.int
+    lost: _builtins.bool
+    combination: _builtins.bytes
+    """SHA-256 of the weights of the combination, which all parties find by themselves."""
     @_builtins.property
     def point(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
-    def certificate(self) -> _hyfdca_pb2.HyfdcaCertificateShare: ...
+    def figures(self) -> _vectors_pb2.Vector:
+        """This client's part of losses, conjugates, correct predictions and row norms, divided by the number of samples."""
+
+    @_builtins.property
+    def alpha(self) -> _hyfdca_pb2.BlockVector:
+        """The new dual variables on report_blocks, and the new model on feature_blocks."""
+
+    @_builtins.property
+    def weights(self) -> _hyfdca_pb2.BlockVector: ...
     def __init__(
         self,
         *,
-        opened: Global___CorrectiveOpened | None = ...,
+        lost: _builtins.bool = ...,
         point: _hyfdca_pb2.BlockVector | None = ...,
-        certificate: _hyfdca_pb2.HyfdcaCertificateShare | None = ...,
+        figures: _vectors_pb2.Vector | None = ...,
+        alpha: _hyfdca_pb2.BlockVector | None = ...,
+        weights: _hyfdca_pb2.BlockVector | None = ...,
+        combination: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["certificate", b"certificate", "opened", b"opened", "point", b"point"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "figures", b"figures", "point", b"point", "weights", b"weights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["certificate", b"certificate", "opened", b"opened", "point", b"point"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "combination", b"combination", "figures", b"figures", "lost", b"lost", "point", b"point", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -349,62 +283,42 @@ class CorrectivePrimalTask(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ANCHOR_FIELD_NUMBER: _builtins.int
-    MODELS_FIELD_NUMBER: _builtins.int
+    ROUND_FIELD_NUMBER: _builtins.int
     POINT_FIELD_NUMBER: _builtins.int
-    REPORT_BLOCKS_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
+    RELATIVE_FIELD_NUMBER: _builtins.int
     VERTEX_FIELD_NUMBER: _builtins.int
-    anchor: _builtins.int
-    """The round of the dual variables to keep."""
+    REPORT_FIELD_NUMBER: _builtins.int
+    round: _builtins.int
+    relative: _builtins.bool
+    """Tell the weights of point and vertex as differences from the anchor's."""
     vertex: _builtins.bool
-    """The vertex of the present model is wanted too."""
-    @_builtins.property
-    def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The models to keep."""
-
+    """The vertex of the present model is wanted."""
+    report: _builtins.bool
+    """The figures are wanted in clear."""
     @_builtins.property
     def point(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
-    def report_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def figures(self) -> _vectors_pb2.Vector:
+        """The sum of what local_dual gave."""
+
     def __init__(
         self,
         *,
-        anchor: _builtins.int = ...,
-        models: _abc.Iterable[_builtins.int] | None = ...,
+        round: _builtins.int = ...,
         point: _hyfdca_pb2.BlockVector | None = ...,
-        report_blocks: _abc.Iterable[_builtins.int] | None = ...,
+        figures: _vectors_pb2.Vector | None = ...,
+        relative: _builtins.bool = ...,
         vertex: _builtins.bool = ...,
+        report: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["point", b"point"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "point", b"point"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["anchor", b"anchor", "models", b"models", "point", b"point", "report_blocks", b"report_blocks", "vertex", b"vertex"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "point", b"point", "relative", b"relative", "report", b"report", "round", b"round", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CorrectivePrimalTask: _TypeAlias = CorrectivePrimalTask  # noqa: Y015
-
-@_typing.final
-class CorrectiveMeasured(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    SHARE_FIELD_NUMBER: _builtins.int
-    CONJUGATE_SUM_FIELD_NUMBER: _builtins.int
-    share: _builtins.bytes
-    """Little-endian doubles, by the client's features."""
-    conjugate_sum: _builtins.float
-    def __init__(
-        self,
-        *,
-        share: _builtins.bytes = ...,
-        conjugate_sum: _builtins.float = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conjugate_sum", b"conjugate_sum", "share", b"share"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CorrectiveMeasured: _TypeAlias = CorrectiveMeasured  # noqa: Y015
 
 @_typing.final
 class CorrectivePrimalResult(_message.Message):
@@ -412,204 +326,164 @@ class CorrectivePrimalResult(_message.Message):
 
     POINT_FIELD_NUMBER: _builtins.int
     VERTEX_FIELD_NUMBER: _builtins.int
+    CONJUGATES_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    IMPOSSIBLE_BLOCKS_FIELD_NUMBER: _builtins.int
+    accepted: _builtins.bool
+    """The new dual variables are the anchor from now on."""
     @_builtins.property
-    def point(self) -> Global___CorrectiveMeasured: ...
+    def point(self) -> _hyfdca_pb2.BlockVector:
+        """By feature."""
+
     @_builtins.property
-    def vertex(self) -> Global___CorrectiveMeasured: ...
+    def vertex(self) -> _hyfdca_pb2.BlockVector: ...
+    @_builtins.property
+    def conjugates(self) -> _vectors_pb2.Vector: ...
+    @_builtins.property
+    def figures(self) -> Global___CorrectiveFigures: ...
+    @_builtins.property
+    def impossible_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Blocks of samples whose new point no honest sum can give; there is then nothing else."""
+
     def __init__(
         self,
         *,
-        point: Global___CorrectiveMeasured | None = ...,
-        vertex: Global___CorrectiveMeasured | None = ...,
+        point: _hyfdca_pb2.BlockVector | None = ...,
+        vertex: _hyfdca_pb2.BlockVector | None = ...,
+        conjugates: _vectors_pb2.Vector | None = ...,
+        figures: Global___CorrectiveFigures | None = ...,
+        accepted: _builtins.bool = ...,
+        impossible_blocks: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["point", b"point", "vertex", b"vertex"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates", b"conjugates", "figures", b"figures", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["point", b"point", "vertex", b"vertex"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "conjugates", b"conjugates", "figures", b"figures", "impossible_blocks", b"impossible_blocks", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CorrectivePrimalResult: _TypeAlias = CorrectivePrimalResult  # noqa: Y015
 
 @_typing.final
-class CorrectiveShare(_message.Message):
-    """The rest is the server's state. Never leaves the server."""
+class CorrectiveFigures(_message.Message):
+    """Of the whole federation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    CLIENT_FIELD_NUMBER: _builtins.int
-    VALUES_FIELD_NUMBER: _builtins.int
-    client: _builtins.str
-    values: _builtins.bytes
+    PRIMAL_FIELD_NUMBER: _builtins.int
+    DUAL_FIELD_NUMBER: _builtins.int
+    ACCURACY_FIELD_NUMBER: _builtins.int
+    SQUARED_NORM_FIELD_NUMBER: _builtins.int
+    ROW_NORM_FIELD_NUMBER: _builtins.int
+    primal: _builtins.float
+    dual: _builtins.float
+    accuracy: _builtins.float
+    squared_norm: _builtins.float
+    row_norm: _builtins.float
+    """The mean of the rows' norms."""
     def __init__(
         self,
         *,
-        client: _builtins.str = ...,
-        values: _builtins.bytes = ...,
+        primal: _builtins.float = ...,
+        dual: _builtins.float = ...,
+        accuracy: _builtins.float = ...,
+        squared_norm: _builtins.float = ...,
+        row_norm: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "values", b"values"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "dual", b"dual", "primal", b"primal", "row_norm", b"row_norm", "squared_norm", b"squared_norm"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CorrectiveShare: _TypeAlias = CorrectiveShare  # noqa: Y015
+Global___CorrectiveFigures: _TypeAlias = CorrectiveFigures  # noqa: Y015
 
 @_typing.final
-class CorrectivePoint(_message.Message):
+class CorrectiveModel(_message.Message):
+    """The state that a party takes its final model from."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
-    SHARES_FIELD_NUMBER: _builtins.int
-    VALUE_FIELD_NUMBER: _builtins.int
-    value: _builtins.float
-    @_builtins.property
-    def shares(self) -> _containers.RepeatedCompositeFieldContainer[Global___CorrectiveShare]: ...
-    def __init__(
-        self,
-        *,
-        shares: _abc.Iterable[Global___CorrectiveShare] | None = ...,
-        value: _builtins.float = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["shares", b"shares", "value", b"value"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CorrectivePoint: _TypeAlias = CorrectivePoint  # noqa: Y015
-
-@_typing.final
-class CorrectiveVertex(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MODEL_FIELD_NUMBER: _builtins.int
-    POINT_FIELD_NUMBER: _builtins.int
-    model: _builtins.int
-    @_builtins.property
-    def point(self) -> Global___CorrectivePoint: ...
-    def __init__(
-        self,
-        *,
-        model: _builtins.int = ...,
-        point: Global___CorrectivePoint | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["point", b"point"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "point", b"point"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CorrectiveVertex: _TypeAlias = CorrectiveVertex  # noqa: Y015
-
-@_typing.final
-class CorrectiveHull(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MAKERS_FIELD_NUMBER: _builtins.int
-    ANCHOR_ROUND_FIELD_NUMBER: _builtins.int
-    ANCHOR_FIELD_NUMBER: _builtins.int
-    POINT_FIELD_NUMBER: _builtins.int
-    VERTICES_FIELD_NUMBER: _builtins.int
-    MODELS_FIELD_NUMBER: _builtins.int
-    PENDING_FIELD_NUMBER: _builtins.int
-    LIVE_VALUE_FIELD_NUMBER: _builtins.int
-    anchor_round: _builtins.int
-    live_value: _builtins.float
-    @_builtins.property
-    def makers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
-    @_builtins.property
-    def anchor(self) -> Global___CorrectivePoint: ...
-    @_builtins.property
-    def point(self) -> Global___CorrectivePoint: ...
-    @_builtins.property
-    def vertices(self) -> _containers.RepeatedCompositeFieldContainer[Global___CorrectiveVertex]: ...
-    @_builtins.property
-    def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Models whose inner products are kept."""
-
-    @_builtins.property
-    def pending(self) -> Global___CorrectiveCombination: ...
-    def __init__(
-        self,
-        *,
-        makers: _abc.Iterable[_builtins.str] | None = ...,
-        anchor_round: _builtins.int = ...,
-        anchor: Global___CorrectivePoint | None = ...,
-        point: Global___CorrectivePoint | None = ...,
-        vertices: _abc.Iterable[Global___CorrectiveVertex] | None = ...,
-        models: _abc.Iterable[_builtins.int] | None = ...,
-        pending: Global___CorrectiveCombination | None = ...,
-        live_value: _builtins.float | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_live_value", b"_live_value", "anchor", b"anchor", "live_value", b"live_value", "pending", b"pending", "point", b"point"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_live_value", b"_live_value", "anchor", b"anchor", "anchor_round", b"anchor_round", "live_value", b"live_value", "makers", b"makers", "models", b"models", "pending", b"pending", "point", b"point", "vertices", b"vertices"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__live_value: _TypeAlias = _typing.Literal["live_value"]  # noqa: Y015
-    _WhichOneofArgType__live_value: _TypeAlias = _typing.Literal["_live_value", b"_live_value"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__live_value) -> _WhichOneofReturnType__live_value | None: ...
-
-Global___CorrectiveHull: _TypeAlias = CorrectiveHull  # noqa: Y015
-
-@_typing.final
-class CorrectiveModelState(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ID_FIELD_NUMBER: _builtins.int
     WEIGHTS_FIELD_NUMBER: _builtins.int
-    PRODUCTS_FIELD_NUMBER: _builtins.int
-    id: _builtins.int
-    weights: _builtins.bytes
     @_builtins.property
-    def products(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
+    def weights(self) -> _hyfdca_pb2.BlockVector: ...
     def __init__(
         self,
         *,
-        id: _builtins.int = ...,
-        weights: _builtins.bytes = ...,
-        products: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
+        weights: _hyfdca_pb2.BlockVector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["weights", b"weights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "products", b"products", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CorrectiveModelState: _TypeAlias = CorrectiveModelState  # noqa: Y015
+Global___CorrectiveModel: _TypeAlias = CorrectiveModel  # noqa: Y015
 
 @_typing.final
 class CorrectiveSnapshot(_message.Message):
+    """The server's state. Never leaves the server."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     ROUND_FIELD_NUMBER: _builtins.int
+    CONCLUDED_FIELD_NUMBER: _builtins.int
+    ANCHOR_FIELD_NUMBER: _builtins.int
+    MAKERS_FIELD_NUMBER: _builtins.int
+    SOUND_FIELD_NUMBER: _builtins.int
     ALPHA_FIELD_NUMBER: _builtins.int
-    POINT_FIELD_NUMBER: _builtins.int
+    WEIGHTS_FIELD_NUMBER: _builtins.int
     NORMS_FIELD_NUMBER: _builtins.int
-    MODELS_FIELD_NUMBER: _builtins.int
-    HULLS_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    POINT_FIELD_NUMBER: _builtins.int
+    VERTEX_FIELD_NUMBER: _builtins.int
+    CONJUGATES_FIELD_NUMBER: _builtins.int
+    COLLAPSES_FIELD_NUMBER: _builtins.int
+    RELATIVE_ROUNDS_FIELD_NUMBER: _builtins.int
     round: _builtins.int
+    concluded: _builtins.int
+    anchor: _builtins.int
+    collapses: _builtins.int
+    relative_rounds: _builtins.int
+    @_builtins.property
+    def makers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def sound(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def alpha(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
     @_builtins.property
-    def point(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
+    def weights(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
     @_builtins.property
     def norms(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
     @_builtins.property
-    def models(self) -> _containers.RepeatedCompositeFieldContainer[Global___CorrectiveModelState]: ...
+    def model(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
     @_builtins.property
-    def hulls(self) -> _containers.RepeatedCompositeFieldContainer[Global___CorrectiveHull]: ...
+    def point(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
+    @_builtins.property
+    def vertex(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
+    @_builtins.property
+    def conjugates(self) -> _vectors_pb2.Vector: ...
     def __init__(
         self,
         *,
         round: _builtins.int = ...,
+        concluded: _builtins.int = ...,
+        anchor: _builtins.int = ...,
+        makers: _abc.Iterable[_builtins.str] | None = ...,
+        sound: _abc.Iterable[_builtins.str] | None = ...,
         alpha: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
-        point: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
+        weights: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
         norms: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
-        models: _abc.Iterable[Global___CorrectiveModelState] | None = ...,
-        hulls: _abc.Iterable[Global___CorrectiveHull] | None = ...,
+        model: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
+        point: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
+        vertex: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
+        conjugates: _vectors_pb2.Vector | None = ...,
+        collapses: _builtins.int = ...,
+        relative_rounds: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates", b"conjugates"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "hulls", b"hulls", "models", b"models", "norms", b"norms", "point", b"point", "round", b"round"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "anchor", b"anchor", "collapses", b"collapses", "concluded", b"concluded", "conjugates", b"conjugates", "makers", b"makers", "model", b"model", "norms", b"norms", "point", b"point", "relative_rounds", b"relative_rounds", "round", b"round", "sound", b"sound", "vertex", b"vertex", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

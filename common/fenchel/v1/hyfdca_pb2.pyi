@@ -20,39 +20,6 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
-class ArrayChange(_message.Message):
-    """New values at some positions of an array that both sides keep."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    LENGTH_FIELD_NUMBER: _builtins.int
-    WHOLE_FIELD_NUMBER: _builtins.int
-    POSITIONS_FIELD_NUMBER: _builtins.int
-    VALUES_FIELD_NUMBER: _builtins.int
-    length: _builtins.int
-    whole: _builtins.bool
-    """All entries are given, and no positions."""
-    positions: _builtins.bytes
-    """Little-endian unsigned 32-bit positions, ascending."""
-    values: _builtins.bytes
-    """Little-endian doubles."""
-    def __init__(
-        self,
-        *,
-        length: _builtins.int = ...,
-        whole: _builtins.bool = ...,
-        positions: _builtins.bytes = ...,
-        values: _builtins.bytes = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["length", b"length", "positions", b"positions", "values", b"values", "whole", b"whole"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ArrayChange: _TypeAlias = ArrayChange  # noqa: Y015
-
-@_typing.final
 class BlockVector(_message.Message):
     """Whole blocks, one ciphertext each, and their ascending ids."""
 
@@ -88,14 +55,18 @@ class HyfdcaState(_message.Message):
     reset: _builtins.bool
     """Forget dual variables, model and row norms first."""
     @_builtins.property
-    def model(self) -> Global___ArrayChange: ...
+    def model(self) -> Global___BlockVector:
+        """Blocks of features; those that are not given are zero."""
+
     @_builtins.property
-    def alpha(self) -> Global___BlockVector: ...
+    def alpha(self) -> Global___BlockVector:
+        """Blocks of samples."""
+
     def __init__(
         self,
         *,
         reset: _builtins.bool = ...,
-        model: Global___ArrayChange | None = ...,
+        model: Global___BlockVector | None = ...,
         alpha: Global___BlockVector | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "model", b"model"]  # noqa: Y015
@@ -113,26 +84,22 @@ class HyfdcaPrimalTask(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     STATE_FIELD_NUMBER: _builtins.int
-    WHOLE_FIELD_NUMBER: _builtins.int
-    CONJUGATE_BLOCKS_FIELD_NUMBER: _builtins.int
-    whole: _builtins.bool
-    """Answer with the whole array, not with what changed."""
+    TOTALS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def state(self) -> Global___HyfdcaState: ...
     @_builtins.property
-    def conjugate_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Blocks on which to report the sum of conjugates."""
+    def totals(self) -> _vectors_pb2.Vector:
+        """The sum of all figures of the round, to be opened."""
 
     def __init__(
         self,
         *,
         state: Global___HyfdcaState | None = ...,
-        whole: _builtins.bool = ...,
-        conjugate_blocks: _abc.Iterable[_builtins.int] | None = ...,
+        totals: _vectors_pb2.Vector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["state", b"state"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["state", b"state", "totals", b"totals"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conjugate_blocks", b"conjugate_blocks", "state", b"state", "whole", b"whole"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["state", b"state", "totals", b"totals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -143,19 +110,30 @@ class HyfdcaPrimalResult(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SHARE_FIELD_NUMBER: _builtins.int
-    CONJUGATE_SUM_FIELD_NUMBER: _builtins.int
-    conjugate_sum: _builtins.float
+    FIGURES_FIELD_NUMBER: _builtins.int
+    IMPOSSIBLE_BLOCKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def share(self) -> Global___ArrayChange: ...
+    def share(self) -> Global___BlockVector:
+        """The client's part of the model, in all its blocks of features."""
+
+    @_builtins.property
+    def figures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """The opened totals."""
+
+    @_builtins.property
+    def impossible_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Blocks of samples whose dual variables no honest sum can give; there is then no share."""
+
     def __init__(
         self,
         *,
-        share: Global___ArrayChange | None = ...,
-        conjugate_sum: _builtins.float = ...,
+        share: Global___BlockVector | None = ...,
+        figures: _abc.Iterable[_builtins.float] | None = ...,
+        impossible_blocks: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["share", b"share"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conjugate_sum", b"conjugate_sum", "share", b"share"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "impossible_blocks", b"impossible_blocks", "share", b"share"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -250,8 +228,12 @@ class HyfdcaDualTask(_message.Message):
     GAMMA_FIELD_NUMBER: _builtins.int
     STEP_SCALE_FIELD_NUMBER: _builtins.int
     REPORT_BLOCKS_FIELD_NUMBER: _builtins.int
+    NORM_BLOCKS_FIELD_NUMBER: _builtins.int
+    WITH_LOSSES_FIELD_NUMBER: _builtins.int
     gamma: _builtins.float
     step_scale: _builtins.float
+    with_losses: _builtins.bool
+    """Losses and correct predictions are wanted too."""
     @_builtins.property
     def state(self) -> Global___HyfdcaState: ...
     @_builtins.property
@@ -261,7 +243,11 @@ class HyfdcaDualTask(_message.Message):
     @_builtins.property
     def ranges(self) -> _containers.RepeatedCompositeFieldContainer[Global___HyfdcaRange]: ...
     @_builtins.property
-    def report_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def report_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Blocks of samples and of features that the figures are to cover; if there are none, no figures are due."""
+
+    @_builtins.property
+    def norm_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
@@ -272,62 +258,38 @@ class HyfdcaDualTask(_message.Message):
         gamma: _builtins.float = ...,
         step_scale: _builtins.float = ...,
         report_blocks: _abc.Iterable[_builtins.int] | None = ...,
+        norm_blocks: _abc.Iterable[_builtins.int] | None = ...,
+        with_losses: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["norms", b"norms", "products", b"products", "state", b"state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["gamma", b"gamma", "norms", b"norms", "products", b"products", "ranges", b"ranges", "report_blocks", b"report_blocks", "state", b"state", "step_scale", b"step_scale"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gamma", b"gamma", "norm_blocks", b"norm_blocks", "norms", b"norms", "products", b"products", "ranges", b"ranges", "report_blocks", b"report_blocks", "state", b"state", "step_scale", b"step_scale", "with_losses", b"with_losses"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___HyfdcaDualTask: _TypeAlias = HyfdcaDualTask  # noqa: Y015
 
 @_typing.final
-class HyfdcaCertificateShare(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    SAMPLES_FIELD_NUMBER: _builtins.int
-    LOSS_SUM_FIELD_NUMBER: _builtins.int
-    CONJUGATE_SUM_FIELD_NUMBER: _builtins.int
-    CORRECT_FIELD_NUMBER: _builtins.int
-    samples: _builtins.int
-    loss_sum: _builtins.float
-    conjugate_sum: _builtins.float
-    correct: _builtins.int
-    def __init__(
-        self,
-        *,
-        samples: _builtins.int = ...,
-        loss_sum: _builtins.float = ...,
-        conjugate_sum: _builtins.float = ...,
-        correct: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conjugate_sum", b"conjugate_sum", "correct", b"correct", "loss_sum", b"loss_sum", "samples", b"samples"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___HyfdcaCertificateShare: _TypeAlias = HyfdcaCertificateShare  # noqa: Y015
-
-@_typing.final
 class HyfdcaDualResult(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CHANGES_FIELD_NUMBER: _builtins.int
-    CERTIFICATE_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def changes(self) -> Global___BlockVector: ...
     @_builtins.property
-    def certificate(self) -> Global___HyfdcaCertificateShare: ...
+    def figures(self) -> _vectors_pb2.Vector:
+        """Shares of: mean loss, mean conjugate, fraction of correct predictions, regulariser."""
+
     def __init__(
         self,
         *,
         changes: Global___BlockVector | None = ...,
-        certificate: Global___HyfdcaCertificateShare | None = ...,
+        figures: _vectors_pb2.Vector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["certificate", b"certificate", "changes", b"changes"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "figures", b"figures"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["certificate", b"certificate", "changes", b"changes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "figures", b"figures"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -371,17 +333,21 @@ class HyfdcaClientState(_message.Message):
     SYNCED_FIELD_NUMBER: _builtins.int
     PRODUCTS_FIELD_NUMBER: _builtins.int
     client: _builtins.str
-    share: _builtins.bytes
-    """Little-endian doubles."""
     synced: _builtins.int
     """The round whose dual variables the share is made of."""
     @_builtins.property
-    def products(self) -> _containers.RepeatedCompositeFieldContainer[Global___HyfdcaBlockState]: ...
+    def share(self) -> _containers.RepeatedCompositeFieldContainer[Global___HyfdcaBlockState]:
+        """By block of features."""
+
+    @_builtins.property
+    def products(self) -> _containers.RepeatedCompositeFieldContainer[Global___HyfdcaBlockState]:
+        """By block of samples."""
+
     def __init__(
         self,
         *,
         client: _builtins.str = ...,
-        share: _builtins.bytes = ...,
+        share: _abc.Iterable[Global___HyfdcaBlockState] | None = ...,
         synced: _builtins.int = ...,
         products: _abc.Iterable[Global___HyfdcaBlockState] | None = ...,
     ) -> None: ...
@@ -401,12 +367,15 @@ class HyfdcaSnapshot(_message.Message):
     ALPHA_FIELD_NUMBER: _builtins.int
     NORMS_FIELD_NUMBER: _builtins.int
     CLIENTS_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
     PACE_SHARE_FIELD_NUMBER: _builtins.int
+    PACE_EARLIER_FIELD_NUMBER: _builtins.int
     PACE_DUAL_FIELD_NUMBER: _builtins.int
     BEST_GAP_FIELD_NUMBER: _builtins.int
     POOR_CERTIFICATES_FIELD_NUMBER: _builtins.int
     round: _builtins.int
     pace_share: _builtins.float
+    pace_earlier: _builtins.float
     pace_dual: _builtins.float
     best_gap: _builtins.float
     poor_certificates: _builtins.int
@@ -416,6 +385,10 @@ class HyfdcaSnapshot(_message.Message):
     def norms(self) -> _containers.RepeatedCompositeFieldContainer[Global___HyfdcaBlockState]: ...
     @_builtins.property
     def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___HyfdcaClientState]: ...
+    @_builtins.property
+    def model(self) -> _containers.RepeatedCompositeFieldContainer[Global___HyfdcaBlockState]:
+        """The model that entered the last round, by block of features."""
+
     def __init__(
         self,
         *,
@@ -423,14 +396,16 @@ class HyfdcaSnapshot(_message.Message):
         alpha: _abc.Iterable[Global___HyfdcaBlockState] | None = ...,
         norms: _abc.Iterable[Global___HyfdcaBlockState] | None = ...,
         clients: _abc.Iterable[Global___HyfdcaClientState] | None = ...,
+        model: _abc.Iterable[Global___HyfdcaBlockState] | None = ...,
         pace_share: _builtins.float = ...,
+        pace_earlier: _builtins.float = ...,
         pace_dual: _builtins.float | None = ...,
         best_gap: _builtins.float | None = ...,
         poor_certificates: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_best_gap", b"_best_gap", "_pace_dual", b"_pace_dual", "best_gap", b"best_gap", "pace_dual", b"pace_dual"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_best_gap", b"_best_gap", "_pace_dual", b"_pace_dual", "alpha", b"alpha", "best_gap", b"best_gap", "clients", b"clients", "norms", b"norms", "pace_dual", b"pace_dual", "pace_share", b"pace_share", "poor_certificates", b"poor_certificates", "round", b"round"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_best_gap", b"_best_gap", "_pace_dual", b"_pace_dual", "alpha", b"alpha", "best_gap", b"best_gap", "clients", b"clients", "model", b"model", "norms", b"norms", "pace_dual", b"pace_dual", "pace_earlier", b"pace_earlier", "pace_share", b"pace_share", "poor_certificates", b"poor_certificates", "round", b"round"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__best_gap: _TypeAlias = _typing.Literal["best_gap"]  # noqa: Y015
     _WhichOneofArgType__best_gap: _TypeAlias = _typing.Literal["_best_gap", b"_best_gap"]  # noqa: Y015

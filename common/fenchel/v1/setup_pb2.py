@@ -22,33 +22,90 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from fenchel.v1 import visibility_pb2 as fenchel_dot_v1_dot_visibility__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x65nchel/v1/setup.proto\x12\nfenchel.v1\"\x1a\n\x08RunTerms\x12\x0e\n\x06\x63onfig\x18\x01 \x01(\t\"#\n\x0cIntroduction\x12\x13\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c\"H\n\x07KeyMade\x12\x12\n\npublic_key\x18\x01 \x01(\x0c\x12)\n\x06sealed\x18\x02 \x03(\x0b\x32\x19.fenchel.v1.SealedSecrets\"/\n\rSealedSecrets\x12\r\n\x05party\x18\x01 \x01(\t\x12\x0f\n\x07wrapped\x18\x02 \x01(\x0c\".\n\x07KeyTake\x12\x12\n\npublic_key\x18\x01 \x01(\x0c\x12\x0f\n\x07wrapped\x18\x02 \x01(\x0c\"\x1f\n\x08KeyTaken\x12\x13\n\x0b\x66ingerprint\x18\x01 \x01(\x0c\";\n\nRunSecrets\x12\x13\n\x0bprivate_key\x18\x01 \x01(\x0c\x12\x18\n\x10\x61lignment_secret\x18\x02 \x01(\x0c\"S\n\x08PartyRun\x12\x0e\n\x06\x63onfig\x18\x01 \x01(\t\x12\'\n\x07secrets\x18\x02 \x01(\x0b\x32\x16.fenchel.v1.RunSecrets\x12\x0e\n\x06layout\x18\x03 \x01(\x0c\"\x81\x01\n\tModelPart\x12\x0f\n\x07weights\x18\x01 \x01(\x0c\x12\x13\n\x06primal\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04\x64ual\x18\x03 \x01(\x01H\x01\x88\x01\x01\x12\x10\n\x03gap\x18\x04 \x01(\x01H\x02\x88\x01\x01\x12\r\n\x05state\x18\x05 \x01(\x0c\x42\t\n\x07_primalB\x07\n\x05_dualB\x06\n\x04_gap\"\x84\x01\n\x0bPhaseResult\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x11\n\tencrypt_s\x18\x02 \x01(\x01\x12\x11\n\tdecrypt_s\x18\x03 \x01(\x01\x12\x11\n\tcompute_s\x18\x04 \x01(\x01\x12\x13\n\x0bserialise_s\x18\x05 \x01(\x01\x12\x19\n\x11peak_memory_bytes\x18\x06 \x01(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x65nchel/v1/setup.proto\x12\nfenchel.v1\x1a\x1b\x66\x65nchel/v1/visibility.proto\" \n\x08RunTerms\x12\x14\n\x06\x63onfig\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\")\n\x0cIntroduction\x12\x19\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\"T\n\x07KeyMade\x12\x18\n\npublic_key\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12/\n\x06sealed\x18\x02 \x03(\x0b\x32\x19.fenchel.v1.SealedSecretsB\x04\xe8\xe0\x18\x06\"f\n\rSealedSecrets\x12\x13\n\x05party\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12@\n\x07wrapped\x18\x02 \x01(\x0c\x42/\xe8\xe0\x18\x01\xfa\xe0\x18\'the run\'s secrets, sealed for one party\"e\n\x07KeyTake\x12\x18\n\npublic_key\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12@\n\x07wrapped\x18\x02 \x01(\x0c\x42/\xe8\xe0\x18\x01\xfa\xe0\x18\'the run\'s secrets, sealed for one party\"%\n\x08KeyTaken\x12\x19\n\x0b\x66ingerprint\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\"\x8e\x01\n\nRunSecrets\x12?\n\x0bprivate_key\x18\x01 \x01(\x0c\x42*\xe8\xe0\x18\x01\xfa\xe0\x18\"the run\'s key, never sent unsealed\x12?\n\x10\x61lignment_secret\x18\x02 \x01(\x0c\x42%\xe8\xe0\x18\x01\xfa\xe0\x18\x1d\x61 secret, never sent unsealed\"e\n\x08PartyRun\x12\x14\n\x06\x63onfig\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12-\n\x07secrets\x18\x02 \x01(\x0b\x32\x16.fenchel.v1.RunSecretsB\x04\xe8\xe0\x18\x06\x12\x14\n\x06layout\x18\x03 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"\xff\x02\n\tModelPart\x12\x45\n\x07weights\x18\x01 \x01(\x0c\x42\x34\xe8\xe0\x18\x04\xf0\xe0\x18\x08\xfa\xe0\x18(the final model, on the party\'s features\x12=\n\x06primal\x18\x02 \x01(\x01\x42(\xe8\xe0\x18\x04\xfa\xe0\x18 the objective of the final modelH\x00\x88\x01\x01\x12L\n\x04\x64ual\x18\x03 \x01(\x01\x42\x39\xe8\xe0\x18\x04\xfa\xe0\x18\x31the bound that proves how good the final model isH\x01\x88\x01\x01\x12N\n\x03gap\x18\x04 \x01(\x01\x42<\xe8\xe0\x18\x04\xfa\xe0\x18\x34how far the final model is from the best one at mostH\x02\x88\x01\x01\x12\x13\n\x05state\x18\x05 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12\x1d\n\x0f\x66irst_holder_of\x18\x06 \x03(\rB\x04\xe8\xe0\x18\x03\x42\t\n\x07_primalB\x07\n\x05_dualB\x06\n\x04_gap\"h\n\x0cModelRelease\x12X\n\x07weights\x18\x01 \x01(\x0c\x42G\xe8\xe0\x18\x04\xf0\xe0\x18\x08\xfa\xe0\x18;the final model, where the roster releases it to the server\"\xa8\x01\n\x0bPhaseResult\x12\x12\n\x04\x62ody\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12\x17\n\tencrypt_s\x18\x02 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x17\n\tdecrypt_s\x18\x03 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x17\n\tcompute_s\x18\x04 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x19\n\x0bserialise_s\x18\x05 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x1f\n\x11peak_memory_bytes\x18\x06 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fenchel.v1.setup_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RUNTERMS']._serialized_start=38
-  _globals['_RUNTERMS']._serialized_end=64
-  _globals['_INTRODUCTION']._serialized_start=66
-  _globals['_INTRODUCTION']._serialized_end=101
-  _globals['_KEYMADE']._serialized_start=103
-  _globals['_KEYMADE']._serialized_end=175
-  _globals['_SEALEDSECRETS']._serialized_start=177
-  _globals['_SEALEDSECRETS']._serialized_end=224
-  _globals['_KEYTAKE']._serialized_start=226
-  _globals['_KEYTAKE']._serialized_end=272
-  _globals['_KEYTAKEN']._serialized_start=274
-  _globals['_KEYTAKEN']._serialized_end=305
-  _globals['_RUNSECRETS']._serialized_start=307
-  _globals['_RUNSECRETS']._serialized_end=366
-  _globals['_PARTYRUN']._serialized_start=368
-  _globals['_PARTYRUN']._serialized_end=451
-  _globals['_MODELPART']._serialized_start=454
-  _globals['_MODELPART']._serialized_end=583
-  _globals['_PHASERESULT']._serialized_start=586
-  _globals['_PHASERESULT']._serialized_end=718
+  _globals['_RUNTERMS'].fields_by_name['config']._loaded_options = None
+  _globals['_RUNTERMS'].fields_by_name['config']._serialized_options = b'\350\340\030\003'
+  _globals['_INTRODUCTION'].fields_by_name['certificate']._loaded_options = None
+  _globals['_INTRODUCTION'].fields_by_name['certificate']._serialized_options = b'\350\340\030\003'
+  _globals['_KEYMADE'].fields_by_name['public_key']._loaded_options = None
+  _globals['_KEYMADE'].fields_by_name['public_key']._serialized_options = b'\350\340\030\003'
+  _globals['_KEYMADE'].fields_by_name['sealed']._loaded_options = None
+  _globals['_KEYMADE'].fields_by_name['sealed']._serialized_options = b'\350\340\030\006'
+  _globals['_SEALEDSECRETS'].fields_by_name['party']._loaded_options = None
+  _globals['_SEALEDSECRETS'].fields_by_name['party']._serialized_options = b'\350\340\030\003'
+  _globals['_SEALEDSECRETS'].fields_by_name['wrapped']._loaded_options = None
+  _globals['_SEALEDSECRETS'].fields_by_name['wrapped']._serialized_options = b'\350\340\030\001\372\340\030\'the run\'s secrets, sealed for one party'
+  _globals['_KEYTAKE'].fields_by_name['public_key']._loaded_options = None
+  _globals['_KEYTAKE'].fields_by_name['public_key']._serialized_options = b'\350\340\030\003'
+  _globals['_KEYTAKE'].fields_by_name['wrapped']._loaded_options = None
+  _globals['_KEYTAKE'].fields_by_name['wrapped']._serialized_options = b'\350\340\030\001\372\340\030\'the run\'s secrets, sealed for one party'
+  _globals['_KEYTAKEN'].fields_by_name['fingerprint']._loaded_options = None
+  _globals['_KEYTAKEN'].fields_by_name['fingerprint']._serialized_options = b'\350\340\030\003'
+  _globals['_RUNSECRETS'].fields_by_name['private_key']._loaded_options = None
+  _globals['_RUNSECRETS'].fields_by_name['private_key']._serialized_options = b'\350\340\030\001\372\340\030\"the run\'s key, never sent unsealed'
+  _globals['_RUNSECRETS'].fields_by_name['alignment_secret']._loaded_options = None
+  _globals['_RUNSECRETS'].fields_by_name['alignment_secret']._serialized_options = b'\350\340\030\001\372\340\030\035a secret, never sent unsealed'
+  _globals['_PARTYRUN'].fields_by_name['config']._loaded_options = None
+  _globals['_PARTYRUN'].fields_by_name['config']._serialized_options = b'\350\340\030\003'
+  _globals['_PARTYRUN'].fields_by_name['secrets']._loaded_options = None
+  _globals['_PARTYRUN'].fields_by_name['secrets']._serialized_options = b'\350\340\030\006'
+  _globals['_PARTYRUN'].fields_by_name['layout']._loaded_options = None
+  _globals['_PARTYRUN'].fields_by_name['layout']._serialized_options = b'\350\340\030\006'
+  _globals['_MODELPART'].fields_by_name['weights']._loaded_options = None
+  _globals['_MODELPART'].fields_by_name['weights']._serialized_options = b'\350\340\030\004\360\340\030\010\372\340\030(the final model, on the party\'s features'
+  _globals['_MODELPART'].fields_by_name['primal']._loaded_options = None
+  _globals['_MODELPART'].fields_by_name['primal']._serialized_options = b'\350\340\030\004\372\340\030 the objective of the final model'
+  _globals['_MODELPART'].fields_by_name['dual']._loaded_options = None
+  _globals['_MODELPART'].fields_by_name['dual']._serialized_options = b'\350\340\030\004\372\340\0301the bound that proves how good the final model is'
+  _globals['_MODELPART'].fields_by_name['gap']._loaded_options = None
+  _globals['_MODELPART'].fields_by_name['gap']._serialized_options = b'\350\340\030\004\372\340\0304how far the final model is from the best one at most'
+  _globals['_MODELPART'].fields_by_name['state']._loaded_options = None
+  _globals['_MODELPART'].fields_by_name['state']._serialized_options = b'\350\340\030\006'
+  _globals['_MODELPART'].fields_by_name['first_holder_of']._loaded_options = None
+  _globals['_MODELPART'].fields_by_name['first_holder_of']._serialized_options = b'\350\340\030\003'
+  _globals['_MODELRELEASE'].fields_by_name['weights']._loaded_options = None
+  _globals['_MODELRELEASE'].fields_by_name['weights']._serialized_options = b'\350\340\030\004\360\340\030\010\372\340\030;the final model, where the roster releases it to the server'
+  _globals['_PHASERESULT'].fields_by_name['body']._loaded_options = None
+  _globals['_PHASERESULT'].fields_by_name['body']._serialized_options = b'\350\340\030\006'
+  _globals['_PHASERESULT'].fields_by_name['encrypt_s']._loaded_options = None
+  _globals['_PHASERESULT'].fields_by_name['encrypt_s']._serialized_options = b'\350\340\030\006'
+  _globals['_PHASERESULT'].fields_by_name['decrypt_s']._loaded_options = None
+  _globals['_PHASERESULT'].fields_by_name['decrypt_s']._serialized_options = b'\350\340\030\006'
+  _globals['_PHASERESULT'].fields_by_name['compute_s']._loaded_options = None
+  _globals['_PHASERESULT'].fields_by_name['compute_s']._serialized_options = b'\350\340\030\006'
+  _globals['_PHASERESULT'].fields_by_name['serialise_s']._loaded_options = None
+  _globals['_PHASERESULT'].fields_by_name['serialise_s']._serialized_options = b'\350\340\030\006'
+  _globals['_PHASERESULT'].fields_by_name['peak_memory_bytes']._loaded_options = None
+  _globals['_PHASERESULT'].fields_by_name['peak_memory_bytes']._serialized_options = b'\350\340\030\006'
+  _globals['_RUNTERMS']._serialized_start=67
+  _globals['_RUNTERMS']._serialized_end=99
+  _globals['_INTRODUCTION']._serialized_start=101
+  _globals['_INTRODUCTION']._serialized_end=142
+  _globals['_KEYMADE']._serialized_start=144
+  _globals['_KEYMADE']._serialized_end=228
+  _globals['_SEALEDSECRETS']._serialized_start=230
+  _globals['_SEALEDSECRETS']._serialized_end=332
+  _globals['_KEYTAKE']._serialized_start=334
+  _globals['_KEYTAKE']._serialized_end=435
+  _globals['_KEYTAKEN']._serialized_start=437
+  _globals['_KEYTAKEN']._serialized_end=474
+  _globals['_RUNSECRETS']._serialized_start=477
+  _globals['_RUNSECRETS']._serialized_end=619
+  _globals['_PARTYRUN']._serialized_start=621
+  _globals['_PARTYRUN']._serialized_end=722
+  _globals['_MODELPART']._serialized_start=725
+  _globals['_MODELPART']._serialized_end=1108
+  _globals['_MODELRELEASE']._serialized_start=1110
+  _globals['_MODELRELEASE']._serialized_end=1214
+  _globals['_PHASERESULT']._serialized_start=1217
+  _globals['_PHASERESULT']._serialized_end=1385
 # @@protoc_insertion_point(module_scope)

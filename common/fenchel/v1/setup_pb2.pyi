@@ -226,6 +226,7 @@ class ModelPart(_message.Message):
     DUAL_FIELD_NUMBER: _builtins.int
     GAP_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
+    FIRST_HOLDER_OF_FIELD_NUMBER: _builtins.int
     weights: _builtins.bytes
     """Little-endian doubles, in the order of the party's features by name."""
     primal: _builtins.float
@@ -233,6 +234,10 @@ class ModelPart(_message.Message):
     gap: _builtins.float
     state: _builtins.bytes
     """In place of the weights where the server cannot read them: what the party's algorithm makes them of."""
+    @_builtins.property
+    def first_holder_of(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """In a run whose released model is noisy: the party's blocks of features that no earlier party of the roster holds."""
+
     def __init__(
         self,
         *,
@@ -241,10 +246,11 @@ class ModelPart(_message.Message):
         dual: _builtins.float | None = ...,
         gap: _builtins.float | None = ...,
         state: _builtins.bytes = ...,
+        first_holder_of: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "gap", b"gap", "primal", b"primal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "gap", b"gap", "primal", b"primal", "state", b"state", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "first_holder_of", b"first_holder_of", "gap", b"gap", "primal", b"primal", "state", b"state", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__dual: _TypeAlias = _typing.Literal["dual"]  # noqa: Y015
     _WhichOneofArgType__dual: _TypeAlias = _typing.Literal["_dual", b"_dual"]  # noqa: Y015
@@ -260,6 +266,30 @@ class ModelPart(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__primal) -> _WhichOneofReturnType__primal | None: ...
 
 Global___ModelPart: _TypeAlias = ModelPart  # noqa: Y015
+
+@_typing.final
+class ModelRelease(_message.Message):
+    """Party to server, phase finish: empty unless the party's own roster releases the model to the server."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WEIGHTS_FIELD_NUMBER: _builtins.int
+    weights: _builtins.bytes
+    """Little-endian doubles, in the order of the party's features by name; in a run whose released model is noisy, those
+    of the blocks that the party is the first holder of, in the order of these.
+    """
+    def __init__(
+        self,
+        *,
+        weights: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["weights", b"weights"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ModelRelease: _TypeAlias = ModelRelease  # noqa: Y015
 
 @_typing.final
 class PhaseResult(_message.Message):

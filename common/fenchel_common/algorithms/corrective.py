@@ -1,115 +1,103 @@
 """HyFDCA with corrective steps (`local = "corrective"`): what both halves agree on.
 
-Clients that share samples, directly or through others, form a *group*. Of each group there are known points, feasible
-dual variables of its samples:
+There are known points, feasible dual variables of all samples:
 
     anchor   α, the dual variables as they stand
-    point    p, the average of what its clients found in their local problems
+    point    p, the average of what the clients found in their local problems
     vertex   v_j ∈ −∂l(X·w_j), one for each of the last models w_j; every label holder can tell it from x_i·w_j
 
-Of every point the server knows w = 1/(λN) Σ_i α_i x_i and c = −1/N Σ_i l*(−α_i), and combines them anew each round:
+Of every point each client knows its values on its own samples, w = 1/(λN) Σ_i α_i x_i on its own features and x_i·w of
+its own samples; all clients know c = −1/N Σ_i l*(−α_i) and the Gram matrix of the w. So every client finds by itself
+the weights with which the points are combined, the same ones, and the server knows none of this:
 
-    inner_product   ProductTask → ProductResult   α from the points and their weights; enc(x_{k,i}·w_k)
-    local_dual      DualTask    → DualResult      the local problem; enc of its solution divided by |B_n|
+    inner_product   ProductTask → ProductResult   enc(x_{k,i}·w_k) of the new points, a share of their Gram rows
+    local_dual      DualTask    → DualResult      the combination; enc of the local problem's solution divided by |B_n|
     primal          PrimalTask  → PrimalResult    X_kᵀp and X_kᵀv, Σ l* of both
 
-The first of these that a client gets in a round carries the `Opening`. Arrays by feature are in the order of the
-client's features; the gram matrix is (models + 1, models + 1).
+The first of these that a client gets in a round carries the `Opening`. Vectors by sample are encrypted in every run but
+a plain one; vectors by feature and figures in a sealed one.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
+from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.vectors import Vector
 
-from fenchel_common.algorithms.hyfdca import BlockVector, CertificateShare
-from fenchel_common.changes import ArrayChange
-
-Array = NDArray[np.float64]
-
+POINT_PRODUCT_FORMAT: Final = VectorFormat(bound=2.0**24)
+"""For inner products with points: those of a vertex grow with 1/λ, and only a sample's holders add to them."""
 MEMORY: Final = 20
 """Models that are kept, with the inner products and the vertex of each."""
 
 
 @dataclass(frozen=True, slots=True)
-class Combination:
-    """The weights, of at least 0 and 1 in sum, of the points that the new α is made of. `round_id` names that α."""
-
-    round_id: int
-    anchor: float
-    point: float
-    vertices: Mapping[int, float]
-
-
-@dataclass(frozen=True, slots=True)
-class RememberedModel:
-    """w_j on the client's features, the blocks that took part, and x_i·w_j of those that the client shares."""
-
-    id: int
-    weights: Array
-    blocks: tuple[int, ...]
-    products: BlockVector | None
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """All that a client which lost its state must know; blocks of α that are not given are zero."""
+class Anchor:
+    """The anchor's dual variables and model; blocks that are not given are zero."""
 
     alpha: BlockVector | None
-    point: BlockVector | None
-    models: tuple[RememberedModel, ...]
+    weights: BlockVector | None
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a client does first in a round: take memory and model, then make α of the anchor.
+    """What a client does first in a round.
 
-    Without a combination α is the anchor itself. On `report_blocks` the client reports Σ l*(−α) and, if α is new,
-    enc(α).
+    Attributes
+    ----------
+    after
+        The round after which the client's memory is taken up.
+    anchor
+        The round that made the anchor.
+    collapse
+        Forget all points but the anchor, which becomes what its ciphertexts hold.
+    lost
+        The anchor, for a client without memory.
+    live_blocks
+        The client's blocks that take part.
+    report_blocks, feature_blocks
+        Blocks of samples and of features for which this client answers.
+    point, vertex
+        By feature: w of the new points, or its difference from the anchor's.
+    conjugates
+        Σ l* of both, divided by the number of samples.
     """
 
-    memory: Memory | None
-    model: ArrayChange | None
+    after: int
     anchor: int
-    combination: Combination | None
+    collapse: bool
+    lost: Anchor | None
+    live_blocks: tuple[int, ...]
     report_blocks: tuple[int, ...]
+    feature_blocks: tuple[int, ...]
+    point: BlockVector | None = None
+    vertex: BlockVector | None = None
+    conjugates: Vector | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """Σ_i α_i x_{k,i} over all samples of the client, and what was to be reported."""
+class Products:
+    """Inner products of the new point (of the anchor after a collapse) and vertex, and the new Gram rows."""
 
-    share: Array
-    conjugate_sum: float
-    alpha: BlockVector | None
-
-
-@dataclass(frozen=True, slots=True)
-class ProductTask:
-    opening: Opening
-    blocks: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ProductResult:
-    opened: Opened
-    products: BlockVector
+    point: BlockVector | None
+    vertex: BlockVector | None
+    gram: Vector
 
 
 @dataclass(frozen=True, slots=True)
 class DualTask:
-    """The local problem.
+    """The combination and the local problem.
 
     Attributes
     ----------
-    blocks, divisors
-        The blocks that take part, and |B_n| of each.
+    opening
+        If the client had no inner_product.
+    products
+        The sums of what inner_product gave.
+    divisors
+        |B_n| of each live block.
     scale
         How many times the client's own samples all samples of the round are.
-    models, gram
-        Earlier models that the client remembers, and the inner products of these and the present one.
     certify_only
         There is no local problem to solve.
     """
@@ -117,43 +105,56 @@ class DualTask:
     opening: Opening | None
     round_id: int
     norms: BlockVector | None
-    products: BlockVector | None
-    blocks: tuple[int, ...]
+    products: Products | None
     divisors: tuple[int, ...]
     scale: float
-    models: tuple[int, ...]
-    gram: Array
-    certificate_blocks: tuple[int, ...]
     certify_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class DualResult:
-    opened: Opened | None
+    """`figures` are this client's part of losses, conjugates, correct predictions and row norms, all divided by N.
+
+    `combination` is a hash of the weights, which all clients find by themselves.
+    """
+
     point: BlockVector | None
-    certificate: CertificateShare | None
+    figures: Vector
+    alpha: BlockVector | None
+    weights: BlockVector | None
+    combination: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class PrimalTask:
-    """`anchor` and `models` are what to keep; `vertex` asks for that of the present model too."""
+    """`relative`: tell weights as differences from the anchor's. `report`: tell the opened figures."""
 
-    anchor: int
-    models: tuple[int, ...]
-    point: BlockVector
-    report_blocks: tuple[int, ...]
+    round_id: int
+    point: BlockVector | None
+    figures: Vector
+    relative: bool
     vertex: bool
+    report: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """Of one point: Σ_i p_i x_{k,i} over the client's samples, and Σ l*(−p) over the blocks to report on."""
+class Figures:
+    """Of the whole federation, at the model and the dual variables that entered the round."""
 
-    share: Array
-    conjugate_sum: float = 0.0
+    primal: float
+    dual: float
+    accuracy: float
+    squared_norm: float
+    row_norm: float
 
 
 @dataclass(frozen=True, slots=True)
 class PrimalResult:
-    point: Measured
-    vertex: Measured | None = None
+    """`impossible` are blocks of samples whose new point no honest sum can give; then there is nothing else."""
+
+    point: BlockVector | None
+    vertex: BlockVector | None
+    conjugates: Vector | None
+    figures: Figures | None
+    accepted: bool
+    impossible: tuple[int, ...] = ()

@@ -2,13 +2,15 @@
 
 One round, phase by phase (the tasks and results of a phase are the dataclasses beside its name)::
 
-    sync                 PrimalTask   → PrimalResult    parties whose α or ŵ_k is out of date
+    sync                 PrimalTask   → PrimalResult    parties whose α or share of w is out of date
     inner_product        ProductTask  → ProductResult   enc(x_{k,i}·w_k) of shared blocks (Algorithm 2)
-    local_dual           DualTask     → DualResult      enc(γ_t/|B_n|·Δα_{k,i}) (Algorithms 3 and 5), certificate shares
-    primal               PrimalTask   → PrimalResult    ŵ_k = Σ_i α_i x_{k,i} (Algorithm 4)
+    local_dual           DualTask     → DualResult      enc(γ_t/|B_n|·Δα_{k,i}) (Algorithms 3 and 5), figures
+    primal               PrimalTask   → PrimalResult    X_kᵀα/(λN) (Algorithm 4), and the sum of the figures opened
     inner_product_after  ProductTask  → ProductResult   refreshes what the server keeps of parties that may leave
 
-A block travels as one ciphertext of S slots; slots beyond its size are zero.
+A block travels as one ciphertext of S slots; slots beyond its size are zero. Vectors by sample are encrypted in every
+run but a plain one; vectors by feature and figures in a sealed one. All of them are fixed-point numbers whatever the
+privacy level, so that a run gives the same bits at each.
 """
 
 from dataclasses import dataclass
@@ -17,14 +19,13 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from fenchel_common.algorithms.settings import ANY_PARTITION, AlgorithmSettings, Profile
-from fenchel_common.changes import ArrayChange
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector
 
 ALPHA_FORMAT: Final = VectorFormat(bound=2.0)
 """For α and its changes: |α| ≤ 1 however many rounds add to it, and one change is at most 1."""
 PRODUCT_FORMAT: Final = VectorFormat()
-"""For inner products and squared row norms."""
+"""For inner products, squared row norms, parts of the model and figures."""
 
 SYNC: Final = "sync"
 INNER_PRODUCT: Final = "inner_product"
@@ -44,11 +45,11 @@ class HyfdcaSettings(AlgorithmSettings):
         summary="HyFDCA: dual coordinate ascent over rows and columns, to the centralized optimum",
         partitions=ANY_PARTITION,
         losses=("hinge", "smoothed_hinge", "logistic"),
-        privacy=("paper", "plain"),
+        privacy=("sealed", "paper", "plain"),
         encrypted=("dual variables and their changes", "inner products, row norms"),
+        sealed=("each party's share of the model, and the model", "each party's sums of losses and conjugates"),
         visible={
-            "each party's share of the model": "in clear, each round",
-            "sums of losses over each party's rows": "in clear, at certificates",
+            "P, D and the accuracy, over all samples": "in clear, at most once a round",
         },
         certified=True,
     )
@@ -125,28 +126,50 @@ class BlockVector:
 
 @dataclass(frozen=True, slots=True)
 class StateUpdate:
-    """What a task changes in the client's state, before anything else: forget all, then take these."""
+    """What a task changes in the client's state, before anything else: forget all, then take these.
+
+    `model` is w on the client's features; blocks that it does not have are zero.
+    """
 
     reset: bool = False
-    model: ArrayChange | None = None
+    model: BlockVector | None = None
     alpha: BlockVector | None = None
 
 
 @dataclass(frozen=True, slots=True)
+class Figures:
+    """What P and D are made of, for the w and α that entered the round: (1/N) Σ l, (1/N) Σ l*, λ/2 ‖w‖².
+
+    They are summed as one vector, in this order; parties give shares of them.
+    """
+
+    mean_loss: float
+    mean_conjugate: float
+    accuracy: float
+    regulariser: float
+
+
+FIGURE_COUNT: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
 class PrimalTask:
-    """`whole`: answer with all of ŵ_k. `conjugate_blocks`: those on which to report Σ l*(−α) of the new α."""
+    """`totals`: the sum of all shares of the figures, which the client opens."""
 
     state: StateUpdate
-    whole: bool
-    conjugate_blocks: tuple[int, ...] = ()
+    totals: Vector | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PrimalResult:
-    """ŵ_k as changed since the last one that this client gave, or whole if the task asked so."""
+    """X_kᵀα/(λN) in all blocks of the client's features: always whole, as which entries moved tells of the rows.
 
-    share: ArrayChange
-    conjugate_sum: float = 0.0
+    `impossible` are blocks of samples whose α no honest sum can give; then there is nothing else.
+    """
+
+    share: BlockVector | None
+    figures: Figures | None = None
+    impossible: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +192,15 @@ class DualTask:
     norms
         ‖x_i‖² of all shared blocks; given once.
     products
-        x_i·w of the shared blocks that are updated or reported on.
+        x_i·w of the shared blocks that are updated, or whose losses are reported.
     divisors
         |B_n| for each of `ranges`.
     step_scale
         c_k.
-    report_blocks
-        Those on which this client gives its share of the certificate.
+    report_blocks, norm_blocks
+        Blocks of samples and of features for which this client gives its share of the figures.
+    with_losses
+        Whether the figures have losses and accuracy, or only what D needs.
     """
 
     state: StateUpdate
@@ -185,20 +210,18 @@ class DualTask:
     divisors: tuple[int, ...]
     gamma: float
     step_scale: float
-    report_blocks: tuple[int, ...]
+    report_blocks: tuple[int, ...] = ()
+    norm_blocks: tuple[int, ...] = ()
+    with_losses: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class CertificateShare:
-    """One reporter's sums, for the w and α that entered the round."""
-
-    samples: int
-    loss_sum: float
-    conjugate_sum: float
-    correct: int
+    @property
+    def asks_figures(self) -> bool:
+        return bool(self.report_blocks or self.norm_blocks)
 
 
 @dataclass(frozen=True, slots=True)
 class DualResult:
+    """`figures`: a share of each, if the task asked for them."""
+
     changes: BlockVector | None
-    certificate: CertificateShare | None
+    figures: Vector | None

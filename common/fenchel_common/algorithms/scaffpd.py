@@ -70,7 +70,7 @@ class ScaffpdSettings(RobustSettings):
     profile: ClassVar[Profile] = descent_profile(
         "SCAFF-PD: robust to the parties with large losses; accelerated primal-dual, corrected local steps",
         encrypted=("each party's gradient", "each party's local update"),
-        visible=LOSS_LEAK,
+        visible=dict.fromkeys(LOSS_LEAK, "in clear, every other round"),
     )
 
     rule: Literal["fixed", "concave", "strongly_concave"] = Field(

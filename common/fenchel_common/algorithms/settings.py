@@ -20,7 +20,7 @@ Partition = Literal["horizontal", "vertical", "hybrid"]
 Privacy = Literal["paper", "sealed", "plain"]
 
 ANY_PARTITION: tuple[Partition, ...] = ("horizontal", "vertical", "hybrid")
-RUN_LEVEL = frozenset({"seed", "stop"})
+RUN_LEVEL = frozenset({"privacy", "seed", "stop"})
 """The fields that the algorithm's settings take over from the run."""
 
 
@@ -32,6 +32,8 @@ class Profile:
     ----------
     encrypted
         Kinds of values that reach the server as ciphertext, unless the run is in clear.
+    sealed
+        Kinds of values that reach the server as ciphertext in a sealed run, and in clear in any other.
     visible
         Kinds of values that the server sees whatever the privacy level, and when.
     certified
@@ -42,6 +44,7 @@ class Profile:
     partitions: tuple[Partition, ...]
     losses: tuple[str, ...]
     encrypted: tuple[str, ...]
+    sealed: tuple[str, ...] = ()
     visible: Mapping[str, str] = field(default_factory=dict)
     privacy: tuple[Privacy, ...] = ("sealed", "paper", "plain")
     certified: bool = False
@@ -92,6 +95,7 @@ class AlgorithmSettings(_Section):
     participation: str = Field(
         default="all", description="Who takes part in a round: all, fraction:P (random) or cyclic:C (sets in turn)."
     )
+    privacy: Privacy = "paper"
     seed: int = Field(default=0, ge=0, lt=2**63)
     stop: StopRules = StopRules()
 

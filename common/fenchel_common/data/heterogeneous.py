@@ -1,6 +1,8 @@
 """Splits of whole rows over parties that are alike, or as unlike as the experiments of the papers want them."""
 
-from typing import Final
+import math
+from dataclasses import dataclass
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,26 @@ Rows = NDArray[np.int64]
 THINNED_PARTIES: Final = 0.3
 THINNED_ROWS: Final = 0.7
 DRAWS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How whole rows are dealt out: at random in equal numbers, or each class in shares drawn from Dir(α)."""
+
+    alpha: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `even` or `dirichlet:ALPHA`."""
+        kind, _, number = text.partition(":")
+        try:
+            if text == "even":
+                return cls()
+            if kind == "dirichlet" and 0.0 < float(number) < math.inf:
+                return cls(float(number))
+        except ValueError:
+            pass
+        raise InvalidInput(f"split: {text!r} is neither even nor dirichlet:ALPHA with ALPHA above 0, such as 0.1")
 
 
 def stratified_rows(y: NDArray[np.float64], parties: int, *, seed: int) -> list[Rows]:

@@ -1,6 +1,9 @@
 """What one party holds: some rows and some columns of the federation's table."""
 
+import math
+import sys
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +20,8 @@ Matrix = NDArray[np.float64] | csr_array
 
 CSR_PARTS: Final = ("data", "indices", "indptr", "shape")
 SHOWN_DUPLICATES: Final = 5
+DEFLATE_RATIO: Final = 1032
+"""No deflated byte stands for more bytes than this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,14 +114,30 @@ class Shard:
 def load_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
     """All arrays of an .npz file, none of them pickled."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise InvalidInput(f"{path}: is a single array; save X and y together with numpy.savez")
+            assert archive.zip is not None, "open until the block ends"
+            for member in archive.zip.infolist():
+                _check_announced_size(archive.zip, member)
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise InvalidInput(f"{path}: there is no such file") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile):
+    except (ValueError, OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile):
         raise InvalidInput(f"{path}: not a readable .npz file of plain arrays; write it with numpy.savez") from None
+
+
+def _check_announced_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+    """Refuses an array whose header announces more than its file holds: the memory for it would be taken first."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        if version not in ((1, 0), (2, 0)):
+            raise ValueError("an array of plain numbers or texts has a header of version 1 or 2")
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(file)
+        announced = file.tell() + math.prod(shape) * dtype.itemsize
+    if announced != member.file_size or member.file_size > DEFLATE_RATIO * max(member.compress_size, 1):
+        raise ValueError("an array is not as large as it says")
 
 
 def matrix_from_arrays(arrays: Mapping[str, NDArray[np.generic]]) -> Matrix:
@@ -157,4 +178,7 @@ def _int_array(array: NDArray[np.generic], field: str) -> NDArray[np.int64]:
 def _texts(array: NDArray[np.generic], field: str) -> tuple[str, ...]:
     if array.dtype.kind != "U" or array.ndim != 1:
         raise InvalidInput(f"{field}: must be a one-dimensional array of texts")
+    codes = np.frombuffer(array.astype(array.dtype.newbyteorder("<")).tobytes(), dtype="<u4")
+    if ((codes > sys.maxunicode) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():
+        raise InvalidInput(f"{field}: holds characters that Unicode does not have")
     return tuple(str(text) for text in array)

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Self
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID, ObjectIdentifier
@@ -44,7 +44,7 @@ class Certificate:
         _check_size(pem)
         try:
             found = x509.load_pem_x509_certificates(pem)
-        except ValueError as error:
+        except (ValueError, x509.InvalidVersion) as error:
             raise MalformedCertificate("not a PEM certificate") from error
         if len(found) != 1:
             raise MalformedCertificate(f"one certificate is due, but there are {len(found)}")
@@ -56,7 +56,7 @@ class Certificate:
         _check_size(der)
         try:
             found = x509.load_der_x509_certificate(der)
-        except ValueError as error:
+        except (ValueError, x509.InvalidVersion) as error:
             raise MalformedCertificate("not a DER certificate") from error
         return cls._from_x509(found)
 
@@ -82,7 +82,7 @@ class Certificate:
         """The P-256 key that the certificate speaks for."""
         try:
             key = self.parsed.public_key()
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
             raise MalformedCertificate("the certificate's public key cannot be read") from error
         if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
             raise MalformedCertificate("the certificate's key is not a P-256 key")
@@ -126,7 +126,7 @@ class Certificate:
             raise WrongAuthority(f"the certificate of {authority.common_name!r} is not one of an authority")
         try:
             self.parsed.verify_directly_issued_by(authority.parsed)
-        except (ValueError, TypeError, InvalidSignature) as error:
+        except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm) as error:
             raise WrongAuthority(
                 f"the certificate of {self.common_name!r} was not issued by the authority of federation"
                 f" {authority.federation!r} (fingerprint {authority.fingerprint()[:16]}…);"

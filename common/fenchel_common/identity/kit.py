@@ -150,7 +150,7 @@ def read_settings(directory: Path) -> tuple[Role, str, Address]:
     path = directory / SETTINGS_FILE
     try:
         settings = tomllib.loads(_read(path).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise KitIncomplete(f"{path} is not a TOML file: {error}") from error
     expected = {"role", "name", "server"}
     if unknown := sorted(settings.keys() - expected):

@@ -32,6 +32,8 @@ class Loss(ABC):
 
     name: ClassVar[str]
     lipschitz: ClassVar[float] = 1.0
+    conjugate_modulus: ClassVar[float] = 0.0
+    """The least second derivative of l*: how strongly convex it is."""
 
     def value(self, z: Array, y: Array) -> Array:
         """l(z) for predictions z."""

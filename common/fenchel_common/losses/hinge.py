@@ -41,6 +41,7 @@ class SmoothedHinge(Loss):
 
     name = "smoothed_hinge"
     SMOOTHING: Final = 1.0
+    conjugate_modulus = SMOOTHING
 
     def _margin_value(self, margin: Array) -> Array:
         short = np.maximum(0.0, 1.0 - margin)

@@ -178,6 +178,10 @@ def client_layout_to_bytes(layout: ClientLayout) -> bytes:
             alignment_pb2.IgnoredFeatures(features=cut.features, block_ids=cut.block_ids.tolist())
             for cut in layout.ignored
         ],
+        feature_blocks=[
+            alignment_pb2.FeatureBlock(id=block, places=places.tolist())
+            for block, places in layout.feature_blocks.items()
+        ],
     ).SerializeToString(deterministic=True)
 
 
@@ -194,6 +198,7 @@ def client_layout_from_bytes(body: bytes) -> ClientLayout:
         ignored=tuple(
             IgnoredFeatures(features=tuple(cut.features), block_ids=np.array(cut.block_ids)) for cut in message.ignored
         ),
+        feature_blocks={block.id: np.array(block.places) for block in message.feature_blocks},
     )
 
 

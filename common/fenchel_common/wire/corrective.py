@@ -1,299 +1,285 @@
-"""The messages of corrective HyFDCA on the wire, each checked against the `Scope` of the client it is for or from."""
+"""The messages of HyFDCA with corrective steps on the wire; what arrives is checked against a `Scope`."""
 
-import itertools
-import math
-from collections.abc import Iterable
+from dataclasses import asdict
 
-import numpy as np
-
-from fenchel.v1 import corrective_pb2 as pb
-from fenchel.v1 import hyfdca_pb2
+from fenchel.v1 import corrective_pb2, hyfdca_pb2, vectors_pb2
 from fenchel_common.algorithms.corrective import (
-    MEMORY,
-    Array,
-    Combination,
+    POINT_PRODUCT_FORMAT,
+    Anchor,
     DualResult,
     DualTask,
-    Measured,
-    Memory,
-    Opened,
+    Figures,
     Opening,
     PrimalResult,
     PrimalTask,
-    ProductResult,
-    ProductTask,
-    RememberedModel,
+    Products,
 )
 from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, PRODUCT_FORMAT, BlockVector
 from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
-from fenchel_common.wire.arrays import change_from_proto, change_to_proto, doubles_from_bytes, doubles_to_bytes
-from fenchel_common.wire.blocks import block_ids_from_proto, block_vector_from_proto, block_vector_to_proto
-from fenchel_common.wire.hyfdca import (
+from fenchel_common.wire.scope import (
     Scope,
-    certificate_share_from_proto,
-    certificate_share_to_proto,
+    block_ids,
+    feature_block_ids,
+    feature_vector_from_proto,
+    figures_from_proto,
+    figures_to_proto,
     finite_number,
+    optional_vector_to_proto,
     parsed_message,
+    sample_vector_from_proto,
 )
 
-WEIGHT_SLACK = 1e-9
-"""By how much the weights of a combination may miss 1; the sum of doubles is never exact."""
+DIGEST_BYTES = 32
 
 
-def product_task_to_bytes(task: ProductTask) -> bytes:
-    return pb.CorrectiveProductTask(opening=_opening_to_proto(task.opening), blocks=task.blocks).SerializeToString(
+def product_task_to_bytes(opening: Opening) -> bytes:
+    return corrective_pb2.CorrectiveProductTask(opening=_opening_to_proto(opening)).SerializeToString(
         deterministic=True
     )
 
 
-def product_task_from_bytes(data: bytes, scope: Scope) -> ProductTask:
-    message = parsed_message(pb.CorrectiveProductTask, data)
-    return ProductTask(
-        _opening_from_proto(message.opening, scope), block_ids_from_proto(message.blocks, scope.blocks, "blocks")
-    )
+def product_task_from_bytes(data: bytes, scope: Scope) -> Opening:
+    message = parsed_message(corrective_pb2.CorrectiveProductTask, data)
+    return _opening_from_proto(message.opening, scope)
 
 
-def product_result_to_bytes(result: ProductResult) -> bytes:
-    return pb.CorrectiveProductResult(
-        opened=_opened_to_proto(result.opened), products=block_vector_to_proto(result.products)
-    ).SerializeToString(deterministic=True)
+def product_result_to_bytes(products: Products | None) -> bytes:
+    """None: the memory that the task takes up is lost."""
+    message = corrective_pb2.CorrectiveProductResult(lost=products is None)
+    if products is not None:
+        message = corrective_pb2.CorrectiveProductResult(
+            point=optional_vector_to_proto(products.point),
+            vertex=optional_vector_to_proto(products.vertex),
+            gram=figures_to_proto(products.gram),
+        )
+    return message.SerializeToString(deterministic=True)
 
 
-def product_result_from_bytes(data: bytes, scope: Scope) -> ProductResult:
-    message = parsed_message(pb.CorrectiveProductResult, data)
-    return ProductResult(
-        _opened_from_proto(message.opened, scope),
-        _block_vector(message.products, scope, PRODUCT_FORMAT, "products"),
+def product_result_from_bytes(data: bytes, scope: Scope) -> Products | None:
+    message = parsed_message(corrective_pb2.CorrectiveProductResult, data)
+    if message.lost:
+        return None
+    if not message.HasField("gram"):
+        raise InvalidInput("gram: missing")
+    return Products(
+        point=_samples(message, "point", scope, POINT_PRODUCT_FORMAT),
+        vertex=_samples(message, "vertex", scope, POINT_PRODUCT_FORMAT),
+        gram=figures_from_proto(message.gram, scope, "gram"),
     )
 
 
 def dual_task_to_bytes(task: DualTask) -> bytes:
-    return pb.CorrectiveDualTask(
+    products = task.products
+    return corrective_pb2.CorrectiveDualTask(
         opening=None if task.opening is None else _opening_to_proto(task.opening),
         round=task.round_id,
-        norms=_optional_to_proto(task.norms),
-        products=_optional_to_proto(task.products),
-        blocks=task.blocks,
+        norms=optional_vector_to_proto(task.norms),
+        point=None if products is None else optional_vector_to_proto(products.point),
+        vertex=None if products is None else optional_vector_to_proto(products.vertex),
+        gram=None if products is None else figures_to_proto(products.gram),
         divisors=task.divisors,
         scale=task.scale,
-        models=task.models,
-        gram=doubles_to_bytes(task.gram),
-        certificate_blocks=task.certificate_blocks,
         certify_only=task.certify_only,
     ).SerializeToString(deterministic=True)
 
 
 def dual_task_from_bytes(data: bytes, scope: Scope) -> DualTask:
-    message = parsed_message(pb.CorrectiveDualTask, data)
-    blocks = block_ids_from_proto(message.blocks, scope.blocks, "blocks")
-    models = _ascending(message.models, "models")
-    side = len(models) + 1
-    gram = doubles_from_bytes(message.gram, field="gram")
-    if gram.size != side**2 or not np.isfinite(gram).all():
-        raise InvalidInput(f"gram: must be {side} times {side} finite numbers")
-    if len(message.divisors) != len(blocks) or any(divisor < 1 for divisor in message.divisors):
-        raise InvalidInput("divisors: each block has one, of at least 1")
-    if not (math.isfinite(message.scale) and message.scale >= 1.0):
-        raise InvalidInput("scale: must be a number of at least 1")
+    message = parsed_message(corrective_pb2.CorrectiveDualTask, data)
+    if not finite_number(message.scale, "scale") >= 1.0:
+        raise InvalidInput("scale: must be at least 1")
+    if any(divisor < 1 for divisor in message.divisors):
+        raise InvalidInput("divisors: must be at least 1")
+    products = None
+    if message.HasField("gram"):
+        products = Products(
+            point=_samples(message, "point", scope, POINT_PRODUCT_FORMAT),
+            vertex=_samples(message, "vertex", scope, POINT_PRODUCT_FORMAT),
+            gram=figures_from_proto(message.gram, scope, "gram"),
+        )
     return DualTask(
         opening=_opening_from_proto(message.opening, scope) if message.HasField("opening") else None,
         round_id=message.round,
-        norms=_block_vector(message.norms, scope, PRODUCT_FORMAT, "norms") if message.HasField("norms") else None,
-        products=_optional_products(message, scope),
-        blocks=blocks,
+        norms=_samples(message, "norms", scope, PRODUCT_FORMAT),
+        products=products,
         divisors=tuple(message.divisors),
         scale=message.scale,
-        models=models,
-        gram=gram.reshape(side, side),
-        certificate_blocks=block_ids_from_proto(message.certificate_blocks, scope.blocks, "certificate_blocks"),
         certify_only=message.certify_only,
     )
 
 
-def dual_result_to_bytes(result: DualResult) -> bytes:
-    return pb.CorrectiveDualResult(
-        opened=None if result.opened is None else _opened_to_proto(result.opened),
-        point=_optional_to_proto(result.point),
-        certificate=None if result.certificate is None else certificate_share_to_proto(result.certificate),
-    ).SerializeToString(deterministic=True)
+def dual_result_to_bytes(result: DualResult | None) -> bytes:
+    """None: the memory that the task takes up is lost."""
+    message = corrective_pb2.CorrectiveDualResult(lost=result is None)
+    if result is not None:
+        message = corrective_pb2.CorrectiveDualResult(
+            point=optional_vector_to_proto(result.point),
+            figures=figures_to_proto(result.figures),
+            alpha=optional_vector_to_proto(result.alpha),
+            weights=optional_vector_to_proto(result.weights),
+            combination=result.combination,
+        )
+    return message.SerializeToString(deterministic=True)
 
 
-def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult:
-    message = parsed_message(pb.CorrectiveDualResult, data)
-    certificate = message.HasField("certificate")
+def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult | None:
+    message = parsed_message(corrective_pb2.CorrectiveDualResult, data)
+    if message.lost:
+        return None
+    if not message.HasField("figures"):
+        raise InvalidInput("figures: missing")
+    if len(message.combination) != DIGEST_BYTES:
+        raise InvalidInput(f"combination: must have {DIGEST_BYTES} bytes")
     return DualResult(
-        opened=_opened_from_proto(message.opened, scope) if message.HasField("opened") else None,
-        point=_block_vector(message.point, scope, ALPHA_FORMAT, "point") if message.HasField("point") else None,
-        certificate=certificate_share_from_proto(message.certificate) if certificate else None,
+        point=_samples(message, "point", scope, ALPHA_FORMAT),
+        figures=figures_from_proto(message.figures, scope, "figures"),
+        alpha=_samples(message, "alpha", scope, ALPHA_FORMAT),
+        weights=_features(message, "weights", scope),
+        combination=message.combination,
     )
 
 
 def primal_task_to_bytes(task: PrimalTask) -> bytes:
-    return pb.CorrectivePrimalTask(
-        anchor=task.anchor,
-        models=task.models,
-        point=block_vector_to_proto(task.point),
-        report_blocks=task.report_blocks,
+    return corrective_pb2.CorrectivePrimalTask(
+        round=task.round_id,
+        point=optional_vector_to_proto(task.point),
+        figures=figures_to_proto(task.figures),
+        relative=task.relative,
         vertex=task.vertex,
+        report=task.report,
     ).SerializeToString(deterministic=True)
 
 
 def primal_task_from_bytes(data: bytes, scope: Scope) -> PrimalTask:
-    message = parsed_message(pb.CorrectivePrimalTask, data)
+    message = parsed_message(corrective_pb2.CorrectivePrimalTask, data)
+    if not message.HasField("figures"):
+        raise InvalidInput("figures: missing")
     return PrimalTask(
-        anchor=message.anchor,
-        models=_ascending(message.models, "models"),
-        point=_block_vector(message.point, scope, ALPHA_FORMAT, "point"),
-        report_blocks=block_ids_from_proto(message.report_blocks, scope.blocks, "report_blocks"),
+        round_id=message.round,
+        point=_samples(message, "point", scope, ALPHA_FORMAT),
+        figures=figures_from_proto(message.figures, scope, "figures"),
+        relative=message.relative,
         vertex=message.vertex,
+        report=message.report,
     )
 
 
 def primal_result_to_bytes(result: PrimalResult) -> bytes:
-    return pb.CorrectivePrimalResult(
-        point=_measured_to_proto(result.point),
-        vertex=None if result.vertex is None else _measured_to_proto(result.vertex),
+    figures = None if result.figures is None else corrective_pb2.CorrectiveFigures(**asdict(result.figures))
+    return corrective_pb2.CorrectivePrimalResult(
+        point=optional_vector_to_proto(result.point),
+        vertex=optional_vector_to_proto(result.vertex),
+        conjugates=figures_to_proto(result.conjugates),
+        figures=figures,
+        accepted=result.accepted,
+        impossible_blocks=result.impossible,
     ).SerializeToString(deterministic=True)
 
 
 def primal_result_from_bytes(data: bytes, scope: Scope) -> PrimalResult:
-    message = parsed_message(pb.CorrectivePrimalResult, data)
+    message = parsed_message(corrective_pb2.CorrectivePrimalResult, data)
     return PrimalResult(
-        _measured_from_proto(message.point, scope, "point"),
-        _measured_from_proto(message.vertex, scope, "vertex") if message.HasField("vertex") else None,
+        point=_features(message, "point", scope),
+        vertex=_features(message, "vertex", scope),
+        conjugates=_figures(message, "conjugates", scope),
+        figures=_told_figures(message.figures) if message.HasField("figures") else None,
+        accepted=message.accepted,
+        impossible=block_ids(message.impossible_blocks, scope, "impossible_blocks"),
     )
 
 
-def combination_to_proto(combination: Combination) -> pb.CorrectiveCombination:
-    return pb.CorrectiveCombination(
-        round=combination.round_id,
-        anchor=combination.anchor,
-        point=combination.point,
-        vertices=[
-            pb.CorrectiveVertexWeight(model=model, weight=weight)
-            for model, weight in sorted(combination.vertices.items())
-        ],
+def model_to_bytes(weights: BlockVector | None) -> bytes:
+    return corrective_pb2.CorrectiveModel(weights=optional_vector_to_proto(weights)).SerializeToString(
+        deterministic=True
     )
 
 
-def combination_from_proto(message: pb.CorrectiveCombination) -> Combination:
-    models = _ascending([vertex.model for vertex in message.vertices], "combination.vertices")
-    weights = [message.anchor, message.point, *(vertex.weight for vertex in message.vertices)]
-    if not all(0.0 <= weight <= 1.0 for weight in weights) or abs(sum(weights) - 1.0) > WEIGHT_SLACK:
-        raise InvalidInput("combination: the weights must lie between 0 and 1 and sum to 1")
-    return Combination(message.round, message.anchor, message.point, dict(zip(models, weights[2:], strict=True)))
+def model_from_bytes(data: bytes, scope: Scope) -> BlockVector | None:
+    return _features(parsed_message(corrective_pb2.CorrectiveModel, data), "weights", scope)
 
 
-def _opening_to_proto(opening: Opening) -> pb.CorrectiveOpening:
-    return pb.CorrectiveOpening(
-        memory=None if opening.memory is None else _memory_to_proto(opening.memory),
-        model=None if opening.model is None else change_to_proto(opening.model),
+def _opening_to_proto(opening: Opening) -> corrective_pb2.CorrectiveOpening:
+    lost = opening.lost
+    return corrective_pb2.CorrectiveOpening(
+        after=opening.after,
         anchor=opening.anchor,
-        combination=None if opening.combination is None else combination_to_proto(opening.combination),
+        collapse=opening.collapse,
+        lost=None
+        if lost is None
+        else corrective_pb2.CorrectiveAnchor(
+            alpha=optional_vector_to_proto(lost.alpha), weights=optional_vector_to_proto(lost.weights)
+        ),
+        live_blocks=opening.live_blocks,
         report_blocks=opening.report_blocks,
+        feature_blocks=opening.feature_blocks,
+        point=optional_vector_to_proto(opening.point),
+        vertex=optional_vector_to_proto(opening.vertex),
+        conjugates=figures_to_proto(opening.conjugates),
     )
 
 
-def _opening_from_proto(message: pb.CorrectiveOpening, scope: Scope) -> Opening:
-    model = message.HasField("model")
+def _opening_from_proto(message: corrective_pb2.CorrectiveOpening, scope: Scope) -> Opening:
+    lost = None
+    if message.HasField("lost"):
+        lost = Anchor(_samples(message.lost, "alpha", scope, ALPHA_FORMAT), _features(message.lost, "weights", scope))
+    if lost is not None and not message.collapse:
+        raise InvalidInput("opening.lost: comes with a collapse only")
+    live = block_ids(message.live_blocks, scope, "opening.live_blocks")
+    reports = block_ids(message.report_blocks, scope, "opening.report_blocks")
+    if not live or not set(reports) <= set(live):
+        raise InvalidInput("opening.live_blocks: must not be empty and contain those to report on")
     return Opening(
-        memory=_memory_from_proto(message.memory, scope) if message.HasField("memory") else None,
-        model=change_from_proto(message.model, length=scope.features, field="opening.model") if model else None,
+        after=message.after,
         anchor=message.anchor,
-        combination=combination_from_proto(message.combination) if message.HasField("combination") else None,
-        report_blocks=block_ids_from_proto(message.report_blocks, scope.blocks, "opening.report_blocks"),
+        collapse=message.collapse,
+        lost=lost,
+        live_blocks=live,
+        report_blocks=reports,
+        feature_blocks=feature_block_ids(message.feature_blocks, scope, "opening.feature_blocks"),
+        point=_features(message, "point", scope),
+        vertex=_features(message, "vertex", scope),
+        conjugates=_figures(message, "conjugates", scope),
     )
 
 
-def _memory_to_proto(memory: Memory) -> pb.CorrectiveMemory:
-    models = [
-        pb.CorrectiveModel(
-            id=model.id,
-            weights=doubles_to_bytes(model.weights),
-            blocks=model.blocks,
-            products=_optional_to_proto(model.products),
-        )
-        for model in memory.models
-    ]
-    return pb.CorrectiveMemory(
-        alpha=_optional_to_proto(memory.alpha), point=_optional_to_proto(memory.point), models=models
-    )
+def _told_figures(message: corrective_pb2.CorrectiveFigures) -> Figures:
+    names = ("primal", "dual", "accuracy", "squared_norm", "row_norm")
+    return Figures(**{name: finite_number(getattr(message, name), f"figures.{name}") for name in names})
 
 
-def _memory_from_proto(message: pb.CorrectiveMemory, scope: Scope) -> Memory:
-    _ascending([model.id for model in message.models], "memory.models")
-    alpha, point = message.HasField("alpha"), message.HasField("point")
-    return Memory(
-        alpha=_block_vector(message.alpha, scope, ALPHA_FORMAT, "memory.alpha") if alpha else None,
-        point=_block_vector(message.point, scope, ALPHA_FORMAT, "memory.point") if point else None,
-        models=tuple(_model_from_proto(model, scope) for model in message.models),
-    )
+_WithVectors = (
+    corrective_pb2.CorrectiveAnchor
+    | corrective_pb2.CorrectiveOpening
+    | corrective_pb2.CorrectiveProductResult
+    | corrective_pb2.CorrectiveDualTask
+    | corrective_pb2.CorrectiveDualResult
+    | corrective_pb2.CorrectivePrimalTask
+    | corrective_pb2.CorrectivePrimalResult
+    | corrective_pb2.CorrectiveModel
+)
 
 
-def _model_from_proto(message: pb.CorrectiveModel, scope: Scope) -> RememberedModel:
-    products = message.HasField("products")
-    field = "memory.models"
-    return RememberedModel(
-        id=message.id,
-        weights=_by_feature(message.weights, scope, f"{field}.weights"),
-        blocks=block_ids_from_proto(message.blocks, scope.blocks, f"{field}.blocks"),
-        products=_block_vector(message.products, scope, PRODUCT_FORMAT, f"{field}.products") if products else None,
-    )
+def _given(message: _WithVectors, field: str) -> bool:
+    return any(held.name == field for held, _ in message.ListFields())
 
 
-def _opened_to_proto(opened: Opened) -> pb.CorrectiveOpened:
-    return pb.CorrectiveOpened(
-        share=doubles_to_bytes(opened.share),
-        conjugate_sum=opened.conjugate_sum,
-        alpha=_optional_to_proto(opened.alpha),
-    )
+def _samples(message: _WithVectors, field: str, scope: Scope, vector_format: VectorFormat) -> BlockVector | None:
+    if not _given(message, field):
+        return None
+    vector: hyfdca_pb2.BlockVector = getattr(message, field)
+    return sample_vector_from_proto(vector, scope, vector_format, field)
 
 
-def _opened_from_proto(message: pb.CorrectiveOpened, scope: Scope) -> Opened:
-    return Opened(
-        share=_by_feature(message.share, scope, "opened.share"),
-        conjugate_sum=finite_number(message.conjugate_sum, "opened.conjugate_sum"),
-        alpha=_block_vector(message.alpha, scope, ALPHA_FORMAT, "opened.alpha") if message.HasField("alpha") else None,
-    )
+def _features(message: _WithVectors, field: str, scope: Scope) -> BlockVector | None:
+    if not _given(message, field):
+        return None
+    vector: hyfdca_pb2.BlockVector = getattr(message, field)
+    return feature_vector_from_proto(vector, scope, field)
 
 
-def _measured_to_proto(measured: Measured) -> pb.CorrectiveMeasured:
-    return pb.CorrectiveMeasured(share=doubles_to_bytes(measured.share), conjugate_sum=measured.conjugate_sum)
-
-
-def _measured_from_proto(message: pb.CorrectiveMeasured, scope: Scope, field: str) -> Measured:
-    return Measured(
-        _by_feature(message.share, scope, f"{field}.share"),
-        finite_number(message.conjugate_sum, f"{field}.conjugate_sum"),
-    )
-
-
-def _by_feature(data: bytes, scope: Scope, field: str) -> Array:
-    values = doubles_from_bytes(data, field=field)
-    if values.shape != (scope.features,) or not np.isfinite(values).all():
-        raise InvalidInput(f"{field}: must be {scope.features} finite numbers")
-    return values
-
-
-def _ascending(ids: Iterable[int], field: str) -> tuple[int, ...]:
-    given = tuple(ids)
-    if len(given) > MEMORY or any(left >= right for left, right in itertools.pairwise(given)):
-        raise InvalidInput(f"{field}: must be at most {MEMORY} ascending numbers")
-    return given
-
-
-def _block_vector(
-    message: hyfdca_pb2.BlockVector, scope: Scope, vector_format: VectorFormat, field: str
-) -> BlockVector:
-    return block_vector_from_proto(
-        message, held=scope.blocks, slots=scope.slots, key=scope.key, vector_format=vector_format, field=field
-    )
-
-
-def _optional_products(message: pb.CorrectiveDualTask, scope: Scope) -> BlockVector | None:
-    return _block_vector(message.products, scope, PRODUCT_FORMAT, "products") if message.HasField("products") else None
-
-
-def _optional_to_proto(vector: BlockVector | None) -> hyfdca_pb2.BlockVector | None:
-    return None if vector is None else block_vector_to_proto(vector)
+def _figures(message: _WithVectors, field: str, scope: Scope) -> Vector | None:
+    if not _given(message, field):
+        return None
+    vector: vectors_pb2.Vector = getattr(message, field)
+    return figures_from_proto(vector, scope, field)

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 from fenchel.v1.federation_pb2 import ClientMessage, Result, ServerMessage, Task
 from fenchel.v1.federation_pb2 import TaskKey as TaskKeyMessage
+from fenchel_common.errors import ProtocolViolation
 from fenchel_common.ids import RoundId, RunId
 from fenchel_common.wire.chunks import body_to_proto, chunks_to_proto
 
 PROTOCOL_VERSION = 1
 MAX_REASON_CHARACTERS = 500
+MAX_NAME_CHARACTERS = 100
 PARTY_METADATA_KEY = "fenchel-party"
 """Who a caller says it is, on a connection without certificates; with them nobody looks at it."""
 
@@ -32,6 +34,12 @@ def key_to_proto(key: TaskKey) -> TaskKeyMessage:
 
 
 def key_from_proto(message: TaskKeyMessage) -> TaskKey:
+    """A key whose names are safe to show, and whose run may become part of a file's name."""
+    for field, name in (("run", message.run), ("phase", message.phase)):
+        if not 1 <= len(name) <= MAX_NAME_CHARACTERS or not name.isprintable():
+            raise ProtocolViolation(f"key.{field}: must have 1 to {MAX_NAME_CHARACTERS} printable characters")
+    if message.run.startswith(".") or "/" in message.run or "\\" in message.run:
+        raise ProtocolViolation("key.run: is not usable as a file name")
     return TaskKey(run=RunId(message.run), round=RoundId(message.round), phase=message.phase, attempt=message.attempt)
 
 

@@ -4,20 +4,16 @@ Whatever arrives is checked against a `Scope`: what the receiver knows about the
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
-
-from google.protobuf.message import DecodeError, Message
+from dataclasses import astuple
 
 from fenchel.v1 import hyfdca_pb2
 from fenchel_common.algorithms.hyfdca import (
     ALPHA_FORMAT,
+    FIGURE_COUNT,
     PRODUCT_FORMAT,
-    BlockVector,
-    CertificateShare,
     DualResult,
     DualTask,
+    Figures,
     PrimalResult,
     PrimalTask,
     ProductResult,
@@ -25,55 +21,59 @@ from fenchel_common.algorithms.hyfdca import (
     SampleRange,
     StateUpdate,
 )
-from fenchel_common.crypto.packing import VectorFormat
-from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.errors import InvalidInput
-from fenchel_common.wire.arrays import change_from_proto, change_to_proto
-from fenchel_common.wire.blocks import block_ids_from_proto, block_vector_from_proto, block_vector_to_proto
+from fenchel_common.wire.scope import (
+    Scope,
+    block_ids,
+    feature_block_ids,
+    feature_vector_from_proto,
+    figures_from_proto,
+    figures_to_proto,
+    optional_vector_to_proto,
+    parsed_message,
+    sample_vector_from_proto,
+)
 
-M = TypeVar("M", bound=Message)
+
+def state_to_bytes(state: StateUpdate) -> bytes:
+    return _state_to_proto(state).SerializeToString(deterministic=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What a message about one client may speak of.
-
-    `key` is the run's public key, or the number of bits that it would have in a run in clear. `blocks` gives the
-    size of each block that the client holds, `features` how many features it has.
-    """
-
-    key: PublicKey | int
-    slots: int
-    features: int
-    blocks: Mapping[int, int]
+def state_from_bytes(data: bytes, scope: Scope) -> StateUpdate:
+    return _state_from_proto(parsed_message(hyfdca_pb2.HyfdcaState, data), scope)
 
 
 def primal_task_to_bytes(task: PrimalTask) -> bytes:
     return hyfdca_pb2.HyfdcaPrimalTask(
-        state=_state_to_proto(task.state), whole=task.whole, conjugate_blocks=task.conjugate_blocks
+        state=_state_to_proto(task.state), totals=figures_to_proto(task.totals)
     ).SerializeToString(deterministic=True)
 
 
 def primal_task_from_bytes(data: bytes, scope: Scope) -> PrimalTask:
     message = parsed_message(hyfdca_pb2.HyfdcaPrimalTask, data)
-    return PrimalTask(
-        _state_from_proto(message.state, scope),
-        message.whole,
-        _blocks_from_proto(message.conjugate_blocks, scope, "conjugate_blocks"),
-    )
+    totals = figures_from_proto(message.totals, scope, "totals") if message.HasField("totals") else None
+    if totals is not None and totals.length != FIGURE_COUNT:
+        raise InvalidInput(f"totals: must be {FIGURE_COUNT} figures")
+    return PrimalTask(_state_from_proto(message.state, scope), totals)
 
 
 def primal_result_to_bytes(result: PrimalResult) -> bytes:
     return hyfdca_pb2.HyfdcaPrimalResult(
-        share=change_to_proto(result.share), conjugate_sum=result.conjugate_sum
+        share=optional_vector_to_proto(result.share),
+        figures=() if result.figures is None else astuple(result.figures),
+        impossible_blocks=result.impossible,
     ).SerializeToString(deterministic=True)
 
 
 def primal_result_from_bytes(data: bytes, scope: Scope) -> PrimalResult:
     message = parsed_message(hyfdca_pb2.HyfdcaPrimalResult, data)
+    if len(message.figures) not in (0, FIGURE_COUNT):
+        raise InvalidInput(f"figures: must be {FIGURE_COUNT} numbers or none")
+    figures = [_finite(value, "figures") for value in message.figures]
     return PrimalResult(
-        change_from_proto(message.share, length=scope.features, field="share"),
-        finite_number(message.conjugate_sum, "conjugate_sum"),
+        feature_vector_from_proto(message.share, scope, "share") if message.HasField("share") else None,
+        Figures(*figures) if figures else None,
+        block_ids(message.impossible_blocks, scope, "impossible_blocks"),
     )
 
 
@@ -85,11 +85,11 @@ def product_task_to_bytes(task: ProductTask) -> bytes:
 
 def product_task_from_bytes(data: bytes, scope: Scope) -> ProductTask:
     message = parsed_message(hyfdca_pb2.HyfdcaProductTask, data)
-    return ProductTask(_state_from_proto(message.state, scope), _blocks_from_proto(message.blocks, scope, "blocks"))
+    return ProductTask(_state_from_proto(message.state, scope), block_ids(message.blocks, scope, "blocks"))
 
 
 def product_result_to_bytes(result: ProductResult) -> bytes:
-    return hyfdca_pb2.HyfdcaProductResult(products=block_vector_to_proto(result.products)).SerializeToString(
+    return hyfdca_pb2.HyfdcaProductResult(products=optional_vector_to_proto(result.products)).SerializeToString(
         deterministic=True
     )
 
@@ -98,7 +98,7 @@ def product_result_from_bytes(data: bytes, scope: Scope) -> ProductResult:
     message = parsed_message(hyfdca_pb2.HyfdcaProductResult, data)
     if not message.HasField("products"):
         raise InvalidInput("products: missing")
-    return ProductResult(_vector_from_proto(message.products, scope, PRODUCT_FORMAT, "products"))
+    return ProductResult(sample_vector_from_proto(message.products, scope, PRODUCT_FORMAT, "products"))
 
 
 def dual_task_to_bytes(task: DualTask) -> bytes:
@@ -108,12 +108,14 @@ def dual_task_to_bytes(task: DualTask) -> bytes:
     ]
     return hyfdca_pb2.HyfdcaDualTask(
         state=_state_to_proto(task.state),
-        norms=_optional_vector_to_proto(task.norms),
-        products=_optional_vector_to_proto(task.products),
+        norms=optional_vector_to_proto(task.norms),
+        products=optional_vector_to_proto(task.products),
         ranges=ranges,
         gamma=task.gamma,
         step_scale=task.step_scale,
         report_blocks=task.report_blocks,
+        norm_blocks=task.norm_blocks,
+        with_losses=task.with_losses,
     ).SerializeToString(deterministic=True)
 
 
@@ -125,44 +127,38 @@ def dual_task_from_bytes(data: bytes, scope: Scope) -> DualTask:
     norms, products = message.HasField("norms"), message.HasField("products")
     return DualTask(
         state=_state_from_proto(message.state, scope),
-        norms=_vector_from_proto(message.norms, scope, PRODUCT_FORMAT, "norms") if norms else None,
-        products=_vector_from_proto(message.products, scope, PRODUCT_FORMAT, "products") if products else None,
+        norms=sample_vector_from_proto(message.norms, scope, PRODUCT_FORMAT, "norms") if norms else None,
+        products=sample_vector_from_proto(message.products, scope, PRODUCT_FORMAT, "products") if products else None,
         ranges=tuple(_range_from_proto(part, scope) for part in message.ranges),
         divisors=tuple(part.divisor for part in message.ranges),
         gamma=message.gamma,
         step_scale=message.step_scale,
-        report_blocks=_blocks_from_proto(message.report_blocks, scope, "report_blocks"),
+        report_blocks=block_ids(message.report_blocks, scope, "report_blocks"),
+        norm_blocks=feature_block_ids(message.norm_blocks, scope, "norm_blocks"),
+        with_losses=message.with_losses,
     )
 
 
 def dual_result_to_bytes(result: DualResult) -> bytes:
     return hyfdca_pb2.HyfdcaDualResult(
-        changes=_optional_vector_to_proto(result.changes),
-        certificate=None if result.certificate is None else certificate_share_to_proto(result.certificate),
+        changes=optional_vector_to_proto(result.changes), figures=figures_to_proto(result.figures)
     ).SerializeToString(deterministic=True)
 
 
 def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult:
     message = parsed_message(hyfdca_pb2.HyfdcaDualResult, data)
-    changes = message.HasField("changes")
+    changes, figures = message.HasField("changes"), message.HasField("figures")
     return DualResult(
-        _vector_from_proto(message.changes, scope, ALPHA_FORMAT, "changes") if changes else None,
-        certificate_share_from_proto(message.certificate) if message.HasField("certificate") else None,
+        sample_vector_from_proto(message.changes, scope, ALPHA_FORMAT, "changes") if changes else None,
+        figures_from_proto(message.figures, scope, "figures") if figures else None,
     )
-
-
-def parsed_message(kind: type[M], data: bytes) -> M:
-    try:
-        return kind.FromString(data)
-    except DecodeError:
-        raise InvalidInput(f"body: not a {kind.DESCRIPTOR.name}; it was cut or altered") from None
 
 
 def _state_to_proto(state: StateUpdate) -> hyfdca_pb2.HyfdcaState:
     return hyfdca_pb2.HyfdcaState(
         reset=state.reset,
-        model=None if state.model is None else change_to_proto(state.model),
-        alpha=_optional_vector_to_proto(state.alpha),
+        model=optional_vector_to_proto(state.model),
+        alpha=optional_vector_to_proto(state.alpha),
     )
 
 
@@ -170,25 +166,9 @@ def _state_from_proto(message: hyfdca_pb2.HyfdcaState, scope: Scope) -> StateUpd
     model, alpha = message.HasField("model"), message.HasField("alpha")
     return StateUpdate(
         reset=message.reset,
-        model=change_from_proto(message.model, length=scope.features, field="state.model") if model else None,
-        alpha=_vector_from_proto(message.alpha, scope, ALPHA_FORMAT, "state.alpha") if alpha else None,
+        model=feature_vector_from_proto(message.model, scope, "state.model") if model else None,
+        alpha=sample_vector_from_proto(message.alpha, scope, ALPHA_FORMAT, "state.alpha") if alpha else None,
     )
-
-
-def _optional_vector_to_proto(vector: BlockVector | None) -> hyfdca_pb2.BlockVector | None:
-    return None if vector is None else block_vector_to_proto(vector)
-
-
-def _vector_from_proto(
-    message: hyfdca_pb2.BlockVector, scope: Scope, vector_format: VectorFormat, field: str
-) -> BlockVector:
-    return block_vector_from_proto(
-        message, held=scope.blocks, slots=scope.slots, key=scope.key, vector_format=vector_format, field=field
-    )
-
-
-def _blocks_from_proto(blocks: Sequence[int], scope: Scope, field: str) -> tuple[int, ...]:
-    return block_ids_from_proto(blocks, scope.blocks, field)
 
 
 def _range_from_proto(message: hyfdca_pb2.HyfdcaRange, scope: Scope) -> SampleRange:
@@ -201,24 +181,7 @@ def _range_from_proto(message: hyfdca_pb2.HyfdcaRange, scope: Scope) -> SampleRa
     return SampleRange(message.block, message.start, message.stop)
 
 
-def certificate_share_to_proto(share: CertificateShare) -> hyfdca_pb2.HyfdcaCertificateShare:
-    return hyfdca_pb2.HyfdcaCertificateShare(
-        samples=share.samples, loss_sum=share.loss_sum, conjugate_sum=share.conjugate_sum, correct=share.correct
-    )
-
-
-def certificate_share_from_proto(message: hyfdca_pb2.HyfdcaCertificateShare) -> CertificateShare:
-    if message.correct > message.samples:
-        raise InvalidInput("certificate.correct: is more than certificate.samples")
-    return CertificateShare(
-        message.samples,
-        finite_number(message.loss_sum, "certificate.loss_sum"),
-        finite_number(message.conjugate_sum, "certificate.conjugate_sum"),
-        message.correct,
-    )
-
-
-def finite_number(value: float, field: str) -> float:
+def _finite(value: float, field: str) -> float:
     if not math.isfinite(value):
         raise InvalidInput(f"{field}: is NaN or infinite")
     return value

@@ -3,24 +3,22 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
 from google.protobuf.message import DecodeError
-from numpy.typing import NDArray
 
 from fenchel.v1 import hyfdca_pb2
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes
+from fenchel_common.wire.scope import share_key
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSnapshot:
-    """ŵ_{0,k}, the round whose α it is made of, and the last enc(ip) by block."""
+    """The client's share of the model by block of features, the round whose α it is made of, the last enc(ip)."""
 
-    share: NDArray[np.float64]
+    share: dict[int, Vector]
     synced: RoundId
     products: dict[int, Vector]
 
@@ -29,8 +27,8 @@ class ClientSnapshot:
 class HyfdcaSnapshot:
     """All that a server needs to go on; each block's vector is one ciphertext.
 
-    `changed` tells in which round a block of α last changed. `pace_share` and `pace_dual` belong to the choice of H,
-    `best_gap` and `poor_certificates` to the watch for divergence.
+    `changed` tells in which round a block of α last changed. `model` is the one that entered the last round. `pace_…`
+    belong to the choice of H, `best_gap` and `poor_certificates` to the watch for divergence.
     """
 
     round_id: RoundId
@@ -38,7 +36,9 @@ class HyfdcaSnapshot:
     changed: dict[int, RoundId]
     norms: dict[int, Vector]
     clients: dict[ClientId, ClientSnapshot]
+    model: dict[int, Vector]
     pace_share: float
+    pace_earlier: float
     pace_dual: float | None
     best_gap: float | None
     poor_certificates: int
@@ -48,7 +48,7 @@ def snapshot_to_bytes(snapshot: HyfdcaSnapshot) -> bytes:
     clients = [
         hyfdca_pb2.HyfdcaClientState(
             client=client,
-            share=doubles_to_bytes(state.share),
+            share=_blocks_to_proto(state.share),
             synced=state.synced,
             products=_blocks_to_proto(state.products),
         )
@@ -59,15 +59,18 @@ def snapshot_to_bytes(snapshot: HyfdcaSnapshot) -> bytes:
         alpha=_blocks_to_proto(snapshot.alpha, snapshot.changed),
         norms=_blocks_to_proto(snapshot.norms),
         clients=clients,
+        model=_blocks_to_proto(snapshot.model),
         pace_share=snapshot.pace_share,
+        pace_earlier=snapshot.pace_earlier,
         pace_dual=snapshot.pace_dual,
         best_gap=snapshot.best_gap,
         poor_certificates=snapshot.poor_certificates,
     ).SerializeToString(deterministic=True)
 
 
-def snapshot_from_bytes(data: bytes, key: PublicKey | int) -> HyfdcaSnapshot:
+def snapshot_from_bytes(data: bytes, key: PublicKey | int, *, sealed: bool) -> HyfdcaSnapshot:
     """A snapshot that this project wrote; a damaged one is refused as `StateDamaged`."""
+    by_feature = share_key(key, sealed=sealed)
     try:
         message = hyfdca_pb2.HyfdcaSnapshot.FromString(data)
         return HyfdcaSnapshot(
@@ -75,22 +78,23 @@ def snapshot_from_bytes(data: bytes, key: PublicKey | int) -> HyfdcaSnapshot:
             alpha=_blocks_from_proto(message.alpha, key),
             changed={state.block: RoundId(state.changed) for state in message.alpha},
             norms=_blocks_from_proto(message.norms, key),
-            clients={ClientId(state.client): _client_from_proto(state, key) for state in message.clients},
+            clients={
+                ClientId(state.client): ClientSnapshot(
+                    share=_blocks_from_proto(state.share, by_feature),
+                    synced=RoundId(state.synced),
+                    products=_blocks_from_proto(state.products, key),
+                )
+                for state in message.clients
+            },
+            model=_blocks_from_proto(message.model, by_feature),
             pace_share=message.pace_share,
+            pace_earlier=message.pace_earlier,
             pace_dual=message.pace_dual if message.HasField("pace_dual") else None,
             best_gap=message.best_gap if message.HasField("best_gap") else None,
             poor_certificates=message.poor_certificates,
         )
     except (DecodeError, InvalidInput, CryptoError) as error:
         raise StateDamaged(f"the snapshot of a HyFDCA run cannot be read: {error}") from None
-
-
-def _client_from_proto(state: hyfdca_pb2.HyfdcaClientState, key: PublicKey | int) -> ClientSnapshot:
-    return ClientSnapshot(
-        share=doubles_from_bytes(state.share, field="share"),
-        synced=RoundId(state.synced),
-        products=_blocks_from_proto(state.products, key),
-    )
 
 
 def _blocks_to_proto(

@@ -1,9 +1,11 @@
 """The messages of a run's set-up and end as bytes."""
 
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
+from numpy.typing import NDArray
 
 from fenchel.v1 import setup_pb2
 from fenchel_common.errors import InvalidInput
@@ -90,7 +92,12 @@ def party_run_from_bytes(data: bytes) -> tuple[RunConfig, RunSecrets, bytes]:
 
 def model_part_to_bytes(part: ModelPart) -> bytes:
     message = setup_pb2.ModelPart(
-        weights=doubles_to_bytes(part.weights), primal=part.primal, dual=part.dual, gap=part.gap, state=part.state
+        weights=doubles_to_bytes(part.weights),
+        primal=part.primal,
+        dual=part.dual,
+        gap=part.gap,
+        state=part.state,
+        first_holder_of=part.first_holder_of,
     )
     return message.SerializeToString()
 
@@ -101,13 +108,29 @@ def model_part_from_bytes(data: bytes, *, features: int) -> ModelPart:
     due = 0 if message.state else features
     if weights.shape != (due,) or not np.isfinite(weights).all():
         raise InvalidInput(f"weights: {due} finite numbers are due")
+    blocks = tuple(message.first_holder_of)
+    if any(later <= earlier for earlier, later in pairwise(blocks)):
+        raise InvalidInput("first_holder_of: must be ascending")
     return ModelPart(
         weights=weights,
         primal=message.primal if message.HasField("primal") else None,
         dual=message.dual if message.HasField("dual") else None,
         gap=message.gap if message.HasField("gap") else None,
         state=message.state,
+        first_holder_of=blocks,
     )
+
+
+def model_release_to_bytes(weights: NDArray[np.float64]) -> bytes:
+    return setup_pb2.ModelRelease(weights=doubles_to_bytes(weights)).SerializeToString()
+
+
+def model_release_from_bytes(data: bytes, *, features: int) -> NDArray[np.float64]:
+    """The weights of so many features; none at all from a party that keeps them to itself."""
+    weights = doubles_from_bytes(_parsed(setup_pb2.ModelRelease(), data).weights, field="weights")
+    if weights.shape not in ((features,), (0,)) or not np.isfinite(weights).all():
+        raise InvalidInput(f"weights: {features} finite numbers are due, or none")
+    return weights
 
 
 def phase_result_to_bytes(body: bytes, spent: Spent) -> bytes:

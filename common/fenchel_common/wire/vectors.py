@@ -17,7 +17,10 @@ def format_to_proto(vector_format: VectorFormat) -> vectors_pb2.VectorFormat:
 def format_from_proto(message: vectors_pb2.VectorFormat) -> VectorFormat:
     if not message.bound > 0:
         raise MalformedVector("the format of a vector has no bound")
-    return VectorFormat(slot_bits=message.slot_bits, bound=message.bound)
+    made = VectorFormat(slot_bits=message.slot_bits, bound=message.bound)
+    if made.bound < made.resolution:
+        raise MalformedVector("the format of a vector holds no value but 0")
+    return made
 
 
 def vector_to_proto(vector: Vector) -> vectors_pb2.Vector:

@@ -51,7 +51,7 @@ class InProcess:
             name: hyfdca_client(settings, layout=alignment.clients[name], shard=shard, cipher=cipher, key=KEY_BITS)
             for name, shard in named.items()
         }
-        self._features = alignment.federation.features
+        self._layout = alignment.federation
         openings = {name: client.opening() for name, client in self._clients.items()}
         self._server = HyfdcaVariants()(settings, layout=alignment.federation, key=KEY_BITS, openings=openings)
         self._round_id = 0
@@ -67,8 +67,11 @@ class InProcess:
         return step
 
     def model(self, features: Sequence[str]) -> Array:
-        place = {name: index for index, name in enumerate(self._features)}
-        return self._server.model()[[place[name] for name in features]]
+        weights = np.zeros(len(self._layout.features))
+        for name, client in self._clients.items():
+            weights[self._layout.client_features[name]] = client.final_model(self._server.last_state(name))
+        place = {name: index for index, name in enumerate(self._layout.features)}
+        return weights[[place[name] for name in features]]
 
 
 class FastSteps:

@@ -24,6 +24,7 @@ VERBS = (
     "client",
     "health",
     "runs",
+    "audit",
     "bench",
     "up",
     "down",

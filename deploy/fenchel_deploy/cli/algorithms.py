@@ -40,6 +40,7 @@ def describe_algorithms() -> list[dict[str, Any]]:
             "privacy": list(settings.profile.privacy),
             "certificate": settings.profile.certified,
             "encrypted": list(settings.profile.encrypted),
+            "encrypted_if_sealed": list(settings.profile.sealed),
             "server_sees": dict(settings.profile.visible),
             "parameters": [
                 {"name": parameter, "default": default, "meaning": meaning}
@@ -60,6 +61,8 @@ def _overview(algorithm: dict[str, Any]) -> Table:
     table.add_row("privacy", ", ".join(algorithm["privacy"]))
     table.add_row("certificate", "duality gap" if algorithm["certificate"] else "none")
     table.add_row("encrypted", "; ".join(algorithm["encrypted"]))
+    if algorithm["encrypted_if_sealed"]:
+        table.add_row("encrypted if sealed", "; ".join(algorithm["encrypted_if_sealed"]))
     table.add_row("the server sees", "; ".join(f"{what}: {when}" for what, when in algorithm["server_sees"].items()))
     return table
 

@@ -4,7 +4,22 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
+from fenchel_common.algorithms.settings import Profile
+from fenchel_common.data.heterogeneous import Split
 from fenchel_common.errors import InvalidInput
+
+CERTIFIED_ROUNDS = 1000
+OTHER_ROUNDS = 100
+
+
+def usual_grid(profile: Profile, split: Split) -> str:
+    """The grid where none is asked for: some rows and some columns each if that is possible, else whole rows."""
+    return "2x2" if "hybrid" in profile.partitions and split.alpha is None else "4x1"
+
+
+def usual_rounds(profile: Profile) -> int:
+    """How many rounds at most where nobody says; a certificate ends most runs long before."""
+    return CERTIFIED_ROUNDS if profile.certified else OTHER_ROUNDS
 
 
 def parse_grid(text: str) -> tuple[int, int]:

@@ -9,15 +9,21 @@ from rich.live import Live
 
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION
 from fenchel_common.algorithms import SETTINGS
-from fenchel_deploy.cli.choices import parse_choice, parse_grid, parse_parameters, parse_samples
+from fenchel_common.data.heterogeneous import Split
+from fenchel_deploy.cli.choices import (
+    parse_choice,
+    parse_grid,
+    parse_parameters,
+    parse_samples,
+    usual_grid,
+    usual_rounds,
+)
 from fenchel_deploy.cli.output import Format
 from fenchel_deploy.cli.training import TrainingView, show
 from fenchel_deploy.demo import run_demo
 from fenchel_deploy.training import TrainingOptions, reached
 
 EXIT_MISSED = 1
-CERTIFIED_ROUNDS = 1000
-OTHER_ROUNDS = 100
 
 
 def register(app: typer.Typer) -> None:
@@ -33,6 +39,13 @@ def demo(
         str | None,
         typer.Option(help="KxQ: K row groups times Q column groups, one party each. Default: 2x2, or 4x1."),
     ] = None,
+    split: Annotated[
+        str,
+        typer.Option(
+            help="How rows are dealt out: even, or dirichlet:0.1 for parties of whole rows with unlike labels, the "
+            "more so the smaller the number (grid Kx1)."
+        ),
+    ] = "even",
     columns: Annotated[str, typer.Option(help="How columns are cut: contiguous or shuffled.")] = "contiguous",
     loss: Annotated[str, typer.Option(help="hinge or logistic.")] = "hinge",
     lambda_: Annotated[float, typer.Option("--lambda", help="Regularisation.")] = 1e-2,
@@ -56,8 +69,12 @@ def demo(
         ),
     ] = ("auto"),
     privacy: Annotated[
-        str, typer.Option(help="paper, sealed (not HyFDCA), or plain: no encryption, to see what it costs.")
-    ] = "paper",
+        str,
+        typer.Option(
+            help="sealed; paper: shares of the model in clear, as in the paper; or plain: no encryption, to see what "
+            "it costs."
+        ),
+    ] = "sealed",
     parameters: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the algorithm; repeatable.")
     ] = None,
@@ -70,11 +87,13 @@ def demo(
     within the gap that was asked for, or the algorithm has no certificate and ran to its end; 1: it is not.
     """
     profile = SETTINGS[parse_choice("--algorithm", algorithm, *SETTINGS)].profile
+    dealt = Split.parse(split)
     options = TrainingOptions(
         algorithm=algorithm,
         dataset=dataset,
-        grid=parse_grid(grid or ("2x2" if "hybrid" in profile.partitions else "4x1")),
+        grid=parse_grid(grid or usual_grid(profile, dealt)),
         columns=parse_choice("--columns", columns, "contiguous", "shuffled"),
+        split=dealt,
         loss=loss,
         lambda_=lambda_,
         local=parse_choice("--local", local, "paper", "theory", "corrective"),
@@ -84,7 +103,7 @@ def demo(
         key_bits=key_bits,
         key_kind=parse_choice("--key-kind", key_kind, "standard", "subgroup"),
         gap=gap,
-        rounds=rounds or (CERTIFIED_ROUNDS if profile.certified else OTHER_ROUNDS),
+        rounds=rounds or usual_rounds(profile),
         seed=seed,
         parameters=parse_parameters(parameters or []),
     )

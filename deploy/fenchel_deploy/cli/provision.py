@@ -48,6 +48,7 @@ def _as_json(outcome: Provisioned) -> dict[str, object]:
         "authority_fingerprint": outcome.authority_fingerprint,
         "authority_made": outcome.authority_made,
         "roster_fingerprint": outcome.roster_fingerprint,
+        "release_model_to_server": outcome.release_model_to_server,
         "kits": [
             {
                 "name": kit.name,
@@ -68,6 +69,7 @@ def _as_text(outcome: Provisioned) -> str:
         f"federation  {outcome.federation}",
         f"authority   {outcome.authority_fingerprint} ({authority})",
         f"roster      {outcome.roster_fingerprint}",
+        f"model       {'goes to the server too' if outcome.release_model_to_server else 'stays with the parties'}",
         "",
     ]
     width = max(len(kit.name) for kit in outcome.kits)

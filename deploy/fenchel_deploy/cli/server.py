@@ -34,7 +34,8 @@ def server(
         str | None, typer.Option(help=f"HOST:PORT to listen on. Default: 0.0.0.0:{DEFAULT_PORT}.")
     ] = None,
     results: Annotated[
-        Path | None, typer.Option(help="A folder for the figures of each run that ends, as RUN.json.")
+        Path | None,
+        typer.Option(help="A folder for the figures of each run that ends, and for models that parties release to it."),
     ] = None,
     farewell: Annotated[
         float, typer.Option(min=0, max=86_400, help="Seconds to wait, when all runs are over, for parties to hear so.")
@@ -115,6 +116,8 @@ def _print_result(event: Mapping[str, Any]) -> None:
         "rounds × round trips": f"{outcome['rounds']} × {outcome['rtc_per_round'] or '–'}",
         "key": f"{event['key_bits']} bits" if event["key_bits"] else "none: PLAINTEXT, or stopped before it was made",
     }
+    if outcome.get("release") is not None:
+        rows |= _release_rows(event["run"], outcome["release"])
     rows |= {f"{kind}, seconds": f"{seconds:.2f}" for kind, seconds in outcome["seconds"].items()}
     rows |= {f"bytes {way}": f"{count:,}" for way, count in outcome["bytes"].items()}
     table = Table(title=event["name"], show_header=False)
@@ -123,6 +126,13 @@ def _print_result(event: Mapping[str, Any]) -> None:
     for name, value in rows.items():
         table.add_row(name, value)
     Console(file=sys.stdout).print(table)
+
+
+def _release_rows(run: str, release: Mapping[str, Any]) -> dict[str, str]:
+    rows = {"model": f"{run}.model.npz" if release["whole"] else f"not released: {release['reason']}"}
+    if noise := release["noise"]:
+        rows["its noise"] = f"σ = {noise['sigma']:.3g}, (ε, δ) = ({noise['epsilon']:g}, {noise['delta']:g})"
+    return rows
 
 
 def _figure(value: float | None, form: str) -> str:

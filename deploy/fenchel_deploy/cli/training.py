@@ -29,6 +29,7 @@ class TrainingView:
         self._state = "solving the centralized problem, to compare with"
         self._round: Mapping[str, Any] = {}
         self._certified: Mapping[str, Any] = {}
+        self._warnings: list[str] = []
 
     def tell(self, event: Mapping[str, Any]) -> None:
         match event["event"]:
@@ -38,6 +39,8 @@ class TrainingView:
                 self._state = "starting the server and the clients"
             case "waiting":
                 self._state = f"waiting for {', '.join(event['for'])}"
+            case "warning":
+                self._warnings.append(event["warning"])
             case "round":
                 self._state = "training"
                 self._round = event
@@ -57,6 +60,7 @@ class TrainingView:
                 known = f"P(w) {figures['primal']:.6f}" if figures["gap"] is None else f"gap {figures['gap']:.2e}"
                 line += f"; {known}, accuracy {figures['accuracy']:.4f} (round {figures['round']})"
             lines.append(Text(line))
+        lines += [Text(f"WARNING: {warning}", style="bold") for warning in self._warnings]
         return Group(*lines)
 
 
@@ -73,6 +77,8 @@ def print_report(console: Console, report: Mapping[str, Any]) -> None:
     none = "none: a share is stale" if report["certified"] else "none"
     table.add_row("duality gap, the proof", none if gap is None else f"{gap:.2e}", "")
     table.add_row("rounds × round trips", f"{report['rounds']} × {report['rtc_per_round']}", "")
+    for name, value in report.get("figures", {}).items():
+        table.add_row(name.replace("_", " "), f"{value:.6g}" if isinstance(value, float) else str(value), "")
     console.print(table)
     console.print(_costs(report))
     console.print(_clients(report))

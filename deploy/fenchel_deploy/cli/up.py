@@ -9,7 +9,9 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from fenchel_deploy.cli.choices import parse_choice, parse_grid
+from fenchel_common.algorithms import SETTINGS
+from fenchel_common.data.heterogeneous import Split
+from fenchel_deploy.cli.choices import parse_choice, parse_grid, usual_grid, usual_rounds
 from fenchel_deploy.cli.output import Format
 from fenchel_deploy.cli.training import TrainingView, show
 from fenchel_deploy.containers.up import Deployment, run_up
@@ -24,10 +26,21 @@ def register(app: typer.Typer) -> None:
 
 
 def up(
+    algorithm: Annotated[str, typer.Option(help="One of those that `fenchel algorithms` lists.")] = "hyfdca",
     dataset: Annotated[str, typer.Option(help="breast_cancer, digits, or FILE.npz with X (or CSR parts) and y.")] = (
         "breast_cancer"
     ),
-    grid: Annotated[str, typer.Option(help="KxQ: K row groups times Q column groups, one party each.")] = "2x2",
+    grid: Annotated[
+        str | None,
+        typer.Option(help="KxQ: K row groups times Q column groups, one party each. Default: 2x2, or 4x1."),
+    ] = None,
+    split: Annotated[
+        str,
+        typer.Option(
+            help="How rows are dealt out: even, or dirichlet:0.1 for parties of whole rows with unlike labels, the "
+            "more so the smaller the number (grid Kx1)."
+        ),
+    ] = "even",
     wan: Annotated[
         str,
         typer.Option(
@@ -38,11 +51,19 @@ def up(
     bandwidth: Annotated[
         float | None, typer.Option(metavar="MBIT", help="Mbit/s of each party's connection each way.")
     ] = None,
-    privacy: Annotated[str, typer.Option(help="paper, or plain: no encryption, to see what it costs.")] = "paper",
+    privacy: Annotated[
+        str,
+        typer.Option(
+            help="sealed; paper: shares of the model in clear, as in the paper; or plain: no encryption, to see what "
+            "it costs."
+        ),
+    ] = "sealed",
     loss: Annotated[str, typer.Option(help="hinge or logistic.")] = "hinge",
     lambda_: Annotated[float, typer.Option("--lambda", help="Regularisation.")] = 1e-2,
     gap: Annotated[float | None, typer.Option(help="Stop at this duality gap. Default: 0.1 % of the optimum.")] = None,
-    rounds: Annotated[int, typer.Option(help="Give up after this many rounds.")] = 1000,
+    rounds: Annotated[
+        int | None, typer.Option(help="Stop after this many. Default: 1000, or 100 for algorithms without certificate.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the split and of the run.")] = 0,
     key_bits: Annotated[int, typer.Option(help="2048 or 3072.")] = 2048,
     image: Annotated[str, typer.Option(help="The image; built from the source tree where it is missing.")] = "fenchel",
@@ -53,17 +74,22 @@ def up(
 
     Every container gets its own kit, shard and state and nothing else; none has a way out of its network. All of them
     are removed at the end, also when this is interrupted; `fenchel down` removes what a crash left. Exit code 0: the
-    model is within 0.1 % of the centralized optimum, or within the gap that was asked for; 1: it is not.
+    model is within 0.1 % of the centralized optimum, or within the gap that was asked for, or the algorithm has no
+    certificate and ran to its end; 1: it is not.
     """
+    profile = SETTINGS[parse_choice("--algorithm", algorithm, *SETTINGS)].profile
+    dealt = Split.parse(split)
     options = TrainingOptions(
+        algorithm=algorithm,
         dataset=dataset,
-        grid=parse_grid(grid),
+        grid=parse_grid(grid or usual_grid(profile, dealt)),
+        split=dealt,
         loss=loss,
         lambda_=lambda_,
-        privacy=parse_choice("--privacy", privacy, "paper", "plain"),
+        privacy=parse_choice("--privacy", privacy, "sealed", "paper", "plain"),
         key_bits=key_bits,
         gap=gap,
-        rounds=rounds,
+        rounds=rounds or usual_rounds(profile),
         seed=seed,
     )
     deployment = Deployment(image=image, wan=Wan(wan, bandwidth), keep=keep)

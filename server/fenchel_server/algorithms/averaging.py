@@ -111,7 +111,11 @@ class AveragingServer(ABC, Generic[S]):
 
     @abstractmethod
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
-        """What the clients shall do; `surveys` has the answers to the survey, if the algorithm has one."""
+        """What the clients shall do; `surveys` has the answers to the survey, if the round has one."""
+
+    def surveys(self) -> bool:
+        """Whether the round that opens needs the numbers of `Vectors.surveyed`; without them it is a trip shorter."""
+        return bool(self.settings.vectors.surveyed)
 
     def close(self, plan: Plan, reports: Mapping[ClientId, Numbers]) -> Closing:
         """What goes with the sums of those who reported."""
@@ -185,7 +189,7 @@ class AveragingServer(ABC, Generic[S]):
         )
         current.absences.update(dict.fromkeys(sorted(chosen - available), "not there when the round began"))
         self._round = current
-        if self.settings.vectors.surveyed and current.active:
+        if current.active and self.surveys():
             return self._request(SURVEY, {client: self._task(client) for client in current.active})
         return self._local_request({})
 

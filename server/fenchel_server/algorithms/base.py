@@ -48,7 +48,8 @@ class AlgorithmServer(Protocol):
         Parameters
         ----------
         restarted
-            Clients that have lost their state, or whose state the server cannot vouch for.
+            Clients that have lost their state since the last round. An algorithm that was made from a snapshot must
+            expect any state of the others, until they have shown theirs.
         closing
             Certify the model as it is and change nothing: the last round of a run that is to stop.
         """

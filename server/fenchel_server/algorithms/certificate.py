@@ -1,10 +1,10 @@
 """The duality-gap certificate, and the watch for divergence."""
 
-from collections.abc import Iterable
+import math
 from dataclasses import dataclass
 from typing import Final
 
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, CertificateShare
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, Figures
 from fenchel_common.layout import FederationLayout
 
 GAP_GROWTH_LIMIT: Final = 10.0
@@ -22,48 +22,72 @@ class Certificate:
     accuracy: float
 
 
-def certify(
-    shares: Iterable[CertificateShare],
-    *,
-    squared_norm: float,
-    lambda_: float,
-    sample_count: int,
-    gap_error: float,
-    dual: float | None = None,
-) -> Certificate | None:
-    """Puts the reporters' sums together; None unless they cover every sample.
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """How far fixed point can put the numbers off that a certificate is made of.
 
-    Parameters
+    α itself is exact: it is the fixed-point number that the parties hold. The w that they hold, w̃, is the sum of the
+    rounded shares of w(α). P is taken at w̃, which is as good a model as any other; D is of α.
+
+    Attributes
     ----------
-    squared_norm
-        ‖w‖², where w = w(α): the caller vouches that no party's share of it is out of date.
-    dual
-        D at some feasible α, if the caller knows it; w may then be any model.
-    gap_error
-        See `rounding_error`.
+    losses
+        The mean loss, by inner products. Each holder's part of one is off by half a unit at most.
+    model
+        δ ≥ ‖w̃ − w(α)‖.
+    figures
+        Each of the figures, as the sum of rounded shares.
     """
-    given = list(shares)
-    if sum(share.samples for share in given) != sample_count:
-        return None
-    regulariser = lambda_ / 2.0 * squared_norm
-    primal = regulariser + sum(share.loss_sum for share in given) / sample_count
-    if dual is None:
-        dual = -regulariser - sum(share.conjugate_sum for share in given) / sample_count
+
+    losses: float
+    model: float
+    figures: float
+
+    @classmethod
+    def of(cls, layout: FederationLayout, *, lipschitz: float, shares: int) -> "Rounding":
+        """For a federation whose figures are sums of `shares` parts."""
+        off = [
+            len(block.features) * PRODUCT_FORMAT.error_bound(len(block.holders)) ** 2
+            for block in layout.feature_blocks()
+        ]
+        return cls(
+            losses=rounding_error(layout, lipschitz),
+            model=math.sqrt(sum(off)),
+            figures=PRODUCT_FORMAT.error_bound(shares),
+        )
+
+    def gap_error(self, figures: Figures, lambda_: float) -> float:
+        """The most by which P − D is off.
+
+        D has λ/2‖w̃‖² in place of λ/2‖w(α)‖², which differ by λ(‖w̃‖δ + δ²/2) at most. P − D is the sum of mean loss,
+        mean conjugate and twice the regulariser.
+        """
+        norm = math.sqrt(2.0 * (max(figures.regulariser, 0.0) + self.figures) / lambda_)
+        model = lambda_ * (norm * self.model + self.model**2 / 2.0)
+        return self.losses + model + 4.0 * self.figures
+
+
+def certify(figures: Figures, *, lambda_: float, rounding: Rounding) -> Certificate:
+    """Puts the figures together, which the caller vouches to cover all samples and features, with w = w(α)."""
+    primal = figures.regulariser + figures.mean_loss
+    dual = dual_value(figures)
+    gap_error = rounding.gap_error(figures, lambda_)
     return Certificate(
         primal=primal,
         dual=dual,
         gap=primal - dual + gap_error,
         gap_error=gap_error,
-        accuracy=sum(share.correct for share in given) / sample_count,
+        accuracy=figures.accuracy,
     )
 
 
-def rounding_error(layout: FederationLayout, lipschitz: float) -> float:
-    """The most by which fixed-point inner products change the mean loss.
+def dual_value(figures: Figures) -> float:
+    """D(α)."""
+    return -figures.regulariser - figures.mean_conjugate
 
-    Each holder's part is off by half a unit at most, and the loss is Lipschitz in their sum. α itself is exact: it is
-    the fixed-point number that the parties hold, and w is made of that number.
-    """
+
+def rounding_error(layout: FederationLayout, lipschitz: float) -> float:
+    """The most by which fixed-point inner products change the mean loss, which is Lipschitz in them."""
     shared = [block for block in layout.blocks if len(block.holders) > 1]
     off = sum(block.size * PRODUCT_FORMAT.error_bound(len(block.holders)) for block in shared)
     return lipschitz * off / layout.sample_count

@@ -1,153 +1,164 @@
-"""What the server may assume about each client's memory in corrective HyFDCA, and whether an answer fits its task.
+"""Whether the answers of a phase of corrective HyFDCA fit what was asked, what they add up to and what they certify."""
 
-A client that fails to answer, or whose answer is refused, is told everything again with its next opening.
-"""
-
+import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fenchel_common.algorithms.corrective import DualResult, Opened, Opening, PrimalResult, ProductResult
-from fenchel_common.algorithms.hyfdca import BlockVector
-from fenchel_common.changes import ArrayChange
+from fenchel_common.algorithms.corrective import DualResult, Figures, Opening, PrimalResult, Products
+from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, BlockVector, HyfdcaSettings
 from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.wire import corrective as wire
-from fenchel_common.wire.hyfdca import Scope
-from fenchel_server.algorithms.exchange import SANE_MAGNITUDE, Answers, check_fresh
+from fenchel_common.wire.corrective_snapshot import CorrectiveState
+from fenchel_common.wire.scope import Scope
+from fenchel_server.algorithms.certificate import Certificate, Rounding
+from fenchel_server.algorithms.exchange import check_fresh
+from fenchel_server.algorithms.state import blocks_of
 
-Array = NDArray[np.float64]
 R = TypeVar("R")
 
-
-@dataclass(slots=True)
-class _Peer:
-    """`model` is what the client surely has; None if its memory is lost or in doubt."""
-
-    model: Array | None
-    has_norms: bool = False
-
-    def lose(self) -> None:
-        self.model, self.has_norms = None, False
+FIGURES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """What a client's answer must cover; `model` is what it has from then on, if its task opened the round."""
+class Read(Generic[R]):
+    """The good answers, and why the others failed."""
 
-    model: Array | None = None
-    opening: Opening | None = None
-    blocks: tuple[int, ...] = ()
-    vertex: bool = False
+    good: dict[ClientId, R] = field(default_factory=dict)
+    failed: dict[ClientId, str] = field(default_factory=dict)
 
 
 class CorrectiveExchange:
-    """Keeps what each client knows and reads the answers of a phase."""
+    """Reads results; for one layout, key and privacy level."""
 
-    def __init__(self, layout: FederationLayout, key: PublicKey | int) -> None:
-        self._layout = layout
+    def __init__(self, layout: FederationLayout, key: PublicKey | int, *, sealed: bool) -> None:
+        self._shared = frozenset(block.id for block in layout.blocks if len(block.holders) > 1)
         self._scopes = {
-            client: Scope(
-                key=key,
-                slots=layout.slots,
-                features=len(layout.client_features[client]),
-                blocks={block: layout.blocks[block].size for block in layout.blocks_of(client)},
-            )
-            for client in layout.clients
+            client: Scope.of_federation(layout, client, key=key, sealed=sealed) for client in layout.clients
         }
-        self._peers = {client: _Peer(np.zeros(len(layout.client_features[client]))) for client in layout.clients}
-        self._expected: dict[ClientId, Expected] = {}
 
-    def lose(self, client: ClientId) -> None:
-        """The client has lost its state, or has one that the server cannot vouch for."""
-        self._peers[client].lose()
+    def products(
+        self, openings: Mapping[ClientId, Opening], results: Mapping[ClientId, bytes], *, new: int
+    ) -> Read[Products]:
+        def read(client: ClientId, body: bytes) -> Products:
+            answer = wire.product_result_from_bytes(body, self._scopes[client])
+            if answer is None:
+                raise InvalidInput("it has lost its memory of the run")
+            blocks = tuple(block for block in openings[client].live_blocks if block in self._shared)
+            _check(answer.point, blocks, "point")
+            _check(answer.vertex, blocks if new > 1 else (), "vertex")
+            _check_terms(answer.gram, "gram")
+            return answer
 
-    def needs_memory(self, client: ClientId) -> bool:
-        return self._peers[client].model is None
+        return _read(openings, results, read)
 
-    def needs_norms(self, client: ClientId) -> bool:
-        return not self._peers[client].has_norms
+    def duals(
+        self, openings: Mapping[ClientId, Opening], results: Mapping[ClientId, bytes], *, solving: frozenset[ClientId]
+    ) -> Read[DualResult]:
+        def read(client: ClientId, body: bytes) -> DualResult:
+            answer = wire.dual_result_from_bytes(body, self._scopes[client])
+            if answer is None:
+                raise InvalidInput("it has lost its memory of the run")
+            opening = openings[client]
+            _check(answer.point, opening.live_blocks if client in solving else (), "point")
+            _check(answer.alpha, opening.report_blocks, "alpha")
+            _check(answer.weights, opening.feature_blocks, "weights")
+            _check_figures(answer.figures, FIGURES, "figures")
+            return answer
 
-    def model_part(self, client: ClientId, weights: Array) -> tuple[Array, ArrayChange | None]:
-        """w on the client's features, and what of it the client lacks."""
-        model = weights[self._layout.client_features[client]]
-        change = ArrayChange.between(self._peers[client].model, model)
-        return model, change if change.is_whole or len(change.values) else None
+        return _read(openings, results, read)
 
-    def expect(self, client: ClientId, expected: Expected) -> None:
-        self._expected[client] = expected
+    def primals(
+        self,
+        asked: Iterable[ClientId],
+        results: Mapping[ClientId, bytes],
+        *,
+        solved: bool,
+        vertex: bool,
+        report: bool,
+    ) -> Read[PrimalResult]:
+        def read(client: ClientId, body: bytes) -> PrimalResult:
+            answer = wire.primal_result_from_bytes(body, self._scopes[client])
+            if answer.impossible:
+                return answer
+            every = tuple(self._scopes[client].feature_blocks)
+            _check(answer.point, every if solved else (), "point")
+            _check(answer.vertex, every if vertex else (), "vertex")
+            if (answer.conjugates is not None) != solved or (answer.figures is not None) != report:
+                raise InvalidInput("conjugates, figures: must be there if and only if they were asked for")
+            if answer.conjugates is not None:
+                _check_terms(answer.conjugates, "conjugates")
+            return answer
 
-    def product_results(self, results: Mapping[ClientId, bytes]) -> Answers[ProductResult]:
-        return self._answers(results, self._product_result)
-
-    def dual_results(self, results: Mapping[ClientId, bytes]) -> Answers[DualResult]:
-        answers = self._answers(results, self._dual_result)
-        for client in answers.good:
-            self._peers[client].has_norms = True
-        return answers
-
-    def primal_results(self, results: Mapping[ClientId, bytes]) -> Answers[PrimalResult]:
-        return self._answers(results, self._primal_result)
-
-    def _answers(self, results: Mapping[ClientId, bytes], read: Callable[[ClientId, bytes, Expected], R]) -> Answers[R]:
-        answers: Answers[R] = Answers({}, {})
-        for client, expected in self._expected.items():
-            if client not in results:
-                answers.failed[client] = "no result"
-                self.lose(client)
-                continue
-            try:
-                answers.good[client] = read(client, results[client], expected)
-            except FenchelError as error:
-                answers.failed[client] = f"rejected: {error}"
-                self.lose(client)
-            else:
-                if expected.model is not None:
-                    self._peers[client].model = expected.model
-        self._expected = {}
-        return answers
-
-    def _product_result(self, client: ClientId, data: bytes, expected: Expected) -> ProductResult:
-        result = wire.product_result_from_bytes(data, self._scopes[client])
-        check_fresh(result.products, expected.blocks, "products")
-        _check_opened(result.opened, expected.opening)
-        return result
-
-    def _dual_result(self, client: ClientId, data: bytes, expected: Expected) -> DualResult:
-        result = wire.dual_result_from_bytes(data, self._scopes[client])
-        _check_opened(result.opened, expected.opening)
-        _check_vector(result.point, expected.blocks, "point")
-        return result
-
-    def _primal_result(self, client: ClientId, data: bytes, expected: Expected) -> PrimalResult:
-        result = wire.primal_result_from_bytes(data, self._scopes[client])
-        if (result.vertex is not None) != expected.vertex:
-            raise InvalidInput("vertex: must be there if and only if it was asked for")
-        _check_sane([result.point.share, *([] if result.vertex is None else [result.vertex.share])])
-        return result
+        return _read(asked, results, read)
 
 
-def _check_opened(opened: Opened | None, opening: Opening | None) -> None:
-    if (opened is not None) != (opening is not None):
-        raise InvalidInput("opened: must be there if and only if the task opened the round")
-    if opened is not None and opening is not None:
-        due = opening.report_blocks if opening.combination is not None else ()
-        _check_vector(opened.alpha, due, "opened.alpha")
-        _check_sane([opened.share])
+def summed_blocks(vectors: Iterable[BlockVector | None]) -> dict[int, Vector]:
+    """Block by block the sum over those who gave it."""
+    by_block: dict[int, list[Vector]] = {}
+    for vector in vectors:
+        if vector is not None:
+            for block, part in blocks_of(vector):
+                by_block.setdefault(block, []).append(part)
+    return {block: total(parts) for block, parts in by_block.items()}
 
 
-def _check_vector(vector: BlockVector | None, blocks: tuple[int, ...], name: str) -> None:
+def certified(
+    figures: Figures, state: CorrectiveState, *, settings: HyfdcaSettings, layout: FederationLayout
+) -> Certificate:
+    """P and D at what entered the round, and by how much fixed point can have put them off.
+
+    D is of dual variables whose w is that of the figures but for `drift`. P allows for the model that is put on record,
+    which is rounded once more.
+    """
+    lambda_, loss = settings.lambda_, settings.loss_function
+    rounding = Rounding.of(layout, lipschitz=loss.lipschitz, shares=len(layout.clients))
+    drift = rounding.model * (2 + state.relative_rounds + state.collapses)
+    drift += state.collapses * ALPHA_FORMAT.resolution * figures.row_norm / lambda_
+    error = rounding.losses + (2.0 + lambda_) * rounding.figures
+    error += loss.lipschitz * figures.row_norm * rounding.model
+    error += lambda_ * (math.sqrt(max(figures.squared_norm, 0.0)) * drift + drift * drift / 2.0)
+    return Certificate(
+        primal=figures.primal,
+        dual=figures.dual,
+        gap=figures.primal - figures.dual + error,
+        gap_error=error,
+        accuracy=figures.accuracy,
+    )
+
+
+def _read(
+    asked: Iterable[ClientId], results: Mapping[ClientId, bytes], read: Callable[[ClientId, bytes], R]
+) -> Read[R]:
+    answers: Read[R] = Read()
+    for client in asked:
+        if client not in results:
+            answers.failed[client] = "no result"
+            continue
+        try:
+            answers.good[client] = read(client, results[client])
+        except FenchelError as error:
+            answers.failed[client] = f"rejected: {error}"
+    return answers
+
+
+def _check(vector: BlockVector | None, blocks: tuple[int, ...], name: str) -> None:
     if (vector is not None) != bool(blocks):
         raise InvalidInput(f"{name}: must be there if and only if blocks were asked for")
     if vector is not None:
         check_fresh(vector, blocks, name)
 
 
-def _check_sane(shares: Iterable[Array]) -> None:
-    if any(np.abs(share).max(initial=0.0) > SANE_MAGNITUDE for share in shares):
-        raise InvalidInput("share: an entry is beyond all measure")
+def _check_terms(vector: Vector, name: str) -> None:
+    if vector.terms != 1:
+        raise InvalidInput(f"{name}: must be freshly made, with one term")
+
+
+def _check_figures(vector: Vector, length: int, name: str) -> None:
+    _check_terms(vector, name)
+    if vector.length != length:
+        raise InvalidInput(f"{name}: must have {length} values")

@@ -6,52 +6,51 @@ to come, or is refused, everything about that client's memory is in doubt and is
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Generic, TypeVar
 
 from fenchel_common.algorithms.hyfdca import (
+    FIGURE_COUNT,
     BlockVector,
     DualResult,
+    DualTask,
     PrimalResult,
     PrimalTask,
     ProductResult,
     ProductTask,
     StateUpdate,
 )
-from fenchel_common.changes import ArrayChange
 from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import FenchelError, InvalidInput, ResultRejected
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.wire import hyfdca as wire
+from fenchel_common.wire.scope import Scope
+from fenchel_server.algorithms.state import joined
 
-Array = NDArray[np.float64]
 R = TypeVar("R")
-
-SANE_MAGNITUDE: Final = 1e100  # of an entry of ŵ_k: sums of these, divided by λN, stay finite
 
 
 @dataclass(slots=True)
 class _Peer:
     """`model` is what the client surely has; `lost` says that it must forget all before it takes anything."""
 
-    model: Array | None
-    share_known: bool = True
+    model: tuple[Vector, ...] | None = ()
     has_norms: bool = False
     lost: bool = False
 
     def doubt(self) -> None:
-        self.model, self.share_known, self.has_norms = None, False, False
+        self.model, self.has_norms = None, False
 
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """What the client will have once it answers, and the blocks that its answer must cover."""
+    """What the client will have once it answers, and what its answer must have."""
 
-    model: Array | None
-    blocks: tuple[int, ...]
+    model: tuple[Vector, ...] | None
+    blocks: tuple[int, ...] = ()
+    figures: bool = False
+    norms: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +64,11 @@ class Answers(Generic[R]):
 class Exchange:
     """Makes the tasks of a phase and takes its results."""
 
-    def __init__(self, layout: FederationLayout, key: PublicKey | int) -> None:
-        self._layout = layout
+    def __init__(self, layout: FederationLayout, key: PublicKey | int, *, sealed: bool) -> None:
         self._scopes = {
-            client: wire.Scope(
-                key=key,
-                slots=layout.slots,
-                features=len(layout.client_features[client]),
-                blocks={block: layout.blocks[block].size for block in layout.blocks_of(client)},
-            )
-            for client in layout.clients
+            client: Scope.of_federation(layout, client, key=key, sealed=sealed) for client in layout.clients
         }
-        self._peers = {client: _Peer(model=np.zeros(len(layout.client_features[client]))) for client in layout.clients}
+        self._peers = {client: _Peer() for client in layout.clients}
         self._pending: dict[ClientId, _Pending] = {}
 
     def lose(self, client: ClientId) -> None:
@@ -90,60 +82,55 @@ class Exchange:
     def needs_norms(self, client: ClientId) -> bool:
         return not self._peers[client].has_norms
 
-    def primal_task(self, client: ClientId, alpha: BlockVector | None, conjugate_blocks: tuple[int, ...] = ()) -> bytes:
+    def primal_task(self, client: ClientId, alpha: BlockVector | None, totals: Vector | None = None) -> bytes:
         peer = self._peers[client]
-        self._pending[client] = _Pending(peer.model, ())
-        state = StateUpdate(reset=peer.lost, alpha=alpha)
-        return wire.primal_task_to_bytes(
-            PrimalTask(state, whole=not peer.share_known, conjugate_blocks=conjugate_blocks)
+        self._pending[client] = _Pending(peer.model, figures=totals is not None)
+        return wire.primal_task_to_bytes(PrimalTask(StateUpdate(reset=peer.lost, alpha=alpha), totals))
+
+    def product_task(self, client: ClientId, model: Mapping[int, Vector], blocks: tuple[int, ...]) -> bytes:
+        held, state = self._model_update(client, model)
+        self._pending[client] = _Pending(held, blocks)
+        return wire.product_task_to_bytes(ProductTask(state, blocks))
+
+    def dual_task(
+        self, client: ClientId, model: Mapping[int, Vector], make: Callable[[StateUpdate], DualTask]
+    ) -> bytes:
+        held, state = self._model_update(client, model)
+        task = make(state)
+        drawn = tuple(sorted({part.block for part in task.ranges}))
+        self._pending[client] = _Pending(held, drawn, figures=task.asks_figures, norms=task.norms is not None)
+        return wire.dual_task_to_bytes(task)
+
+    def _model_update(self, client: ClientId, model: Mapping[int, Vector]) -> tuple[tuple[Vector, ...], StateUpdate]:
+        """w on the client's features, all of it or, if the client has it, nothing."""
+        peer = self._peers[client]
+        blocks = [block for block in self._scopes[client].feature_blocks if block in model]
+        held = tuple(model[block] for block in blocks)
+        # A sum that has not changed is the same object: see `HyfdcaState.summed_shares`.
+        known = (
+            peer.model is not None
+            and len(peer.model) == len(held)
+            and all(old is new for old, new in zip(peer.model, held, strict=True))
         )
-
-    def product_task(self, client: ClientId, weights: Array, blocks: tuple[int, ...]) -> bytes:
-        return wire.product_task_to_bytes(ProductTask(self.model_update(client, weights, blocks), blocks))
-
-    def model_update(self, client: ClientId, weights: Array, blocks: tuple[int, ...]) -> StateUpdate:
-        """w on the client's features, as far as it lacks it, for a task whose answer must cover `blocks`."""
-        peer = self._peers[client]
-        model = weights[self._layout.client_features[client]]
-        self._pending[client] = _Pending(model, blocks)
-        change = ArrayChange.between(peer.model, model)
-        return StateUpdate(reset=peer.lost, model=change if change.is_whole or len(change.values) else None)
+        return held, StateUpdate(reset=peer.lost, model=None if known else joined(blocks, model))
 
     def primal_results(self, results: Mapping[ClientId, bytes]) -> Answers[PrimalResult]:
+        """All that opened the same totals must have found the same: who differs from the first is refused."""
         answers = self._answers(results, self._primal_result)
-        for client in answers.good:
-            self._peers[client].share_known = True
+        opened = {client: answer.figures for client, answer in answers.good.items() if answer.figures is not None}
+        first = next(iter(opened), None)
+        for client, figures in opened.items():
+            if first is not None and figures != opened[first]:
+                del answers.good[client]
+                answers.failed[client] = f"rejected: figures: are not those that {first} found"
+                self._peers[client].doubt()
         return answers
 
     def product_results(self, results: Mapping[ClientId, bytes]) -> Answers[ProductResult]:
         return self._answers(results, self._product_result)
 
     def dual_results(self, results: Mapping[ClientId, bytes]) -> Answers[DualResult]:
-        answers = self._answers(results, self._dual_result)
-        for client in answers.good:
-            self._peers[client].has_norms = True
-        return answers
-
-    def openings(self, given: Mapping[ClientId, bytes]) -> dict[ClientId, BlockVector]:
-        """Each client's encrypted squared row norms of its shared blocks."""
-        norms = {}
-        for client in self._layout.clients:
-            blocks = tuple(
-                block for block in self._layout.blocks_of(client) if len(self._layout.blocks[block].holders) > 1
-            )
-            if blocks and client not in given:
-                raise InvalidInput(f"openings: the row norms of {client} are missing")
-            if blocks:
-                norms[client] = self._opening(client, given[client], blocks)
-        return norms
-
-    def _opening(self, client: ClientId, data: bytes, blocks: tuple[int, ...]) -> BlockVector:
-        try:
-            norms = wire.product_result_from_bytes(data, self._scopes[client]).products
-            check_fresh(norms, blocks, "opening")
-        except FenchelError as error:
-            raise ResultRejected(client, str(error)) from None
-        return norms
+        return self._answers(results, self._dual_result)
 
     def _answers(self, results: Mapping[ClientId, bytes], read: Callable[[ClientId, bytes, _Pending], R]) -> Answers[R]:
         answers: Answers[R] = Answers({}, {})
@@ -160,15 +147,19 @@ class Exchange:
                 peer.doubt()
             else:
                 peer.model, peer.lost = pending.model, False
+                peer.has_norms = peer.has_norms or pending.norms
         self._pending = {}
         return answers
 
-    def _primal_result(self, client: ClientId, data: bytes, _pending: _Pending) -> PrimalResult:
+    def _primal_result(self, client: ClientId, data: bytes, pending: _Pending) -> PrimalResult:
         result = wire.primal_result_from_bytes(data, self._scopes[client])
-        if not result.share.is_whole and not self._peers[client].share_known:
-            raise InvalidInput("share: must be whole, as the task asked")
-        if np.abs(result.share.values).max(initial=0.0) > SANE_MAGNITUDE:
-            raise InvalidInput("share.values: an entry is beyond all measure")
+        if result.impossible:
+            return PrimalResult(None, impossible=result.impossible)
+        if result.share is None:
+            raise InvalidInput("share: missing")
+        check_fresh(result.share, tuple(self._scopes[client].feature_blocks), "share")
+        if (result.figures is not None) != pending.figures:
+            raise InvalidInput("figures: must be there if and only if there were totals to open")
         return result
 
     def _product_result(self, client: ClientId, data: bytes, pending: _Pending) -> ProductResult:
@@ -182,7 +173,35 @@ class Exchange:
             raise InvalidInput("changes: must be there if and only if samples were drawn")
         if result.changes is not None:
             check_fresh(result.changes, pending.blocks, "changes")
+        if (result.figures is not None) != pending.figures:
+            raise InvalidInput("figures: must be there if and only if they were asked for")
+        if result.figures is not None and (result.figures.length, result.figures.terms) != (FIGURE_COUNT, 1):
+            raise InvalidInput(f"figures: must be {FIGURE_COUNT} numbers, freshly made")
         return result
+
+
+def read_openings(
+    given: Mapping[ClientId, bytes], *, layout: FederationLayout, key: PublicKey | int
+) -> dict[ClientId, BlockVector]:
+    """Each client's encrypted squared row norms of its shared blocks."""
+    norms = {}
+    for client in layout.clients:
+        blocks = tuple(block for block in layout.blocks_of(client) if len(layout.blocks[block].holders) > 1)
+        if blocks and client not in given:
+            raise InvalidInput(f"openings: the row norms of {client} are missing")
+        if blocks:
+            scope = Scope.of_federation(layout, client, key=key, sealed=False)
+            norms[client] = _opening(client, given[client], scope, blocks)
+    return norms
+
+
+def _opening(client: ClientId, data: bytes, scope: Scope, blocks: tuple[int, ...]) -> BlockVector:
+    try:
+        norms = wire.product_result_from_bytes(data, scope).products
+        check_fresh(norms, blocks, "opening")
+    except FenchelError as error:
+        raise ResultRejected(client, str(error)) from None
+    return norms
 
 
 def check_fresh(vector: BlockVector, blocks: tuple[int, ...], name: str) -> None:

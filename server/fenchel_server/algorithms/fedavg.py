@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from fenchel_common.algorithms.averaging import Measurement
 from fenchel_common.algorithms.fedavg import FedavgSettings
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.algorithms.averaging import AveragingServer
 from fenchel_server.algorithms.averaging_plan import Numbers, Plan
+from fenchel_server.algorithms.descent import accuracy_spread
 
 
 class FedavgServer(AveragingServer[FedavgSettings]):
@@ -16,3 +18,9 @@ class FedavgServer(AveragingServer[FedavgSettings]):
         if self.settings.weighting == "uniform":
             return Plan()
         return Plan(weights={client: self.samples_of(client) / self.layout.sample_count for client in trainers})
+
+    def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
+        """How evenly the model serves parties of whole rows; where rows are shared no accuracy is one party's."""
+        if any(len(block.holders) > 1 for block in self.layout.blocks):
+            return {}
+        return accuracy_spread([held.correct / held.samples for held in measurements.values() if held.samples])

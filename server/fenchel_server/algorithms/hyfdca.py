@@ -5,17 +5,19 @@ A round opens with the clients that are there. Those whose α or share of w is o
 anything to do is left out: full participation takes 3 phases, 2 if no sample is shared. A client that fails a phase
 is left out of the rest of the round, and is stale until it has synced if a block of its changed meanwhile.
 
-In a certificate round all clients that are there take part up to `local_dual`, and the reporters (of each block the
-first label holder) give their sums for the w and α that entered the round. If the gap is small enough, or the round
-is the closing one, it ends there and changes nothing: the model at the end of a run is the one that was certified.
+The server reads none of the vectors. In a certificate round all clients that are there take part up to `local_dual`.
+The first label holder of each block of samples and the first holder of each block of features give their shares of the
+`Figures` of the w and α that entered the round; the sum goes out with `primal`, where the clients open it. That model,
+the one that entered the round, is what a certificate speaks of and what the parties get at the end of a run: α and the
+shares may by then be a round further. Where H follows D, the figures that make D come in every round.
 """
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fenchel_common.algorithms.hyfdca import (
     INNER_PRODUCT,
@@ -24,27 +26,29 @@ from fenchel_common.algorithms.hyfdca import (
     PRIMAL,
     SYNC,
     DualTask,
+    Figures,
     HyfdcaSettings,
     PrimalResult,
     SampleRange,
+    StateUpdate,
 )
 from fenchel_common.crypto.paillier import PublicKey
-from fenchel_common.errors import InvalidInput
+from fenchel_common.crypto.vectors import Vector, total
+from fenchel_common.errors import DualsImpossible, InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
-from fenchel_common.wire.hyfdca import dual_task_to_bytes
+from fenchel_common.wire.hyfdca import state_to_bytes
 from fenchel_common.wire.hyfdca_snapshot import HyfdcaSnapshot, snapshot_from_bytes, snapshot_to_bytes
 from fenchel_server.algorithms.base import Outcome, RoundReport
-from fenchel_server.algorithms.certificate import Certificate, DivergenceWatch, certify, rounding_error
-from fenchel_server.algorithms.exchange import Answers, Exchange
-from fenchel_server.algorithms.pace import Pace
+from fenchel_server.algorithms.certificate import Certificate, DivergenceWatch, Rounding, certify, dual_value
+from fenchel_server.algorithms.exchange import Answers, Exchange, read_openings
+from fenchel_server.algorithms.pace import Pace, follows_dual
 from fenchel_server.algorithms.sampling import active_clients, draw_samples
 from fenchel_server.algorithms.state import HyfdcaState
 from fenchel_server.algorithms.theorems import step_rule
 from fenchel_server.rounds.requests import PhaseRequest
 
-Array = NDArray[np.float64]
 R = TypeVar("R")
 
 
@@ -52,8 +56,8 @@ R = TypeVar("R")
 class _Round:
     """A round under way.
 
-    `active` clients update samples; `present` are those taking part, and shrinks when one fails a phase; `reports`
-    are the blocks that each reporter answers for in the open phase.
+    `active` clients update samples; `present` are those taking part, and shrinks when one fails a phase; `answering`
+    are those whose shares of the figures make `totals`.
     """
 
     id: RoundId
@@ -63,11 +67,13 @@ class _Round:
     present: list[ClientId]
     phase: str = ""
     draws: dict[ClientId, tuple[SampleRange, ...]] = field(default_factory=dict)
-    reports: dict[ClientId, tuple[int, ...]] = field(default_factory=dict)
+    answering: frozenset[ClientId] = frozenset()
+    totals: Vector | None = None
+    figures: Figures | None = None
     certificate: Certificate | None = None
+    ending: tuple[Outcome, str] | None = None
     changed: frozenset[int] = frozenset()
     samples_updated: int = 0
-    dual_after: float | None = None
     absences: dict[ClientId, str] = field(default_factory=dict)
 
 
@@ -91,7 +97,7 @@ class HyfdcaServer:
         openings: Mapping[ClientId, bytes],
     ) -> None:
         self._setup(settings, layout, key)
-        self._state.add_norms(self._exchange.openings(openings))
+        self._state.add_norms(read_openings(openings, layout=layout, key=key))
 
     @classmethod
     def restore(
@@ -100,14 +106,13 @@ class HyfdcaServer:
         """A server that goes on where the snapshot was taken; every client then counts as restarted."""
         server = cls.__new__(cls)
         server._setup(settings, layout, key)
-        saved = snapshot_from_bytes(snapshot, key)
+        saved = snapshot_from_bytes(snapshot, key, sealed=settings.privacy == "sealed")
         state = server._state
-        state.alpha, state.changed, state.norms = saved.alpha, saved.changed, saved.norms
+        state.alpha, state.changed, state.norms, state.model = saved.alpha, saved.changed, saved.norms, saved.model
         state.take_client_snapshots(saved.clients)
         server._round_id = saved.round_id
-        server._pace = Pace(saved.pace_share, saved.pace_dual)
+        server._pace = Pace(saved.pace_share, saved.pace_earlier, saved.pace_dual)
         server._watch.best_gap, server._watch.poor = saved.best_gap, saved.poor_certificates
-        server._weights = state.model(settings.lambda_)
         for client in layout.clients:
             server._exchange.lose(client)
         return server
@@ -118,23 +123,31 @@ class HyfdcaServer:
         self._settings = settings
         self._layout = layout
         self._state = HyfdcaState(layout)
-        self._exchange = Exchange(layout, key)
+        self._exchange = Exchange(layout, key, sealed=settings.privacy == "sealed")
         self._held = {
             client: sum(self._state.held[client].values())
             for client in layout.clients
             if client in layout.label_holders
         }
-        self._reporters = self._state.reporters()
+        self._reporters, self._norm_holders = self._state.reporters(), self._state.norm_holders()
+        self._rounding = Rounding.of(
+            layout,
+            lipschitz=settings.loss_function.lipschitz,
+            shares=len(self._reporters.keys() | self._norm_holders.keys()),
+        )
         self._rule = step_rule(settings, layout, self._held)
         self._round_id = RoundId(0)
         self._round: _Round | None = None
-        self._weights = np.zeros(len(layout.features))
         self._pace = Pace()
         at_zero = settings.loss_function.value(np.zeros(1), np.ones(1))
         self._watch = DivergenceWatch(initial_gap=float(at_zero[0]))
 
-    def model(self) -> Array:
-        return self._weights.copy()
+    def model(self) -> None:
+        """Nothing: the parties know the model by `last_state`, and the server does not."""
+
+    def last_state(self, client: ClientId) -> bytes:
+        """The model that entered the last round, on a client's features."""
+        return state_to_bytes(StateUpdate(reset=True, model=self._state.model_of(client)))
 
     def snapshot(self) -> bytes:
         state = self._state
@@ -145,7 +158,9 @@ class HyfdcaServer:
                 changed=state.changed,
                 norms=state.norms,
                 clients=state.client_snapshots(),
+                model=state.model,
                 pace_share=self._pace.share,
+                pace_earlier=self._pace.earlier,
                 pace_dual=self._pace.dual,
                 best_gap=self._watch.best_gap,
                 poor_certificates=self._watch.poor,
@@ -175,7 +190,9 @@ class HyfdcaServer:
         present = [client for client in self._layout.clients if client in (available if certifying else active)]
         self._round = _Round(round_id, closing, certifying, active, present)
         self._round.absences.update(dict.fromkeys(sorted(chosen - available), "not there when the round began"))
-        return self._sync_request() or self._product_request() or self._dual_request()
+        if closing:
+            self._round.ending = Outcome.FINISHED, "the run was to end here"
+        return self._sync_request() or self._enter()
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
         current = self._current()
@@ -183,12 +200,13 @@ class HyfdcaServer:
             raise InvalidInput(f"phase: {phase!r} is not the open phase {current.phase!r}")
         if phase == SYNC:
             self._take_shares(results, RoundId(current.id - 1))
-            return self._product_request() or self._dual_request()
+            return self._enter()
         if phase == INNER_PRODUCT:
             self._take_products(results)
             return self._dual_request()
         if phase == LOCAL_DUAL:
-            return self._close_dual(results) or self._primal_request() or self._report()
+            self._close_dual(results)
+            return self._primal_request() or self._report()
         if phase == PRIMAL:
             self._close_primal(results)
             return self._product_request_after() or self._report()
@@ -214,6 +232,11 @@ class HyfdcaServer:
                 tasks[client] = exchange.primal_task(client, state.alpha_of(blocks))
         return self._request(SYNC, tasks) if tasks else None
 
+    def _enter(self) -> PhaseRequest:
+        """From here on it is settled which model enters the round."""
+        self._state.model = self._state.summed_shares()
+        return self._product_request() or self._dual_request()
+
     def _product_request(self) -> PhaseRequest | None:
         """SecureInnerProduct: of the drawn blocks, or of all if a certificate or a client that leaves needs them."""
         current = self._current()
@@ -226,19 +249,19 @@ class HyfdcaServer:
         complete = len(current.present) == len(self._layout.clients)
         if self._settings.participation_rule.kind == "all" and complete and not current.certifying:
             wanted &= {part.block for ranges in current.draws.values() for part in ranges}
-        return self._product_tasks(INNER_PRODUCT, wanted)
+        return self._product_tasks(INNER_PRODUCT, wanted, self._state.model)
 
     def _product_request_after(self) -> PhaseRequest | None:
-        if not self._settings.asks_products_twice:
+        if not self._settings.asks_products_twice or self._current().ending is not None:
             return None
-        return self._product_tasks(INNER_PRODUCT_AFTER, self._state.shared)
+        return self._product_tasks(INNER_PRODUCT_AFTER, self._state.shared, self._state.summed_shares())
 
-    def _product_tasks(self, phase: str, wanted: frozenset[int]) -> PhaseRequest | None:
+    def _product_tasks(self, phase: str, wanted: frozenset[int], model: Mapping[int, Vector]) -> PhaseRequest | None:
         tasks = {}
         for client in self._current().present:
             blocks = tuple(block for block in self._state.held[client] if block in wanted)
             if blocks:
-                tasks[client] = self._exchange.product_task(client, self._weights, blocks)
+                tasks[client] = self._exchange.product_task(client, model, blocks)
         return self._request(phase, tasks) if tasks else None
 
     def _draw(self, client: ClientId) -> tuple[SampleRange, ...]:
@@ -251,37 +274,38 @@ class HyfdcaServer:
         )
 
     def _dual_request(self) -> PhaseRequest:
-        """LocalDualMethod for those who drew samples, and the certificate's sums from the reporters.
+        """LocalDualMethod for those who drew samples, and shares of the figures.
 
-        There is no certificate while w is not w(α) or an inner product is not of this w.
+        There are no figures while w is not w(α) or an inner product is not of this w.
         """
         current = self._current()
         complete = len(current.present) == len(self._layout.clients)
-        if current.certifying and complete and not self._state.stale_clients():
-            current.reports = self._reporters
+        if (current.certifying or follows_dual(self._settings)) and complete and not self._state.stale_clients():
+            current.answering = frozenset(self._reporters.keys() | self._norm_holders.keys())
         tasks = {
-            client: self._dual_task(client)
+            client: self._exchange.dual_task(client, self._state.model, partial(self._dual_task, client))
             for client in current.present
-            if client in current.draws or client in current.reports
+            if client in current.draws or client in current.answering
         }
         return self._request(LOCAL_DUAL, tasks)
 
-    def _dual_task(self, client: ClientId) -> bytes:
+    def _dual_task(self, client: ClientId, update: StateUpdate) -> DualTask:
         current, state = self._current(), self._state
-        ranges, reports = current.draws.get(client, ()), current.reports.get(client, ())
-        drawn = tuple(sorted({part.block for part in ranges}))
-        touched = sorted({*drawn, *reports} & state.shared)
-        return dual_task_to_bytes(
-            DualTask(
-                state=self._exchange.model_update(client, self._weights, drawn),
-                norms=state.norms_of(client) if self._exchange.needs_norms(client) else None,
-                products=state.products_of(touched),
-                ranges=ranges,
-                divisors=tuple(self._divisor(part.block) for part in ranges),
-                gamma=self._rule.gamma_at(current.id),
-                step_scale=self._rule.step_scale(self._held[client], self._layout.sample_count),
-                report_blocks=reports,
-            )
+        ranges = current.draws.get(client, ())
+        answering = client in current.answering
+        reports = self._reporters.get(client, ()) if answering else ()
+        touched = {part.block for part in ranges}.union(reports if current.certifying else ())
+        return DualTask(
+            state=update,
+            norms=state.norms_of(client) if ranges and self._exchange.needs_norms(client) else None,
+            products=state.products_of(sorted(touched & state.shared)),
+            ranges=ranges,
+            divisors=tuple(self._divisor(part.block) for part in ranges),
+            gamma=self._rule.gamma_at(current.id),
+            step_scale=self._rule.step_scale(self._held[client], self._layout.sample_count) if ranges else 1.0,
+            report_blocks=reports,
+            norm_blocks=self._norm_holders.get(client, ()) if answering else (),
+            with_losses=current.certifying,
         )
 
     def _divisor(self, block: int) -> int:
@@ -291,68 +315,56 @@ class HyfdcaServer:
             return sum(client in self._current().active for client in holders)
         return len(holders)
 
-    def _close_dual(self, results: Mapping[ClientId, bytes]) -> RoundReport | None:
+    def _close_dual(self, results: Mapping[ClientId, bytes]) -> None:
         current = self._current()
         answers = self._without_failed(self._exchange.dual_results(results))
-        if current.reports:
-            shares = [answers[client].certificate for client in current.reports if client in answers]
-            current.certificate = certify(
-                [share for share in shares if share is not None],
-                squared_norm=float(self._weights @ self._weights),
-                lambda_=self._settings.lambda_,
-                sample_count=self._layout.sample_count,
-                gap_error=rounding_error(self._layout, self._settings.loss_function.lipschitz),
-            )
-        if (ending := self._verdict()) is not None:
-            return ending
+        shares = [answer.figures for answer in answers.values() if answer.figures is not None]
+        if shares and current.answering <= answers.keys():
+            current.totals = total(shares)
         changes = [answer.changes for answer in answers.values() if answer.changes is not None]
         current.changed = self._state.add_changes(changes, current.id)
         current.samples_updated = sum(
             part.stop - part.start for client in answers for part in current.draws.get(client, ())
         )
-        return None
-
-    def _verdict(self) -> RoundReport | None:
-        """The end of the run, if the certificate or the round's purpose says so."""
-        current = self._current()
-        certificate, goal = current.certificate, self._settings.stop.gap
-        if certificate is not None and goal is not None and certificate.gap <= goal:
-            return self._report(Outcome.CONVERGED, f"the duality gap is at most {goal:g}")
-        if certificate is not None and self._watch.diverges(certificate.gap):
-            cure = "set h to fewer samples, or raise lambda"
-            return self._report(Outcome.DIVERGED, f"the duality gap grows instead of falling; {cure}")
-        if current.closing:
-            return self._report(Outcome.FINISHED, "the run was to end here")
-        return None
 
     def _primal_request(self) -> PhaseRequest | None:
-        """The second PrimalAggregation, for those active who hold a changed block."""
+        """The second PrimalAggregation, for those active who hold a changed block; with it the totals are opened."""
         current, state = self._current(), self._state
-        current.present = [client for client in current.present if client in current.active]
-        complete = len(current.present) == len(self._layout.clients)
-        current.reports = self._reporters if complete and current.changed else {}
+        opener, current.present = current.present[:1], [c for c in current.present if c in current.active]
         tasks = {}
         for client in current.present:
             blocks = [block for block in state.held[client] if block in current.changed]
-            if blocks or client in current.reports:
-                reports = current.reports.get(client, ())
-                tasks[client] = self._exchange.primal_task(client, state.alpha_of(blocks), reports)
+            if blocks:
+                tasks[client] = self._exchange.primal_task(client, state.alpha_of(blocks), current.totals)
+        if not tasks and current.totals is not None:
+            current.present = opener
+            tasks = {client: self._exchange.primal_task(client, None, current.totals) for client in opener}
         return self._request(PRIMAL, tasks) if tasks else None
 
     def _close_primal(self, results: Mapping[ClientId, bytes]) -> None:
         current = self._current()
-        answers = self._take_shares(results, current.id)
-        if current.reports and current.reports.keys() <= answers.keys() and not self._state.stale_clients():
-            regulariser = self._settings.lambda_ / 2.0 * float(self._weights @ self._weights)
-            conjugates = sum(answers[client].conjugate_sum for client in current.reports)
-            current.dual_after = -regulariser - conjugates / self._layout.sample_count
+        current.figures = next((answer.figures for answer in self._take_shares(results, current.id).values()), None)
+        if current.figures is not None and current.certifying:
+            current.certificate = certify(current.figures, lambda_=self._settings.lambda_, rounding=self._rounding)
+            current.ending = self._verdict(current.certificate) or current.ending
+
+    def _verdict(self, certificate: Certificate) -> tuple[Outcome, str] | None:
+        """The end of the run, if the certificate says so."""
+        goal = self._settings.stop.gap
+        if goal is not None and certificate.gap <= goal:
+            return Outcome.CONVERGED, f"the duality gap is at most {goal:g}"
+        if self._watch.diverges(certificate.gap):
+            cure = "set h to fewer samples, or raise lambda"
+            return Outcome.DIVERGED, f"the duality gap grows instead of falling; {cure}"
+        return None
 
     def _take_shares(self, results: Mapping[ClientId, bytes], synced: RoundId) -> dict[ClientId, PrimalResult]:
         answers = self._without_failed(self._exchange.primal_results(results))
         for client, answer in answers.items():
-            self._state.shares[client] = answer.share.applied_to(self._state.shares[client])
-            self._state.synced[client] = synced
-        self._weights = self._state.model(self._settings.lambda_)
+            if answer.impossible:
+                raise DualsImpossible(client, self._state.holders_of(answer.impossible))
+            if answer.share is not None:
+                self._state.take_share(client, answer.share, synced)
         return answers
 
     def _take_products(self, results: Mapping[ClientId, bytes]) -> None:
@@ -367,20 +379,15 @@ class HyfdcaServer:
             current.present.remove(client)
         return answers.good
 
-    def _report(self, outcome: Outcome | None = None, reason: str = "") -> RoundReport:
+    def _report(self) -> RoundReport:
         current, certificate = self._current(), self._current().certificate
-        dual = current.dual_after
-        if dual is None and certificate is not None and self._settings.participation_rule.kind != "all":
-            dual = certificate.dual
-        if dual is not None:
-            self._pace.observe(dual)
+        self._pace = self._pace.after_round(None if current.figures is None else dual_value(current.figures))
         notes = [self._rule.note] if self._rule.note else []
         if current.certifying and certificate is None:
             notes.append("no certificate: a client was missing, or its part of the model is out of date")
         self._round_id, self._round = current.id, None
         metrics = RoundMetrics(
             round=current.id,
-            dual_after=current.dual_after,
             samples_updated=current.samples_updated,
             participants=tuple(client for client in self._layout.clients if client in current.active),
             absences=current.absences,
@@ -388,4 +395,5 @@ class HyfdcaServer:
             note="; ".join(notes),
             **({} if certificate is None else asdict(certificate)),
         )
+        outcome, reason = current.ending or (None, "")
         return RoundReport(metrics, outcome, reason)

@@ -3,7 +3,8 @@
 s^r = (1 + θ_r) L^r − θ_r L^{r−1}, with the losses L^r of the parties
 λ^{r+1} = argmin_{λ∈Λ} ψ(λ) − ⟨s^r, λ⟩ + 1/(2σ_r) ‖λ − λ^r‖²
 
-Rounds alternate: one gathers c = Σ λ_i^{r+1} c_i, the next one Σ λ_i^{r+1} Δu_i and ends the round of the paper.
+Rounds alternate: one gathers c = Σ λ_i^{r+1} c_i, the next one Σ λ_i^{r+1} Δu_i and ends the round of the paper. Only
+the first asks for losses: λ and the model are the same in the second.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,9 +41,17 @@ class ScaffpdServer(RobustServer[ScaffpdSettings]):
             return first
         return Pace(held["tau"], held["sigma"], held["theta"], first.strong_convexity)
 
+    @property
+    def _controlled(self) -> bool:
+        """Whether c of the present round of the paper is known, and the corrected steps are due."""
+        return self.memory.get("controlled", 0.0) > 0.0
+
+    def surveys(self) -> bool:
+        return not self._controlled
+
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
         del round_id, trainers
-        if self.memory.get("controlled", 0.0):
+        if self._controlled:
             return Plan({"tau": self.pace.tau}, self.by_client(self.weights))
         losses, pace = self.known_losses(surveys), self.pace
         previous = np.array([self.memory.get(f"loss_{place}", loss) for place, loss in enumerate(losses)])
@@ -54,7 +63,7 @@ class ScaffpdServer(RobustServer[ScaffpdSettings]):
 
     def close(self, plan: Plan, reports: Mapping[ClientId, Numbers]) -> Closing:
         del reports
-        if not self.memory.get("controlled", 0.0):
+        if not self._controlled:
             return Closing(plan.told, self._stepped)
         pace = self.pace.next()
         pacing = {"tau": pace.tau, "sigma": pace.sigma, "theta": pace.theta}

@@ -1,13 +1,10 @@
-"""What the server keeps of a HyFDCA run: ciphertexts by block, and each client's part of the model.
+"""What the server keeps of a HyFDCA run: vectors by block, and none that it reads.
 
-The server adds what it cannot read. α of a block starts at zero, which needs no ciphertext; a client's inner products
-count as zero until it first gives them, as Algorithm 1 begins.
+The server adds what the clients gave. α of a block starts at zero, which needs no ciphertext; a client's inner products
+and its share of the model count as zero until it first gives them, as Algorithm 1 begins.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fenchel_common.algorithms.hyfdca import BlockVector
 from fenchel_common.crypto.vectors import Vector, join, total
@@ -16,11 +13,9 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.wire.hyfdca_snapshot import ClientSnapshot
 
-Array = NDArray[np.float64]
-
 
 class HyfdcaState:
-    """Durable state of a run between rounds, all of it in `alpha`, `changed`, `norms`, `shares`, `synced`, `products`.
+    """Durable state of a run between rounds: `alpha`, `changed`, `norms`, `shares`, `synced`, `products`, `model`.
 
     Attributes
     ----------
@@ -30,12 +25,17 @@ class HyfdcaState:
         The blocks with more than one holder.
     changed
         In which round a block of α last changed.
+    shares
+        Each client's X_kᵀα/(λN), by block of features.
     synced
-        The round whose α a client's share ŵ_{0,k} is made of.
+        The round whose α a client's share is made of.
+    model
+        The w that entered the last round, by block of features; a block is missing while it is zero.
     """
 
     def __init__(self, layout: FederationLayout) -> None:
         self._layout = layout
+        self._feature_blocks = layout.feature_blocks()
         self.held = {
             client: {block: layout.blocks[block].size for block in layout.blocks_of(client)}
             for client in layout.clients
@@ -44,11 +44,11 @@ class HyfdcaState:
         self.alpha: dict[int, Vector] = {}
         self.changed: dict[int, RoundId] = {}
         self.norms: dict[int, Vector] = {}
-        self.shares: dict[ClientId, Array] = {
-            client: np.zeros(len(layout.client_features[client])) for client in layout.clients
-        }
+        self.shares: dict[ClientId, dict[int, Vector]] = {client: {} for client in layout.clients}
         self.synced: dict[ClientId, RoundId] = dict.fromkeys(layout.clients, RoundId(0))
         self.products: dict[ClientId, dict[int, Vector]] = {client: {} for client in layout.clients}
+        self.model: dict[int, Vector] = {}
+        self._sums: dict[int, Vector] = {}
 
     def changed_since(self, client: ClientId, round_id: RoundId) -> list[int]:
         """The client's blocks whose α has changed after a round, ascending."""
@@ -61,19 +61,43 @@ class HyfdcaState:
     def stale_clients(self) -> tuple[ClientId, ...]:
         return tuple(client for client in self._layout.clients if self.is_stale(client))
 
+    def holders_of(self, blocks: Iterable[int]) -> tuple[ClientId, ...]:
+        """All who hold one of these blocks of samples, in roster order."""
+        holders = {client for block in blocks for client in self._layout.blocks[block].holders}
+        return tuple(client for client in self._layout.clients if client in holders)
+
     def reporters(self) -> dict[ClientId, tuple[int, ...]]:
-        """The blocks that each reporter answers for; of each block it is the first label holder."""
+        """The blocks of samples that each reporter answers for; of each block it is the first label holder."""
         blocks: dict[ClientId, list[int]] = {}
         for block in self._layout.blocks:
             blocks.setdefault(self._layout.label_holders_of(block.id)[0], []).append(block.id)
         return {client: tuple(ids) for client, ids in blocks.items()}
 
-    def model(self, lambda_: float) -> Array:
-        """w_0 = 1/(λN) Σ_k ŵ_{0,k}, always summed afresh and in roster order."""
-        weights = np.zeros(len(self._layout.features))
-        for client in self._layout.clients:
-            weights[self._layout.client_features[client]] += self.shares[client]
-        return weights / (lambda_ * self._layout.sample_count)
+    def norm_holders(self) -> dict[ClientId, tuple[int, ...]]:
+        """The blocks of features that each client answers for; of each block it is the first holder."""
+        blocks: dict[ClientId, list[int]] = {}
+        for block in self._feature_blocks:
+            blocks.setdefault(block.holders[0], []).append(block.id)
+        return {client: tuple(ids) for client, ids in blocks.items()}
+
+    def take_share(self, client: ClientId, share: BlockVector, synced: RoundId) -> None:
+        self.shares[client] = dict(blocks_of(share))
+        self.synced[client] = synced
+        for block in share.blocks:
+            self._sums.pop(block, None)
+
+    def summed_shares(self) -> dict[int, Vector]:
+        """w by block of features; a block whose shares have not changed is the same object as before."""
+        for block in self._feature_blocks:
+            given = [self.shares[k][block.id] for k in block.holders if block.id in self.shares[k]]
+            if given and block.id not in self._sums:
+                self._sums[block.id] = total(given)
+        return dict(self._sums)
+
+    def model_of(self, client: ClientId) -> BlockVector | None:
+        """The model that entered the last round, on a client's features."""
+        held = [block.id for block in self._feature_blocks if client in block.holders and block.id in self.model]
+        return joined(held, self.model)
 
     def add_changes(self, changes: Iterable[BlockVector], round_id: RoundId) -> frozenset[int]:
         """Adds the clients' enc(γ/|B_n|·Δα) to enc(α); the blocks that changed."""
@@ -121,9 +145,10 @@ class HyfdcaState:
         if set(clients) != set(self._layout.clients):
             raise StateDamaged("the snapshot is of other clients than the layout")
         for client, state in clients.items():
-            if state.share.shape != self.shares[client].shape:
-                raise StateDamaged(f"the snapshot has {len(state.share)} features of {client}, the layout other")
-            self.shares[client] = state.share
+            held = {block.id for block in self._feature_blocks if client in block.holders}
+            if state.share and state.share.keys() != held:
+                raise StateDamaged(f"the snapshot has other features of {client} than the layout")
+            self.shares[client] = dict(state.share)
             self.synced[client] = state.synced
             self.products[client] = dict(state.products)
 

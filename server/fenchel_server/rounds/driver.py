@@ -15,7 +15,9 @@ from typing import Protocol, cast
 from fenchel_common.errors import FenchelError, ResultRejected, StoreError
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import FINISH
 from fenchel_server.algorithms.base import AlgorithmServer, Outcome, RoundReport
+from fenchel_server.release import Release
 from fenchel_server.rounds.events import (
     Advance,
     AwaitClients,
@@ -83,6 +85,10 @@ class RunParts(Protocol):
         """The last phase, which hands each party its part of the model."""
         ...
 
+    def released(self, setup: SetupRecord, results: Mapping[ClientId, bytes]) -> Release | None:
+        """What the parties' answers to the last phase make known of the model; None if it is not for the server."""
+        ...
+
 
 class Driver:
     """Takes one run from where the store has it to its end."""
@@ -96,6 +102,7 @@ class Driver:
         transport: Transport,
         clock: Callable[[], float] = time.monotonic,
         watch: Watcher = lambda _: None,
+        keep_model: Callable[[Release], None] = lambda _: None,
     ) -> None:
         self._run = run
         self._parts = parts
@@ -103,6 +110,7 @@ class Driver:
         self._transport = transport
         self._clock = clock
         self._watch = watch
+        self._keep_model = keep_model
         self._rules = rules_of(RunConfig.from_json(store.run(run).config), parts.clients)
         self._ledger = RoundLedger(clock)
         self._attempt = 0
@@ -128,7 +136,7 @@ class Driver:
         except Exception as error:
             if self._attempt:
                 reason = f"internal error ({type(error).__name__}); the server's log has the details"
-                self._store.close_run(self._run, RunStatus.FAILED, reason=reason)
+                self._store.close_run(self._run, RunStatus.FAILED, reason=reason, seen=self._seen_outside_rounds())
             raise
 
     def _drive(self, started: Started) -> Ending:
@@ -245,7 +253,7 @@ class Driver:
     def _setup_ready(self, done: SetupDone) -> SetupReady:
         record = self._ledger.record(SETUP_ROUND, "{}")
         self._commit = lambda _: self._store.commit_setup(self._run, done.record, record, done.snapshot)
-        return SetupReady()
+        return SetupReady(done.warnings)
 
     def _round_ready(self, report: RoundReport, snapshot: bytes) -> RoundReady:
         for client, reason in sorted(report.metrics.absences.items()):
@@ -273,11 +281,28 @@ class Driver:
     def _close(self, effect: Close) -> Ending:
         committed = self._store.rounds(self._run)
         unfinished = self._ledger.record(RoundId(len(committed)), "{}")
-        outcome = outcome_to_json(committed, unfinished, effect.undelivered)
+        outcome = outcome_to_json(committed, unfinished, effect.undelivered, release=self._take_release())
         ending = effect.ending
-        self._store.close_run(self._run, ending.status, reason=ending.reason, outcome=outcome)
+        seen = self._seen_outside_rounds()
+        self._store.close_run(self._run, ending.status, reason=ending.reason, outcome=outcome, seen=seen)
         log.info("run %s: %s: %s", self._run, ending.status, ending.reason)
         return ending
+
+    def _take_release(self) -> Mapping[str, object] | None:
+        """Keeps the model if the last phase brought it, before the run is on record as ended."""
+        if self._request.phase != FINISH:
+            return None
+        release = self._parts.released(self._setup_record(), self._results)
+        if release is None:
+            return None
+        if release.weights is None:
+            log.warning("run %s: the model is not released: %s", self._run, release.reason)
+        else:
+            self._keep_model(release)
+        return release.summary()
+
+    def _seen_outside_rounds(self) -> str:
+        return self._ledger.seen_with(self._store.run(self._run).seen)
 
     def _setup_record(self) -> SetupRecord:
         record = self._store.setup(self._run)

@@ -60,6 +60,8 @@ class ResultRefused:
 class SetupReady:
     """The set-up has its outcome, not yet committed."""
 
+    warnings: tuple[str, ...] = ()
+
 
 @dataclass(frozen=True, slots=True)
 class RoundReady:

@@ -1,4 +1,4 @@
-"""What a round costs while it is worked on: who was left out, bytes, and seconds by kind.
+"""What a round costs while it is worked on: who was left out, bytes, what the server saw, and seconds by kind.
 
     encrypt, decrypt, serialise, parties    the last party to answer in each phase, at work: its encryption and
               decryption, its steps between messages and values, and the rest
@@ -23,6 +23,7 @@ from dataclasses import asdict
 from enum import StrEnum
 
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.leakage import Ledger
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.setup import Spent
 from fenchel_server.rounds.stopping import Progress
@@ -66,6 +67,7 @@ class RoundLedger:
         self._bytes_up = 0
         self._bytes_down = 0
         self._clients: dict[ClientId, ClientCosts] = {}
+        self._seen = Ledger()
         self.phases: list[str] = []
 
     def begin_try(self) -> None:
@@ -102,6 +104,7 @@ class RoundLedger:
         self._seconds[Kind.WAIT] += seconds - sum(away.values())
         self._bytes_up += gathered.bytes_up
         self._bytes_down += gathered.bytes_down
+        self._seen.add_all(gathered.seen)
         for client, absence in sorted(gathered.absences.items()):
             self.add_absence(client, phase, absence.reason)
 
@@ -124,7 +127,14 @@ class RoundLedger:
             bytes_down=self._bytes_down,
             seconds={TOTAL: total_s, **self._seconds},
             clients={client: costs.record(total_s) for client, costs in sorted(self._clients.items())},
+            seen=self._seen.to_json(),
         )
+
+    def seen_with(self, before: str) -> str:
+        """What was seen so far in this round and before it, for a run that ends without committing it."""
+        whole = Ledger.from_json(before)
+        whole.add_all(self._seen)
+        return whole.to_json()
 
 
 class ClientCosts:
@@ -178,8 +188,14 @@ def costs_of(record: RoundRecord) -> dict[str, object]:
     }
 
 
-def outcome_to_json(rounds: tuple[RoundRecord, ...], finish: RoundRecord, undelivered: Mapping[ClientId, str]) -> str:
-    """What the run amounts to: its last certificate, its costs, and who did not get the model.
+def outcome_to_json(
+    rounds: tuple[RoundRecord, ...],
+    finish: RoundRecord,
+    undelivered: Mapping[ClientId, str],
+    *,
+    release: Mapping[str, object] | None = None,
+) -> str:
+    """What the run amounts to: its last certificate, its costs, who did not get the model, and whether the server did.
 
     `rtc_per_round` is the usual number of round trips in a round; rounds that certify only, or sync, have others.
     `round_seconds` has the medians over the rounds with that number.
@@ -208,6 +224,7 @@ def outcome_to_json(rounds: tuple[RoundRecord, ...], finish: RoundRecord, undeli
             },
             "clients_detail": _clients_detail(records),
             "undelivered": dict(undelivered),
+            "release": None if release is None else dict(release),
         }
     )
 

@@ -1,9 +1,10 @@
 """The round machine: a pure function from a state and an event to the next state and the effects to perform.
 
 A try at the set-up or at a round is abandoned when too few clients are there or answer. What it worked out is void,
-and the next try begins from the last commit with every client treated as restarted, because a client may have seen
-more of the abandoned try than was committed. A client that failed one try is left out of the next if the others
-suffice. After `attempts` tries the run is stopped with the names it waits for, and can be resumed.
+and the next try begins from the last commit, with an algorithm that was made from it and trusts no client's memory
+unseen, because a client may have seen more of the abandoned try than was committed. A client that failed one try is
+left out of the next if the others suffice. After `attempts` tries the run is stopped with the names it waits for, and
+can be resumed.
 """
 
 from collections.abc import Mapping
@@ -88,7 +89,7 @@ def _clients_present(state: RunState, event: ClientsPresent) -> Step:
     attempt = Attempt(number=state.attempt.number, opened=opened)
     if state.round_id == SETUP_ROUND:
         return replace(state, stage=Stage.SETUP, attempt=attempt), (OpenSetup(),)
-    restarted = frozenset(client for client, life in opened.items() if state.synced.get(client) != life)
+    restarted = frozenset(client for client, life in opened.items() if state.synced.get(client, life) != life)
     closing = exhausted(state.progress, state.rules.limits) is not None
     training = replace(state, stage=Stage.TRAINING, attempt=attempt)
     return training, (OpenRound(state.round_id, attempt.available, restarted, closing),)

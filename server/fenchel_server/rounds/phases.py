@@ -69,7 +69,8 @@ class RunState:
     """All that the machine remembers.
 
     `synced` holds the incarnation that each client had in the last committed round that it was available for, in
-    this life of the server; a client with another one, or none, has lost its state. `ending` is set while FINISHING.
+    this life of the server; a client with another one has lost its state. Of one with none the algorithm was told
+    nothing since it was made from a snapshot. `ending` is set while FINISHING.
     """
 
     rules: Rules

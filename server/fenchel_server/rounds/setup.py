@@ -11,10 +11,14 @@ from fenchel_server.store import SetupRecord
 
 @dataclass(frozen=True, slots=True)
 class SetupDone:
-    """The set-up's outcome: what is kept for the whole run, and the algorithm's state before round 1."""
+    """The set-up's outcome: what is kept for the whole run, and the algorithm's state before round 1.
+
+    `warnings` are for people to read before round 1, and hold no sample id and no value.
+    """
 
     record: SetupRecord
     snapshot: bytes
+    warnings: tuple[str, ...] = ()
 
 
 class SetupServer(Protocol):

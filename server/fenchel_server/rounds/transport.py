@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.leakage import Ledger
 from fenchel_common.setup import Spent
 
 
@@ -44,6 +45,7 @@ class Gathered:
 
     The bytes are those of the messages that carried this phase's tasks and results, as serialised. `exchanges` has
     them for each client, and `spent` is what the parties say they spent on their tasks, where the transport knows.
+    `seen` counts the values in tasks and results, where the transport knows what they are.
     """
 
     results: Mapping[ClientId, bytes]
@@ -53,6 +55,7 @@ class Gathered:
     seconds: float
     spent: Mapping[ClientId, Spent] = field(default_factory=dict)
     exchanges: Mapping[ClientId, Exchange] = field(default_factory=dict)
+    seen: Ledger = field(default_factory=Ledger)
 
 
 class Transport(Protocol):

@@ -7,7 +7,7 @@ A run moves through these statuses; every other move is a `RecordConflict`:
     stopped | failed ──requeue──▶ queued
 
 Round 0 is the set-up; round t is committed only on top of round t − 1, in one transaction with the snapshot that
-replaces the one before. Texts named `config`, `metrics` and `outcome` are JSON.
+replaces the one before. Texts named `config`, `metrics`, `outcome` and `seen` are JSON; `seen` is a leakage ledger.
 """
 
 import re
@@ -49,7 +49,10 @@ ENDED = frozenset(RunStatus) - OPEN
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run as it stands; `attempt` counts how often a server has begun or begun again to work on it."""
+    """A run as it stands; `attempt` counts how often a server has begun or begun again to work on it.
+
+    `seen` is what the server saw beside the committed rounds: in the last phase, and in tries that came to nothing.
+    """
 
     run: RunId
     name: str
@@ -62,6 +65,7 @@ class RunRecord:
     key_fingerprint: str | None = None
     key_bits: int | None = None
     outcome: str | None = None
+    seen: str = "{}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,7 @@ class RoundRecord:
     seconds: Mapping[str, float]
     ending: Ending | None = None
     clients: Mapping[ClientId, Mapping[str, float]] = field(default_factory=dict)
+    seen: str = "{}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +177,10 @@ class Store(ABC):
         """The reason of a stop request that the server has not acted on yet."""
 
     @abstractmethod
-    def close_run(self, run: RunId, status: RunStatus, *, reason: str, outcome: str | None = None) -> None:
-        """Ends a running run and clears its stop request."""
+    def close_run(
+        self, run: RunId, status: RunStatus, *, reason: str, outcome: str | None = None, seen: str = "{}"
+    ) -> None:
+        """Ends a running run and clears its stop request; `seen` replaces what was there."""
 
     @abstractmethod
     def requeue(self, run: RunId) -> RunRecord:

@@ -111,12 +111,14 @@ class MemoryStore(Store):
         with self._lock:
             return self._get(run).stop_request
 
-    def close_run(self, run: RunId, status: RunStatus, *, reason: str, outcome: str | None = None) -> None:
+    def close_run(
+        self, run: RunId, status: RunStatus, *, reason: str, outcome: str | None = None, seen: str = "{}"
+    ) -> None:
         check_ending(status)
         with self._lock:
             held = self._get(run)
             check_status(held.record, {RunStatus.RUNNING}, action="ended")
-            ended = replace(held.record, status=status, reason=reason, outcome=outcome)
+            ended = replace(held.record, status=status, reason=reason, outcome=outcome, seen=seen)
             self._put(replace(held, stop_request=None), ended)
 
     def requeue(self, run: RunId) -> RunRecord:

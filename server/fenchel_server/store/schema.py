@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fenchel_common.errors import NoState, SchemaTooNew, StoreError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 4
 APPLICATION_ID = 0x46454E43
 """Marks the file as Fenchel's, so that another program's database is never taken for one."""
 
@@ -26,7 +26,8 @@ CREATE TABLE runs (
     key_fingerprint TEXT,
     key_bits INTEGER,
     outcome TEXT,
-    stop_request TEXT
+    stop_request TEXT,
+    seen TEXT NOT NULL DEFAULT '{}'
 ) STRICT;
 CREATE TABLE rounds (
     run TEXT NOT NULL REFERENCES runs (run),
@@ -38,6 +39,7 @@ CREATE TABLE rounds (
     ending_status TEXT,
     ending_reason TEXT,
     clients TEXT NOT NULL DEFAULT '{}',
+    seen TEXT NOT NULL DEFAULT '{}',
     CHECK ((ending_status IS NULL) = (ending_reason IS NULL)),
     PRIMARY KEY (run, round_id)
 ) STRICT;
@@ -66,7 +68,11 @@ CREATE TABLE snapshots (
 ) STRICT;
 """
 
-UPGRADES = {1: "ALTER TABLE rounds ADD COLUMN clients TEXT NOT NULL DEFAULT '{}'"}
+UPGRADES = {
+    1: "ALTER TABLE rounds ADD COLUMN clients TEXT NOT NULL DEFAULT '{}'",
+    2: "ALTER TABLE rounds ADD COLUMN seen TEXT NOT NULL DEFAULT '{}'",
+    3: "ALTER TABLE runs ADD COLUMN seen TEXT NOT NULL DEFAULT '{}'",
+}
 """What brings a database from each older version to the next."""
 
 

@@ -43,8 +43,8 @@ from fenchel_server.store.statedir import (
 SNAPSHOT_READS = 3
 """A reader beside a live server may find that the snapshot it looked up was replaced; it looks again."""
 
-RUN_COLUMNS = "run, name, config, status, reason, created, updated, attempt, key_fingerprint, key_bits, outcome"
-ROUND_COLUMNS = "round_id, metrics, bytes_up, bytes_down, seconds, ending_status, ending_reason, clients"
+RUN_COLUMNS = "run, name, config, status, reason, created, updated, attempt, key_fingerprint, key_bits, outcome, seen"
+ROUND_COLUMNS = "round_id, metrics, bytes_up, bytes_down, seconds, ending_status, ending_reason, clients, seen"
 
 
 class SqliteStore(Store):
@@ -203,13 +203,16 @@ class SqliteStore(Store):
             raise _unknown(run)
         return None if row[0] is None else str(row[0])
 
-    def close_run(self, run: RunId, status: RunStatus, *, reason: str, outcome: str | None = None) -> None:
+    def close_run(
+        self, run: RunId, status: RunStatus, *, reason: str, outcome: str | None = None, seen: str = "{}"
+    ) -> None:
         check_ending(status)
         with self._writing(server=True) as connection:
             check_status(_run(connection, run), {RunStatus.RUNNING}, action="ended")
             connection.execute(
-                "UPDATE runs SET status = ?, reason = ?, outcome = ?, stop_request = NULL, updated = ? WHERE run = ?",
-                (status, reason, outcome, self._clock(), run),
+                "UPDATE runs SET status = ?, reason = ?, outcome = ?, seen = ?, stop_request = NULL, updated = ? "
+                "WHERE run = ?",
+                (status, reason, outcome, seen, self._clock(), run),
             )
 
     def requeue(self, run: RunId) -> RunRecord:
@@ -233,9 +236,10 @@ class SqliteStore(Store):
         seconds = json.dumps(dict(record.seconds))
         ending = (None, None) if record.ending is None else (record.ending.status, record.ending.reason)
         clients = json.dumps({client: dict(costs) for client, costs in record.clients.items()})
+        costs = (record.bytes_up, record.bytes_down, seconds)
         connection.execute(
-            "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (run, record.round_id, record.metrics, record.bytes_up, record.bytes_down, seconds, *ending, clients),
+            "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (run, record.round_id, record.metrics, *costs, *ending, clients, record.seen),
         )
         connection.executemany(
             "INSERT INTO absences VALUES (?, ?, ?, ?, ?, ?)",
@@ -294,16 +298,16 @@ def _run(connection: sqlite3.Connection, run: RunId) -> RunRecord:
 
 
 def _run_record(
-    row: tuple[str, str, str, str, str, float, float, int, str | None, int | None, str | None],
+    row: tuple[str, str, str, str, str, float, float, int, str | None, int | None, str | None, str],
 ) -> RunRecord:
     run, name, config, status = row[:4]
     return RunRecord(RunId(run), name, config, RunStatus(status), *row[4:])
 
 
 def _round_record(
-    row: tuple[int, str, int, int, str, str | None, str | None, str], absences: list[AbsenceRecord]
+    row: tuple[int, str, int, int, str, str | None, str | None, str, str], absences: list[AbsenceRecord]
 ) -> RoundRecord:
-    round_id, metrics, up, down, seconds, status, reason, clients = row
+    round_id, metrics, up, down, seconds, status, reason, clients, seen = row
     ending = None if status is None or reason is None else Ending(RunStatus(status), reason)
     return RoundRecord(
         round_id=RoundId(round_id),
@@ -314,6 +318,7 @@ def _round_record(
         seconds=json.loads(seconds),
         ending=ending,
         clients=json.loads(clients),
+        seen=seen,
     )
 
 

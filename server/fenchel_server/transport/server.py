@@ -19,12 +19,17 @@ from fenchel_server.transport.auth import (
     InsecureAuthoriser,
 )
 from fenchel_server.transport.mailbox import Mailbox, Traffic
+from fenchel_server.transport.quota import BoundedHealth
 from fenchel_server.transport.servicer import SERVICE_NAME, FederationServicer, TransportLimits, add_to_server
 
 # A connection keeps a thread; the one that it replaces keeps its own until it has ended. Health checks need a few.
 THREADS_PER_PARTY = 2
 SPARE_THREADS = 8
-MAX_CALLS_PER_PARTY = 8
+MAX_CALLS_PER_PARTY = 16
+MAX_CALLS_PER_CONNECTION = 16
+CONNECTIONS_PER_PARTY = 4
+SPARE_CONNECTIONS = 128
+"""Connections in all, also of those that have shown no certificate yet; each takes a file descriptor."""
 
 KEEPALIVE_MS = 60_000
 """Well below the four minutes at which common proxies drop an idle connection."""
@@ -90,13 +95,14 @@ def make_server(
     server = grpc.server(
         ThreadPoolExecutor(THREADS_PER_PARTY * parties + SPARE_THREADS, thread_name_prefix="grpc"),
         interceptors=[AuthorisingInterceptor(authoriser)],
-        options=_server_options(),
+        options=_server_options(parties, bounds),
         maximum_concurrent_rpcs=MAX_CALLS_PER_PARTY * parties + SPARE_THREADS,
     )
     mailbox = Mailbox(silence_s=bounds.silence_s)
     add_to_server(FederationServicer(mailbox, authoriser, bounds), server)
     health_servicer = health.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
+    services = frozenset({health.OVERALL_HEALTH, SERVICE_NAME})
+    health_pb2_grpc.add_HealthServicer_to_server(BoundedHealth(health_servicer, services), server)
     port = _bind(server, kit, address, insecure=insecure)
     return GrpcTransport(mailbox, health_servicer, dismissal_s=bounds.dismissal_s), server, port
 
@@ -126,12 +132,15 @@ def _bind(server: grpc.Server, kit: Kit, address: Address, *, insecure: bool) ->
         ) from error
 
 
-def _server_options() -> tuple[tuple[str, int], ...]:
+def _server_options(parties: int, limits: TransportLimits) -> tuple[tuple[str, int], ...]:
     return (
         ("grpc.so_reuseport", 0),  # two servers on one port would each get some of the clients
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
         ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
         *FLOW_CONTROL,
+        ("grpc.server_handshake_timeout_ms", round(limits.handshake_s * 1000)),
+        ("grpc.max_allowed_incoming_connections", CONNECTIONS_PER_PARTY * parties + SPARE_CONNECTIONS),
+        ("grpc.max_concurrent_streams", MAX_CALLS_PER_CONNECTION),
         ("grpc.keepalive_time_ms", KEEPALIVE_MS),
         ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
         ("grpc.keepalive_permit_without_calls", 1),

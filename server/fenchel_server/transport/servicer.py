@@ -6,6 +6,7 @@ when the call ends, whoever ends it.
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -46,10 +47,13 @@ from fenchel_server.transport.outbox import (
     Verdict,
     Welcome,
 )
+from fenchel_server.transport.quota import Streams
 from fenchel_server.transport.status import abort
 
 SERVICE_NAME: str = federation_pb2.DESCRIPTOR.services_by_name["Federation"].full_name
 MAX_INCARNATION_CHARACTERS = 64
+MAX_IDLE_MESSAGES = 100
+"""Heartbeats, and results that nobody waits for, that a client may send within the time for one heartbeat."""
 
 _VERDICTS = {
     Verdict.ACCEPTED: VERDICT_ACCEPTED,
@@ -68,6 +72,8 @@ class TransportLimits:
     heartbeat_s: float = 15.0
     silence_s: float = 50.0
     """After this long without a sign of life, a client counts as gone: three heartbeats and some travel time."""
+    handshake_s: float = 20.0
+    """A caller that has not proved by then who it is, is dropped."""
     hello_s: float = 20.0
     dismissal_s: float = 5.0
 
@@ -79,6 +85,7 @@ class FederationServicer(federation_pb2_grpc.FederationServicer):
         self._mailbox = mailbox
         self._authoriser = authoriser
         self._limits = limits
+        self._streams = Streams()
 
     def Attend(  # noqa: N802 - the name that the generated base class has
         self, request_iterator: Iterator[ClientMessage], context: grpc.ServicerContext
@@ -88,8 +95,11 @@ class FederationServicer(federation_pb2_grpc.FederationServicer):
         def ended() -> None:
             outbox.close()
             self._mailbox.detach(outbox)
+            self._streams.leave(outbox.client, context)
 
+        self._streams.enter(outbox.client, context)
         if not context.add_callback(ended):
+            self._streams.leave(outbox.client, context)
             return
         reader = _Reader(self._mailbox, outbox, self._limits)
         threading.Thread(target=reader.run, args=(request_iterator,), name=f"read {outbox.client}", daemon=True).start()
@@ -174,6 +184,8 @@ class _Reader:
         self._key: TaskKey | None = None
         self._body: BodyReader | None = None
         self._verdict = Verdict.NOT_OPEN
+        self._idle_messages = 0
+        self._idle_since_s = time.monotonic()
 
     def run(self, messages: Iterator[ClientMessage]) -> None:
         """Reads until the client ends the stream or breaks a rule."""
@@ -220,7 +232,9 @@ class _Reader:
             self._open_result(self._key_in_hand(), message.result)
         elif kind == "chunk":
             self._add(message.chunk)
-        elif kind != "heartbeat":
+        elif kind == "heartbeat":
+            self._count_idle_message()
+        else:
             raise ProtocolViolation(f"a message of kind {kind!r} is out of place")
 
     def _open_result(self, key: TaskKey, result: Result) -> None:
@@ -253,9 +267,20 @@ class _Reader:
     def _close_result(self, verdict: Verdict) -> None:
         if verdict is not Verdict.ACCEPTED:
             logger.info("%s: result of %s is ignored: %s", self._client, self._key, verdict.value)
+            self._count_idle_message()
         self._outbox.put(Receipt(self._key_in_hand(), verdict))
         self._key = None
         self._body = None
+
+    def _count_idle_message(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._idle_since_s > self._limits.heartbeat_s:
+            self._idle_since_s, self._idle_messages = now_s, 0
+        self._idle_messages += 1
+        if self._idle_messages > MAX_IDLE_MESSAGES:
+            raise ProtocolViolation(
+                f"more than {MAX_IDLE_MESSAGES} messages of no use within {self._limits.heartbeat_s:g} s"
+            )
 
     def _key_in_hand(self) -> TaskKey:
         if self._key is None:

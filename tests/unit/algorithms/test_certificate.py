@@ -1,32 +1,46 @@
 """Certificates, the watch for divergence and the automatic number of samples."""
 
+import math
+
 import pytest
 
-from fenchel_common.algorithms.hyfdca import CertificateShare, HyfdcaSettings
+from fenchel_common.algorithms.hyfdca import Figures, HyfdcaSettings
 from fenchel_common.ids import ClientId
-from fenchel_server.algorithms.certificate import DivergenceWatch, certify, rounding_error
-from fenchel_server.algorithms.pace import Pace
+from fenchel_server.algorithms.certificate import DivergenceWatch, Rounding, certify, rounding_error
+from fenchel_server.algorithms.pace import GROW, INITIAL_SHARE, SHRINK, SMALLEST_SHARE, Pace, follows_dual
 from support.layouts import small_federation_layout
 
 
-def test_shares_add_up_to_primal_dual_and_gap() -> None:
-    shares = [CertificateShare(3, 1.5, -0.5, 2), CertificateShare(2, 0.5, -1.0, 2)]
-    certificate = certify(shares, squared_norm=4.0, lambda_=0.1, sample_count=5, gap_error=1e-9)
-    assert certificate is not None
+def test_figures_make_primal_dual_and_gap() -> None:
+    rounding = Rounding(losses=1e-9, model=0.0, figures=0.0)
+    figures = Figures(mean_loss=0.4, mean_conjugate=-0.3, accuracy=0.8, regulariser=0.2)
+    certificate = certify(figures, lambda_=0.1, rounding=rounding)
     assert certificate.primal == pytest.approx(0.2 + 0.4)
     assert certificate.dual == pytest.approx(-0.2 + 0.3)
     assert certificate.gap == pytest.approx(0.5 + 1e-9)
-    assert certificate.accuracy == pytest.approx(0.8)
-
-
-def test_shares_that_miss_a_sample_certify_nothing() -> None:
-    shares = [CertificateShare(3, 1.5, -0.5, 2)]
-    assert certify(shares, squared_norm=0.0, lambda_=0.1, sample_count=5, gap_error=0.0) is None
+    assert certificate.accuracy == 0.8
 
 
 def test_the_rounding_error_counts_the_holders_of_shared_samples_only() -> None:
     """Of five samples three are held by both parties, and each part is off by 2^-33 at most."""
     assert rounding_error(small_federation_layout(), lipschitz=1.0) == pytest.approx(3 * 2 * 2.0**-33 / 5)
+
+
+def test_the_error_of_the_model_counts_the_holders_of_each_feature() -> None:
+    """δ² = Σ (holders·2^-33)²: in the small layout every one of three features has one holder."""
+    rounding = Rounding.of(small_federation_layout(), lipschitz=1.0, shares=2)
+    assert rounding.model == pytest.approx(math.sqrt(3) * 2.0**-33)
+    assert rounding.figures == pytest.approx(2 * 2.0**-33)
+
+
+@pytest.mark.parametrize("direction", [-1.0, 1.0])
+def test_the_gap_error_covers_a_model_that_is_off_by_as_much_as_it_can_be(direction: float) -> None:
+    """λ(‖w̃‖δ + δ²/2) ≥ |λ/2‖w̃‖² − λ/2‖w‖²| whenever ‖w̃ − w‖ ≤ δ, and it is tight."""
+    lambda_, norm, off = 0.3, 2.0, 1e-3
+    rounding = Rounding(losses=0.0, model=off, figures=0.0)
+    figures = Figures(mean_loss=0.0, mean_conjugate=0.0, accuracy=0.0, regulariser=lambda_ / 2.0 * norm**2)
+    difference = abs(lambda_ / 2.0 * (norm + direction * off) ** 2 - figures.regulariser)
+    assert difference <= rounding.gap_error(figures, lambda_) <= difference + lambda_ * off**2 * (1.0 + 1e-9)
 
 
 def test_several_poor_certificates_in_a_row_are_divergence_and_one_good_one_forgives() -> None:
@@ -47,18 +61,49 @@ def test_a_small_gap_may_tremble() -> None:
     assert not any(watch.diverges(1e-4) for _ in range(20))
 
 
-def test_the_pace_grows_while_the_dual_rises_and_is_cut_when_it_falls() -> None:
-    pace = Pace()
-    pace.observe(0.1)
-    first = pace.share
-    pace.observe(0.2)
-    assert pace.share > first
-    grown = pace.share
-    pace.observe(0.1)
-    assert pace.share < grown
-    for step in range(200):
-        pace.observe(1.0 + step)
-    assert pace.share == 1.0
+def paces(duals: list[float | None]) -> list[float]:
+    """The shares of rounds 1, 2, …, where D of what entered each round is known at its end, or not."""
+    pace, shares = Pace(), [Pace().share]
+    for dual in duals:
+        pace = pace.after_round(dual)
+        shares.append(pace.share)
+    return shares
+
+
+def test_the_pace_of_a_round_is_that_of_two_rounds_before_corrected_by_what_that_one_did() -> None:
+    """D rises through rounds 1 and 2 and falls by round 3, which the end of round 4 shows."""
+    first, second, third, fourth, fifth = paces([0.1, 0.2, 0.3, 0.2])
+    assert first == second == INITIAL_SHARE
+    assert third == fourth == pytest.approx(INITIAL_SHARE * GROW)
+    assert fifth == pytest.approx(third * SHRINK)
+
+
+def test_one_fall_is_answered_once() -> None:
+    """Round 2 was too much, the others were not: only the round that follows its judgement is cut."""
+    shares = paces([0.1, 0.2, 0.1, 0.2, 0.3])
+    assert [later < INITIAL_SHARE for later in shares] == [False, False, False, True, False, True]
+    assert shares[5] == pytest.approx(shares[3] * GROW)
+
+
+def test_a_round_without_a_known_dual_keeps_the_pace() -> None:
+    shares = paces([0.1, 0.2, None, None, 0.1])
+    assert shares[2] == shares[3] == shares[4] == pytest.approx(INITIAL_SHARE * GROW)
+    assert shares[5] == pytest.approx(shares[3] * SHRINK)
+
+
+def test_the_pace_stays_between_its_smallest_share_and_all_samples() -> None:
+    assert paces([float(step) for step in range(400)])[-1] == 1.0
+    assert paces([-float(step) for step in range(400)])[-1] == SMALLEST_SHARE
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [({}, True), ({"h": 4}, False), ({"h": 0.5}, False), ({"local": "theory"}, False)],
+)
+def test_the_dual_is_followed_where_the_number_of_samples_is_chosen_by_it(
+    values: dict[str, object], expected: bool
+) -> None:
+    assert follows_dual(HyfdcaSettings.parse(values)) is expected
 
 
 @pytest.mark.parametrize(

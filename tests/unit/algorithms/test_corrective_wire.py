@@ -8,114 +8,133 @@ import pytest
 
 from fenchel.v1 import corrective_pb2 as pb
 from fenchel_common.algorithms.corrective import (
-    MEMORY,
-    Combination,
+    POINT_PRODUCT_FORMAT,
+    Anchor,
     DualResult,
     DualTask,
-    Measured,
-    Memory,
-    Opened,
+    Figures,
     Opening,
     PrimalResult,
     PrimalTask,
-    ProductResult,
-    ProductTask,
-    RememberedModel,
+    Products,
 )
-from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, PRODUCT_FORMAT, BlockVector, CertificateShare
-from fenchel_common.changes import ArrayChange
+from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, PRODUCT_FORMAT, BlockVector
 from fenchel_common.crypto.packing import VectorFormat
-from fenchel_common.crypto.vectors import PlainCipher
-from fenchel_common.errors import InvalidInput, StateDamaged
+from fenchel_common.crypto.vectors import PlainCipher, Vector
+from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.wire import corrective as wire
-from fenchel_common.wire.corrective_snapshot import snapshot_from_bytes
-from fenchel_common.wire.hyfdca import Scope
+from fenchel_common.wire.scope import MAXIMUM_FIGURES, Scope
+from support.keys import cipher, private_key
 
 KEY_BITS = 2048
 CIPHER = PlainCipher(KEY_BITS)
 SLOTS = CIPHER.slots
-SCOPE = Scope(key=KEY_BITS, slots=SLOTS, features=3, blocks={2: SLOTS, 5: 4, 9: 1})
-SHARE = np.array([0.5, -0.0, 3.0])
+BLOCKS, FEATURE_BLOCKS = {2: SLOTS, 5: 4, 9: 1}, {0: 3, 3: SLOTS}
+SCOPE = Scope(key=KEY_BITS, share_key=KEY_BITS, slots=SLOTS, blocks=BLOCKS, feature_blocks=FEATURE_BLOCKS)
 
 
-def blocks(ids: tuple[int, ...], vector_format: VectorFormat) -> BlockVector:
+def blocks(ids: tuple[int, ...], vector_format: VectorFormat = PRODUCT_FORMAT) -> BlockVector:
     return BlockVector(ids, CIPHER.encrypt(np.linspace(0.0, 1.0, len(ids) * SLOTS), vector_format))
 
 
-def opening() -> Opening:
-    memory = Memory(
-        blocks((2,), ALPHA_FORMAT),
-        blocks((5, 9), ALPHA_FORMAT),
-        (RememberedModel(3, SHARE, (2, 5), blocks((2, 5), PRODUCT_FORMAT)), RememberedModel(4, SHARE, (9,), None)),
+def figures(count: int) -> Vector:
+    return CIPHER.encrypt(np.linspace(-1.0, 1.0, count), PRODUCT_FORMAT)
+
+
+def opening(*, collapse: bool = False) -> Opening:
+    return Opening(
+        after=7,
+        anchor=6,
+        collapse=collapse,
+        lost=Anchor(blocks((2, 9), ALPHA_FORMAT), blocks((0,))) if collapse else None,
+        live_blocks=(2, 5),
+        report_blocks=(5,),
+        feature_blocks=(3,),
+        point=None if collapse else blocks((0, 3)),
+        vertex=None if collapse else blocks((0, 3)),
+        conjugates=None if collapse else figures(2),
     )
-    change = ArrayChange(3, None, SHARE)
-    return Opening(memory, change, 6, Combination(7, 0.25, 0.5, {3: 0.125, 4: 0.125}), (2, 9))
 
 
-def dual_task() -> DualTask:
+def products() -> Products:
+    return Products(blocks((2, 5), POINT_PRODUCT_FORMAT), blocks((2, 5), POINT_PRODUCT_FORMAT), figures(12))
+
+
+def dual_task(*, collapse: bool = False) -> DualTask:
     return DualTask(
-        opening=opening(),
-        round_id=7,
-        norms=blocks((2,), PRODUCT_FORMAT),
-        products=blocks((5, 9), PRODUCT_FORMAT),
-        blocks=(5, 9),
+        opening=opening(collapse=collapse),
+        round_id=8,
+        norms=blocks((2,)),
+        products=products(),
         divisors=(2, 3),
         scale=4.5,
-        models=(3, 4),
-        gram=np.arange(9.0).reshape(3, 3),
-        certificate_blocks=(9,),
+        certify_only=True,
     )
 
 
-def product_task() -> bytes:
-    return wire.product_task_to_bytes(ProductTask(opening(), (5,)))
+def dual_result() -> DualResult:
+    return DualResult(
+        blocks((2, 5), ALPHA_FORMAT), figures(5), blocks((5,), ALPHA_FORMAT), blocks((3,)), bytes(range(32))
+    )
 
 
-def product_result() -> bytes:
-    opened = Opened(SHARE, -1.5, blocks((2, 9), ALPHA_FORMAT))
-    return wire.product_result_to_bytes(ProductResult(opened, blocks((5,), PRODUCT_FORMAT)))
+def primal_task() -> PrimalTask:
+    return PrimalTask(8, blocks((2, 5), ALPHA_FORMAT), figures(5), relative=True, vertex=False, report=True)
 
 
-def dual_result() -> bytes:
-    share = CertificateShare(4, 1.5, -2.5, 3)
-    return wire.dual_result_to_bytes(DualResult(Opened(SHARE, 0.0, None), blocks((5, 9), ALPHA_FORMAT), share))
+def primal_result() -> PrimalResult:
+    told = Figures(primal=0.5, dual=0.25, accuracy=0.75, squared_norm=2.0, row_norm=1.0)
+    return PrimalResult(blocks((0, 3)), blocks((0, 3)), figures(2), told, accepted=True)
 
 
-def primal_task() -> bytes:
-    return wire.primal_task_to_bytes(PrimalTask(6, (3, 4, 7), blocks((5,), ALPHA_FORMAT), (9,), vertex=True))
+KINDS: list[tuple[Any, Callable[[Any], bytes], Callable[..., Any]]] = [
+    (opening(), wire.product_task_to_bytes, wire.product_task_from_bytes),
+    (opening(collapse=True), wire.product_task_to_bytes, wire.product_task_from_bytes),
+    (products(), wire.product_result_to_bytes, wire.product_result_from_bytes),
+    (None, wire.product_result_to_bytes, wire.product_result_from_bytes),
+    (Products(None, None, figures(2)), wire.product_result_to_bytes, wire.product_result_from_bytes),
+    (dual_task(), wire.dual_task_to_bytes, wire.dual_task_from_bytes),
+    (DualTask(None, 3, None, None, (1,), 1.0), wire.dual_task_to_bytes, wire.dual_task_from_bytes),
+    (dual_result(), wire.dual_result_to_bytes, wire.dual_result_from_bytes),
+    (None, wire.dual_result_to_bytes, wire.dual_result_from_bytes),
+    (primal_task(), wire.primal_task_to_bytes, wire.primal_task_from_bytes),
+    (primal_result(), wire.primal_result_to_bytes, wire.primal_result_from_bytes),
+    (PrimalResult(None, None, None, None, accepted=False), wire.primal_result_to_bytes, wire.primal_result_from_bytes),
+    (blocks((0, 3)), wire.model_to_bytes, wire.model_from_bytes),
+    (None, wire.model_to_bytes, wire.model_from_bytes),
+]
 
 
-def primal_result() -> bytes:
-    return wire.primal_result_to_bytes(PrimalResult(Measured(SHARE, -1.0), Measured(2.0 * SHARE, -2.0)))
-
-
-@pytest.mark.parametrize(
-    ("sent", "read", "write"),
-    [
-        (product_task(), wire.product_task_from_bytes, wire.product_task_to_bytes),
-        (product_result(), wire.product_result_from_bytes, wire.product_result_to_bytes),
-        (wire.dual_task_to_bytes(dual_task()), wire.dual_task_from_bytes, wire.dual_task_to_bytes),
-        (dual_result(), wire.dual_result_from_bytes, wire.dual_result_to_bytes),
-        (primal_task(), wire.primal_task_from_bytes, wire.primal_task_to_bytes),
-        (primal_result(), wire.primal_result_from_bytes, wire.primal_result_to_bytes),
-    ],
-)
-def test_what_is_sent_arrives(sent: bytes, read: Callable[..., Any], write: Callable[[Any], bytes]) -> None:
-    assert write(read(sent, SCOPE)) == sent
+@pytest.mark.parametrize(("value", "write", "read"), KINDS)
+def test_what_is_sent_arrives(value: Any, write: Callable[[Any], bytes], read: Callable[..., Any]) -> None:
+    arrived = read(write(value), SCOPE)
+    assert type(arrived) is type(value)
+    assert write(arrived) == write(value)
 
 
 def test_a_task_arrives_value_by_value() -> None:
     task = wire.dual_task_from_bytes(wire.dual_task_to_bytes(dual_task()), SCOPE)
     assert task.opening is not None
-    assert task.opening.combination == Combination(7, 0.25, 0.5, {3: 0.125, 4: 0.125})
-    assert (task.round_id, task.blocks, task.divisors, task.scale) == (7, (5, 9), (2, 3), 4.5)
-    np.testing.assert_array_equal(task.gram, np.arange(9.0).reshape(3, 3))
+    told = task.opening
+    assert (told.after, told.anchor, told.collapse, told.lost) == (7, 6, False, None)
+    assert (told.live_blocks, told.report_blocks, told.feature_blocks) == ((2, 5), (5,), (3,))
+    assert (task.round_id, task.divisors, task.scale, task.certify_only) == (8, (2, 3), 4.5, True)
+    assert task.products is not None
+    assert task.products.point is not None
+    assert task.products.point.blocks == (2, 5)
+    np.testing.assert_array_equal(CIPHER.decrypt(task.products.gram), CIPHER.decrypt(figures(12)))
 
 
-def spoilt_dual(change: Callable[[pb.CorrectiveDualTask], None]) -> bytes:
-    message = pb.CorrectiveDualTask.FromString(wire.dual_task_to_bytes(dual_task()))
+def test_the_figures_arrive_bit_by_bit() -> None:
+    arrived = wire.primal_result_from_bytes(wire.primal_result_to_bytes(primal_result()), SCOPE)
+    assert arrived.figures == primal_result().figures
+    assert arrived.accepted
+
+
+def spoilt(kind: type[Any], data: bytes, change: Callable[[Any], None]) -> bytes:
+    message = kind.FromString(data)
     change(message)
-    return message.SerializeToString()
+    return bytes(message.SerializeToString())
 
 
 def clear(message: Any, field: str) -> None:
@@ -125,55 +144,101 @@ def clear(message: Any, field: str) -> None:
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        (lambda m: clear(m, "gram"), "gram"),
-        (lambda m: setattr(m, "gram", np.full(9, np.nan).tobytes()), "gram"),
         (lambda m: setattr(m, "scale", 0.5), "scale"),
         (lambda m: setattr(m, "scale", float("inf")), "scale"),
-        (lambda m: clear(m, "divisors"), "divisors"),
+        (lambda m: setattr(m, "scale", float("nan")), "scale"),
         (lambda m: m.divisors.__setitem__(0, 0), "divisors"),
-        (lambda m: m.blocks.append(3), "blocks"),
-        (lambda m: m.models.append(4), "models"),
-        (lambda m: m.models.extend(range(10, 10 + MEMORY)), "models"),
-        (lambda m: m.certificate_blocks.append(1), "certificate_blocks"),
+        (lambda m: m.point.blocks.append(3), "point.blocks"),
+        (lambda m: m.point.blocks.pop(), "point.vector"),
+        (lambda m: setattr(m.vertex.vector.plain.format, "bound", 2.0**21), "vertex.vector"),
+        (lambda m: setattr(m.norms.vector.plain.format, "bound", 2.0), "norms.vector"),
+        (lambda m: setattr(m.gram.plain, "values", b""), "gram"),
+        (lambda m: setattr(m.gram.plain, "values", bytes(8 * MAXIMUM_FIGURES + 8)), "gram"),
+        (lambda m: m.opening.live_blocks.append(1), "opening.live_blocks"),
+        (lambda m: m.opening.live_blocks.extend([5]), "opening.live_blocks"),
+        (lambda m: clear(m.opening, "live_blocks"), "opening.live_blocks"),
         (lambda m: m.opening.report_blocks.append(1), "opening.report_blocks"),
-        (lambda m: setattr(m.opening.combination, "anchor", 0.5), "combination"),
-        (lambda m: setattr(m.opening.combination, "point", -0.5), "combination"),
-        (lambda m: setattr(m.opening.combination, "anchor", float("nan")), "combination"),
-        (lambda m: setattr(m.opening.memory.models[0], "weights", b"12345678"), "memory.models.weights"),
-        (lambda m: setattr(m.opening.memory.models[0], "id", 9), "memory.models"),
-        (lambda m: m.opening.memory.models[0].blocks.append(77), "memory.models.blocks"),
-        (lambda m: m.opening.memory.alpha.blocks.append(5), "memory.alpha"),
+        (lambda m: m.opening.report_blocks.append(9), "opening.live_blocks"),
+        (lambda m: m.opening.feature_blocks.append(5), "opening.feature_blocks"),
+        (lambda m: setattr(m.opening, "collapse", False), "opening.lost"),
+        (lambda m: m.opening.lost.alpha.blocks.append(5), "alpha"),
+        (lambda m: setattr(m.opening.lost.weights.vector.plain.format, "bound", 2.0), "weights"),
     ],
 )
 def test_a_task_that_nobody_would_send_is_refused_by_field(change: Callable[[Any], None], field: str) -> None:
+    body = spoilt(pb.CorrectiveDualTask, wire.dual_task_to_bytes(dual_task(collapse=True)), change)
     with pytest.raises(InvalidInput) as caught:
-        wire.dual_task_from_bytes(spoilt_dual(change), SCOPE)
+        wire.dual_task_from_bytes(body, SCOPE)
     assert str(caught.value).startswith(field)
 
 
-@pytest.mark.parametrize("share", [b"", b"1234567", np.array([1.0, np.inf, 0.0]).tobytes(), np.zeros(4).tobytes()])
-def test_a_share_of_another_shape_or_not_finite_is_refused(share: bytes) -> None:
-    message = pb.CorrectivePrimalResult.FromString(primal_result())
-    message.vertex.share = share
-    with pytest.raises(InvalidInput, match=r"vertex\.share"):
-        wire.primal_result_from_bytes(message.SerializeToString(), SCOPE)
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (lambda m: clear(m, "figures"), "figures"),
+        (lambda m: clear(m, "combination"), "combination"),
+        (lambda m: setattr(m, "combination", bytes(33)), "combination"),
+        (lambda m: setattr(m.point.vector.plain.format, "bound", 2.0**21), "point.vector"),
+        (lambda m: m.alpha.blocks.append(2), "alpha.blocks"),
+        (lambda m: m.weights.blocks.append(9), "weights.blocks"),
+        (lambda m: m.weights.vector.Clear(), "this run is in clear"),
+    ],
+)
+def test_a_dual_result_that_nobody_would_send_is_refused_by_field(change: Callable[[Any], None], field: str) -> None:
+    body = spoilt(pb.CorrectiveDualResult, wire.dual_result_to_bytes(dual_result()), change)
+    with pytest.raises(FenchelError) as caught:
+        wire.dual_result_from_bytes(body, SCOPE)
+    assert str(caught.value).startswith(field)
 
 
-def test_a_sum_of_conjugates_that_is_infinite_is_refused() -> None:
-    message = pb.CorrectiveProductResult.FromString(product_result())
-    message.opened.conjugate_sum = float("inf")
-    with pytest.raises(InvalidInput, match=r"opened\.conjugate_sum"):
-        wire.product_result_from_bytes(message.SerializeToString(), SCOPE)
+@pytest.mark.parametrize("name", ["primal", "dual", "accuracy", "squared_norm", "row_norm"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_figure_that_is_no_number_is_refused_by_name(name: str, value: float) -> None:
+    body = wire.primal_result_to_bytes(primal_result())
+    body = spoilt(pb.CorrectivePrimalResult, body, lambda m: setattr(m.figures, name, value))
+    with pytest.raises(InvalidInput, match=f"figures.{name}"):
+        wire.primal_result_from_bytes(body, SCOPE)
+
+
+def test_a_primal_task_without_figures_is_refused() -> None:
+    body = spoilt(pb.CorrectivePrimalTask, wire.primal_task_to_bytes(primal_task()), lambda m: clear(m, "figures"))
+    with pytest.raises(InvalidInput, match="figures: missing"):
+        wire.primal_task_from_bytes(body, SCOPE)
 
 
 @pytest.mark.parametrize(
-    "read", [wire.product_task_from_bytes, wire.dual_result_from_bytes, wire.primal_task_from_bytes]
+    "read",
+    [
+        wire.product_task_from_bytes,
+        wire.product_result_from_bytes,
+        wire.dual_task_from_bytes,
+        wire.dual_result_from_bytes,
+        wire.primal_task_from_bytes,
+        wire.primal_result_from_bytes,
+        wire.model_from_bytes,
+    ],
 )
 def test_bytes_that_are_no_message_are_refused(read: Callable[..., Any]) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match="cut or altered"):
         read(b"\xff\xff\xff", SCOPE)
 
 
-def test_a_damaged_snapshot_is_refused_as_such() -> None:
-    with pytest.raises(StateDamaged):
-        snapshot_from_bytes(b"\xff\xff\xff", KEY_BITS)
+@pytest.mark.parametrize(("sealed", "accepted"), [(True, "encrypted"), (False, "plain")], ids=["sealed", "paper"])
+def test_vectors_by_feature_must_be_of_the_level(sealed: bool, accepted: str) -> None:
+    """In a sealed run a model in clear is refused, in any other an encrypted one."""
+    key = private_key().public_key
+    scope = Scope(key, key if sealed else key.bits, cipher().slots, BLOCKS, FEATURE_BLOCKS)
+    values = np.linspace(0.0, 1.0, cipher().slots)
+    made: dict[str, Vector] = {
+        "encrypted": cipher().encrypt(values, PRODUCT_FORMAT),
+        "plain": PlainCipher(key.bits).encrypt(values, PRODUCT_FORMAT),
+    }
+    for kind, vector in made.items():
+        body = wire.model_to_bytes(BlockVector((0,), vector))
+        if kind == accepted:
+            arrived = wire.model_from_bytes(body, scope)
+            assert arrived is not None
+            assert type(arrived.vector) is type(vector)
+        else:
+            with pytest.raises(FenchelError, match="the vector is not"):
+                wire.model_from_bytes(body, scope)

@@ -11,7 +11,7 @@ from fenchel_common import algorithms
 from fenchel_common.algorithms import SETTINGS, fitting
 from fenchel_common.algorithms.averaging import AveragingSettings
 from fenchel_common.algorithms.fitting import check_loss, check_partition, check_privacy
-from fenchel_common.algorithms.settings import Profile
+from fenchel_common.algorithms.settings import Privacy, Profile
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
@@ -27,9 +27,9 @@ A, B = ClientId("a"), ClientId("b")
 
 
 class RowsOnly(AveragingSettings):
-    """Takes whole rows, and a loss that no other algorithm has."""
+    """Takes whole rows, a loss that no other algorithm has, and no run in clear."""
 
-    profile: ClassVar[Profile] = Profile("rows only", ("horizontal",), ("cubic",), ())
+    profile: ClassVar[Profile] = Profile("rows only", ("horizontal",), ("cubic",), (), privacy=("sealed", "paper"))
 
 
 @pytest.fixture
@@ -106,13 +106,20 @@ def test_a_loss_that_nobody_takes_is_refused_with_those_that_the_algorithm_takes
         RunConfig.from_mapping({"name": "n", "algorithm": "fedavg", "settings": {"loss": "quartic"}})
 
 
-def test_a_privacy_level_that_an_algorithm_lacks_is_refused() -> None:
-    check_privacy("fedavg", "sealed")
-    assert RunConfig.from_mapping({"name": "n", "algorithm": "fedavg", "privacy": "sealed"}).privacy == "sealed"
-    lacking = [name for name, settings in SETTINGS.items() if "sealed" not in settings.profile.privacy]
-    for name in lacking:
-        with pytest.raises(InvalidConfig, match=rf"privacy: {name} has .*fedavg"):
-            RunConfig.from_mapping({"name": "n", "algorithm": name, "privacy": "sealed"})
+def test_a_privacy_level_that_an_algorithm_lacks_is_refused(rows_only: str) -> None:
+    check_privacy(rows_only, "sealed")
+    with pytest.raises(InvalidConfig, match=r"privacy: rows_only has sealed and paper, not plain, which .*fedavg"):
+        check_privacy(rows_only, "plain")
+    values = {"name": "n", "algorithm": rows_only, "privacy": "plain", "benchmark": True}
+    with pytest.raises(InvalidConfig, match="privacy: rows_only has sealed and paper, not plain"):
+        RunConfig.from_mapping(values)
+
+
+@pytest.mark.parametrize("level", ["sealed", "paper"])
+@pytest.mark.parametrize("algorithm", SETTINGS)
+def test_every_algorithm_runs_at_the_levels_that_hide_something(algorithm: str, level: Privacy) -> None:
+    values = {"name": "n", "algorithm": algorithm, "privacy": level, "acknowledge_row_leak": True}
+    assert RunConfig.from_mapping(values).privacy == level
 
 
 @pytest.mark.parametrize(

@@ -1,62 +1,232 @@
-"""Groups of clients, and the corrective step over their points."""
+"""The points that a party remembers, and the best of their combinations."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.layout import Block, FederationLayout
-from fenchel_common.wire.corrective_snapshot import KnownPoint
-from fenchel_server.algorithms.hull import Corrector, fresh_hull, groups_of, weighted_points
+from fenchel_client.algorithms import hull
+from fenchel_client.algorithms.hull import (
+    ANCHOR,
+    MODEL,
+    POINT,
+    VERTEX,
+    Combination,
+    Memory,
+    Name,
+    Place,
+    best_combination,
+    combined,
+    dual_value,
+    extended,
+    fresh_memory,
+    settled,
+)
+from fenchel_common.algorithms.corrective import MEMORY
+from fenchel_common.losses import loss_named
+from fenchel_common.objectives import dual
+from support.problems import Problem, problem
 
-A, B, C, D = (ClientId(name) for name in "abcd")
-
-
-def layout(*holders: tuple[ClientId, ...], labels: frozenset[ClientId] = frozenset({A, B, C, D})) -> FederationLayout:
-    return FederationLayout(
-        clients=(A, B, C, D),
-        sample_count=2 * len(holders),
-        slots=31,
-        blocks=tuple(Block(number, 2, held) for number, held in enumerate(holders)),
-        features=("f", "g"),
-        client_features={A: np.array([0]), B: np.array([1]), C: np.array([0]), D: np.array([1])},
-        label_holders=labels,
-    )
-
-
-def test_clients_that_share_samples_through_others_are_one_group() -> None:
-    chain = groups_of(layout((A, B), (B, C), (D,)))
-    assert [group.clients for group in chain] == [(A, B, C), (D,)]
-    assert [group.blocks for group in chain] == [(0, 1), (2,)]
-
-
-def test_a_group_is_labelled_only_if_all_its_clients_are() -> None:
-    groups = groups_of(layout((A, B), (C, D), labels=frozenset({A, B, C})))
-    assert [group.labelled for group in groups] == [True, False]
+Array = NDArray[np.float64]
+LAMBDA = 0.05
 
 
-def test_the_step_reaches_the_best_of_the_hull_and_leaves_groups_that_may_not_move() -> None:
-    federation = layout((A, B), (C, D))
-    corrector = Corrector(federation, lambda_=0.5)
-    hulls = [fresh_hull(group, federation) for group in groups_of(federation)]
-    for hull, (left, right) in zip(hulls, [(A, B), (C, D)], strict=True):
-        hull.point = KnownPoint({left: np.array([1.0]), right: np.array([2.0])}, 0.4)
-        hull.vertices = {1: KnownPoint({left: np.array([-1.0]), right: np.array([0.5])}, 0.3)}
-    reached = corrector.correct(hulls, {0}, RoundId(2))
-    assert hulls[1].pending is None
-    pending = hulls[0].pending
-    assert pending is not None
-    assert pending.anchor + pending.point + sum(pending.vertices.values()) == pytest.approx(1.0, abs=1e-12)
-    weights = corrector.pending_model(hulls)
-    values = sum(weight * point.value for weight, point in weighted_points(hulls[0]))
-    assert reached == pytest.approx(-0.25 * float(weights @ weights) + values, abs=1e-12)
-    assert reached > corrector.value([hull.anchor for hull in hulls])
-    assert corrector.correct(hulls, {0, 1}, RoundId(2)) >= reached
+def named(kind: int) -> Name:
+    return (ANCHOR, 0) if kind == 0 else (POINT, 9) if kind == 1 else (VERTEX, kind)
+
+
+def place_of(case: Problem, alpha: Array) -> Place:
+    X, count = np.asarray(case.data.X), len(alpha)
+    weights = X.T @ alpha / (case.lambda_ * count)
+    value = -float(case.loss.conjugate(alpha, case.data.y).mean())
+    return Place(weights, X @ weights, alpha, value)
+
+
+def memory_of(case: Problem, points: list[Array]) -> Memory:
+    places = {named(number): place_of(case, alpha) for number, alpha in enumerate(points)}
+    W = np.array([place.weights for place in places.values()])
+    A = np.array(points)
+    return Memory(3, places, W @ W.T, A @ A.T / len(points[0]))
+
+
+def some_points(case: Problem, count: int, seed: int) -> list[Array]:
+    """Feasible dual variables, corners among them."""
+    rng = np.random.default_rng(seed)
+    b = rng.uniform(size=(count, len(case.data.y)))
+    b[rng.uniform(size=b.shape) < 0.3] = 0.0
+    b[rng.uniform(size=b.shape) < 0.2] = 1.0
+    return list(case.data.y * b)
+
+
+def bound(case: Problem, memory: Memory, weights: Array) -> float:
+    """The left side of the inequality of strong convexity in `hull`."""
+    places = list(memory.places.values())
+    W, P = np.array([place.weights for place in places]), np.array([place.values for place in places])
+    values = np.array([place.value for place in places])
+    w, p, modulus = weights @ W, weights @ P, case.loss.conjugate_modulus
+    spread = weights @ (P**2).sum(axis=1) - float(p @ p)
+    return float(-case.lambda_ / 2.0 * (w @ w) + weights @ values + modulus / (2.0 * P.shape[1]) * spread)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge", "logistic"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bound_of_the_corrective_step_is_a_true_one(loss: str, seed: int) -> None:
+    """−λ/2‖Σβw‖² + Σβc + μ/(2N)(Σβ‖p‖² − ‖Σβp‖²) ≤ D(Σβp), with equality where l* is a parabola or a line."""
+    case = problem(rows=60, lambda_=LAMBDA, loss=loss)
+    memory = memory_of(case, some_points(case, 6, seed))
+    rng = np.random.default_rng(seed)
+    for weights in [*rng.dirichlet(np.ones(6), size=20), *rng.dirichlet(np.full(6, 0.1), size=20), *np.eye(6)]:
+        alpha = weights @ np.array([place.values for place in memory.places.values()])
+        reached = case.dual(alpha)
+        assert bound(case, memory, weights) <= reached + 1e-12
+        if loss != "logistic":
+            assert bound(case, memory, weights) == pytest.approx(reached, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge", "logistic"])
+def test_the_best_combination_reaches_the_best_of_the_bound(loss: str) -> None:
+    case = problem(rows=60, lambda_=LAMBDA, loss=loss)
+    memory = memory_of(case, some_points(case, 6, 1))
+    chosen = best_combination(memory, lambda_=LAMBDA, modulus=case.loss.conjugate_modulus)
+    assert chosen.names == memory.names
+    assert chosen.weights.sum() == pytest.approx(1.0, abs=1e-14)
+    best = bound(case, memory, chosen.weights)
+    assert best > case.dual(memory.anchor_place.values)
+    rng = np.random.default_rng(0)
+    for weights in [*rng.dirichlet(np.full(6, 0.5), size=200), *np.eye(6)]:
+        assert bound(case, memory, weights) <= best + 1e-12
+    assert case.dual(chosen.weights @ np.array([p.values for p in memory.places.values()])) >= best - 1e-12
+
+
+def test_the_modulus_is_that_of_the_conjugate() -> None:
+    """l* − μ/2 (·)² is convex, and no larger μ will do."""
+    b = np.linspace(0.001, 0.999, 999)
+    for name, modulus in [("hinge", 0.0), ("smoothed_hinge", 1.0), ("logistic", 4.0)]:
+        loss = loss_named(name)
+        assert loss.conjugate_modulus == modulus
+        assert loss.conjugate_curvature(b, np.ones_like(b)).min() == pytest.approx(modulus, abs=1e-3)
 
 
 def test_points_that_are_all_worse_leave_the_anchor() -> None:
-    federation = layout((A, B), (C, D))
-    corrector = Corrector(federation, lambda_=0.5)
-    hulls = [fresh_hull(group, federation) for group in groups_of(federation)]
-    hulls[0].point = KnownPoint({A: np.array([1.0]), B: np.array([2.0])}, -0.1)
-    assert corrector.correct(hulls, {0, 1}, RoundId(2)) == 0.0
-    assert hulls[0].pending is None
+    case = problem(rows=60, lambda_=LAMBDA)
+    worse = -np.where(np.asarray(case.data.X) @ np.ones(8) > 0.0, 1.0, -1.0)
+    memory = memory_of(case, [np.zeros(60), np.where(worse == case.data.y, case.data.y, 0.0)])
+    poor = {name: replace(place, value=-1.0) for name, place in memory.places.items() if name != (ANCHOR, 0)}
+    memory = replace(memory, places={**memory.places, **poor})
+    chosen = best_combination(memory, lambda_=LAMBDA, modulus=0.0)
+    np.testing.assert_array_equal(chosen.weights, [1.0, 0.0])
+
+
+@pytest.mark.parametrize("returned", [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [float("nan")] * 3, [3.0, -1.0, -1.0]])
+def test_weights_that_do_not_reach_the_anchor_are_not_used(
+    monkeypatch: pytest.MonkeyPatch, returned: list[float]
+) -> None:
+    case = problem(rows=60, lambda_=LAMBDA)
+    good = some_points(case, 40, 2)
+    points = sorted(good, key=case.dual)[-1:] + sorted(good, key=case.dual)[:2]
+    memory = memory_of(case, points)
+    monkeypatch.setattr(hull, "maximise_over_simplex", lambda _G, _h: np.array(returned))
+    np.testing.assert_array_equal(best_combination(memory, lambda_=LAMBDA, modulus=0.0).weights, [1.0, 0.0, 0.0])
+
+
+def test_dust_is_swept_from_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = problem(rows=60, lambda_=LAMBDA)
+    memory = memory_of(case, [np.zeros(60), *some_points(case, 2, 3)])
+    monkeypatch.setattr(hull, "maximise_over_simplex", lambda _G, _h: np.array([0.9, 0.1, 1e-13]))
+    weights = best_combination(memory, lambda_=LAMBDA, modulus=0.0).weights
+    assert weights[2] == 0.0
+    assert weights.sum() == 1.0
+
+
+def test_models_are_no_points() -> None:
+    case = problem(rows=60, lambda_=LAMBDA)
+    memory = memory_of(case, some_points(case, 3, 1))
+    model = {(MODEL, 4): replace(place_of(case, some_points(case, 1, 7)[0]), values=np.zeros(0))}
+    larger = extended(memory, model, gram=np.full((1, 4), 0.25), spread=np.zeros((1, 4)))
+    with_model, without = (best_combination(each, lambda_=LAMBDA, modulus=0.0) for each in (larger, memory))
+    assert with_model.names == without.names
+    np.testing.assert_array_equal(with_model.weights, without.weights)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_a_combination_is_known_as_its_points_are(loss: str) -> None:
+    """Weights, predictions, dual variables, Gram matrix and D, all without another look at the data."""
+    case = problem(rows=60, lambda_=LAMBDA, loss=loss)
+    memory = memory_of(case, some_points(case, 5, 4))
+    chosen = best_combination(memory, lambda_=LAMBDA, modulus=case.loss.conjugate_modulus)
+    after = combined(memory, chosen, 8, feasible=lambda values: values)
+    place = after.places[(MODEL, 8)]
+    expected = place_of(case, place.values)
+    np.testing.assert_allclose(place.weights, expected.weights, atol=1e-12)
+    np.testing.assert_allclose(place.predictions, expected.predictions, atol=1e-12)
+    W = np.array([each.weights for each in after.places.values()])
+    np.testing.assert_allclose(after.gram, W @ W.T, atol=1e-10)
+    P = np.array([each.values for each in after.places.values()])
+    np.testing.assert_allclose(after.spread, P @ P.T / 60, atol=1e-12)
+    X, y = case.data.X, case.data.y
+    assert dual_value(after, (MODEL, 8), value=expected.value, lambda_=LAMBDA) == pytest.approx(
+        dual(X, y, place.values, loss=case.loss, lambda_=LAMBDA), abs=1e-12
+    )
+
+
+def test_a_hash_tells_weights_apart_that_differ_in_the_last_bit() -> None:
+    names = ((ANCHOR, 0), (POINT, 3))
+    first = Combination(names, np.array([0.5, 0.5]))
+    assert first.digest() == Combination(names, np.array([0.5, 0.5])).digest()
+    assert first.digest() != Combination(names, np.array([0.5, np.nextafter(0.5, 1.0)])).digest()
+    assert first.digest() != Combination(((ANCHOR, 0), (VERTEX, 3)), np.array([0.5, 0.5])).digest()
+    assert len(first.digest()) == 32
+
+
+def grown(rounds: int, *, accepted: bool) -> Memory:
+    """A memory after some rounds, each with a point and a vertex."""
+    rng = np.random.default_rng(0)
+    memory = fresh_memory(0, Place(np.zeros(2), np.zeros(3), np.zeros(3)))
+    for round_id in range(1, rounds + 1):
+        latest = memory.named(MODEL)[-1:]
+        new = {
+            (kind, number): Place(rng.standard_normal(2), np.zeros(3), rng.uniform(size=3), 0.1)
+            for number in latest
+            for kind in (POINT, VERTEX)
+        }
+        size = len(memory.places) + len(new)
+        memory = extended(memory, new, gram=np.full((len(new), size), 1.0), spread=np.zeros((len(new), size)))
+        names = tuple(name for name in memory.places if name[0] != MODEL)
+        weights = np.full(len(names), 1.0 / len(names))
+        memory = combined(memory, Combination(names, weights), round_id, feasible=lambda values: values)
+        memory = settled(memory, round_id, value=0.25, accepted=accepted)
+    return memory
+
+
+def test_an_accepted_combination_is_the_new_anchor_and_a_refused_one_is_not() -> None:
+    taken, kept = grown(4, accepted=True), grown(4, accepted=False)
+    assert (taken.anchor, kept.anchor) == (4, 0)
+    assert taken.anchor_place.value == 0.25
+    assert taken.anchor_place.values.any()
+    assert not kept.anchor_place.values.any()
+    for memory in (taken, kept):
+        assert memory.named(MODEL) == (1, 2, 3, 4)
+        assert memory.named(VERTEX) == (1, 2, 3)
+        assert memory.named(POINT) == ()
+        assert memory.names[0] == (ANCHOR, 0)
+        assert all(len(memory.places[(MODEL, number)].values) == 0 for number in (1, 2, 3, 4))
+    np.testing.assert_array_equal(taken.places[(MODEL, 4)].weights, taken.anchor_place.weights)
+
+
+def test_only_the_last_models_and_their_vertices_are_kept() -> None:
+    memory = grown(MEMORY + 5, accepted=True)
+    assert memory.named(MODEL) == tuple(range(6, MEMORY + 6))
+    assert memory.named(VERTEX) == tuple(range(6, MEMORY + 5))
+    assert memory.gram.shape == memory.spread.shape == (2 * MEMORY, 2 * MEMORY)
+    np.testing.assert_array_equal(memory.gram, memory.gram.T)
+
+
+def test_new_rows_border_the_gram_matrix_on_both_sides() -> None:
+    memory = fresh_memory(2, Place(np.zeros(1), np.zeros(1), np.zeros(1)))
+    new = {(POINT, 2): Place(np.ones(1), np.ones(1), np.ones(1))}
+    larger = extended(memory, new, gram=np.array([[3.0, 4.0]]), spread=np.array([[5.0, 6.0]]))
+    np.testing.assert_array_equal(larger.gram, [[0.0, 3.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(larger.spread, [[0.0, 5.0], [5.0, 6.0]])
+    assert larger.rows([(POINT, 2), (ANCHOR, 0)]) == [1, 0]
+    assert larger.anchor == 2

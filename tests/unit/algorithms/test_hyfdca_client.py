@@ -4,21 +4,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from fenchel_client.algorithms.hyfdca import HyfdcaClient, arranged_matrix
+from fenchel_client.algorithms.holdings import arranged_matrix
+from fenchel_client.algorithms.hyfdca import HyfdcaClient
 from fenchel_common.algorithms.hyfdca import (
     ALPHA_FORMAT,
     PRODUCT_FORMAT,
     BlockVector,
     DualTask,
     HyfdcaSettings,
+    PrimalResult,
     PrimalTask,
     ProductTask,
     SampleRange,
     StateUpdate,
 )
-from fenchel_common.changes import ArrayChange
 from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
@@ -26,9 +28,11 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import ClientLayout, IgnoredFeatures
 from fenchel_common.wire import hyfdca as wire
+from fenchel_common.wire.scope import Scope
 from support.problems import problem
 from support.simulation import KEY_BITS, Simulation
 
+Array = NDArray[np.float64]
 CIPHER = PlainCipher(KEY_BITS)
 SETTINGS = HyfdcaSettings.parse({"lambda": 0.1})
 LABELLED, BARE = ClientId("party-00"), ClientId("party-01")
@@ -70,7 +74,7 @@ def test_norms_must_come_before_the_first_step() -> None:
 
 def test_a_party_without_labels_refuses_to_report() -> None:
     zeros = BlockVector((0,), CIPHER.encrypt(np.zeros(CIPHER.slots), PRODUCT_FORMAT))
-    task = replace(dual_task(), ranges=(), divisors=(), products=zeros, report_blocks=(0,))
+    task = replace(dual_task(), ranges=(), divisors=(), products=zeros, report_blocks=(0,), with_losses=True)
     with pytest.raises(InvalidInput, match="has no labels"):
         clients().clients[BARE].answer("local_dual", wire.dual_task_to_bytes(task))
 
@@ -80,17 +84,80 @@ def test_inner_products_of_no_block_are_refused() -> None:
         clients().clients[LABELLED].answer("inner_product", wire.product_task_to_bytes(ProductTask(StateUpdate(), ())))
 
 
-def test_a_reset_forgets_the_dual_variables() -> None:
-    client = clients().clients[LABELLED]
-    ones = BlockVector((0,), CIPHER.encrypt(np.ones(CIPHER.slots), ALPHA_FORMAT))
-    scope = wire.Scope(key=KEY_BITS, slots=CIPHER.slots, features=4, blocks={0: 31, 1: 9})
+def alpha(block: int, values: Array, *, terms: int = 1) -> StateUpdate:
+    padded = np.zeros(CIPHER.slots)
+    padded[: len(values)] = values
+    return StateUpdate(alpha=BlockVector((block,), replace(CIPHER.encrypt(padded, ALPHA_FORMAT), terms=terms)))
 
-    def share(state: StateUpdate) -> ArrayChange:
-        body = wire.primal_task_to_bytes(PrimalTask(state, whole=True))
-        return wire.primal_result_from_bytes(client.answer("sync", body), scope).share
 
-    assert np.abs(share(StateUpdate(alpha=ones)).values).max() > 0.0
-    assert np.abs(share(StateUpdate(reset=True)).values).max() == 0.0
+def primal(run: Simulation, client: ClientId, state: StateUpdate) -> PrimalResult:
+    scope = Scope.of_client(run.alignment.clients[client], key=KEY_BITS, sealed=False)
+    half = run.clients[client]
+    return wire.primal_result_from_bytes(half.answer("sync", wire.primal_task_to_bytes(PrimalTask(state))), scope)
+
+
+def labels(run: Simulation, block: int) -> Array:
+    y = run.shards[LABELLED].y
+    assert y is not None
+    return y[run.alignment.clients[LABELLED].rows_of([block])]
+
+
+def test_a_share_is_all_of_the_clients_model_and_a_reset_forgets_the_dual_variables() -> None:
+    run = clients()
+    y = labels(run, 0)
+    share = primal(run, LABELLED, alpha(0, y)).share
+    assert share is not None
+    layout, shard = run.alignment.clients[LABELLED], run.shards[LABELLED]
+    assert share.blocks == tuple(layout.feature_blocks)
+    expected = y @ shard.X[layout.rows_of([0])] / (SETTINGS.lambda_ * len(shard.ids))
+    np.testing.assert_allclose(CIPHER.decrypt(share.vector)[: len(expected)], expected, rtol=0, atol=2.0**-33)
+    emptied = primal(run, LABELLED, StateUpdate(reset=True)).share
+    assert emptied is not None
+    assert not CIPHER.decrypt(emptied.vector).any()
+
+
+@pytest.mark.parametrize("beyond", [-(2.0**-31), 1.0 + 2.0**-31, -0.5, 1.9])
+def test_a_label_holder_goes_no_further_with_dual_variables_outside_their_interval(
+    beyond: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """y·α ∈ [0, 1] is the domain of the conjugate (equation 2), and honest steps never leave it."""
+    run = clients()
+    values = 0.5 * labels(run, 1)
+    values[-1] *= 2.0 * beyond
+    assert primal(run, LABELLED, alpha(1, values)) == PrimalResult(None, impossible=(1,))
+    assert "a party that holds the same samples, or the server" in caplog.text
+
+
+def test_a_party_without_labels_goes_no_further_with_dual_variables_beyond_one() -> None:
+    run = clients()
+    assert primal(run, BARE, alpha(0, np.array([0.3, -1.0]))).impossible == ()
+    assert primal(run, BARE, alpha(0, np.array([0.3, -1.1]))).impossible == (0,)
+
+
+def test_dual_variables_off_by_no_more_than_rounding_are_put_back_into_their_interval() -> None:
+    run = clients()
+    y = labels(run, 0)
+    over = primal(run, LABELLED, alpha(0, y * (1.0 + 2.0**-31), terms=4)).share
+    exact = primal(run, LABELLED, alpha(0, y)).share
+    assert over is not None
+    assert exact is not None
+    np.testing.assert_array_equal(CIPHER.decrypt(over.vector), CIPHER.decrypt(exact.vector))
+
+
+def test_the_final_model_is_what_the_state_says_and_disturbs_nothing() -> None:
+    run = clients()
+    half = run.clients[LABELLED]
+    assert not half.final_model(wire.state_to_bytes(StateUpdate(reset=True))).any()
+    before = primal(run, LABELLED, alpha(0, labels(run, 0))).share
+    layout = run.alignment.clients[LABELLED]
+    ((block, places),) = layout.feature_blocks.items()
+    weights = BlockVector((block,), CIPHER.encrypt(np.arange(CIPHER.slots, dtype=np.float64), PRODUCT_FORMAT))
+    model = half.final_model(wire.state_to_bytes(StateUpdate(reset=True, model=weights)))
+    np.testing.assert_array_equal(model[places], np.arange(len(places)))
+    after = primal(run, LABELLED, StateUpdate()).share
+    assert before is not None
+    assert after is not None
+    np.testing.assert_array_equal(CIPHER.decrypt(before.vector), CIPHER.decrypt(after.vector))
 
 
 def test_labels_that_the_loss_cannot_take_are_refused_at_the_start() -> None:
@@ -128,4 +195,4 @@ def test_sparse_and_dense_shards_give_the_same_run() -> None:
     runs = [Simulation.of(shards, SETTINGS) for shards in (dense, sparse)]
     for run in runs:
         run.run(5)
-    np.testing.assert_allclose(runs[0].server.model(), runs[1].server.model(), rtol=0.0, atol=1e-8)
+    np.testing.assert_allclose(runs[0].model(), runs[1].model(), rtol=0.0, atol=1e-8)

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from fenchel.v1 import hyfdca_pb2
 from fenchel_common.algorithms.hyfdca import (
     ALPHA_FORMAT,
     PRODUCT_FORMAT,
     BlockVector,
-    CertificateShare,
     DualResult,
     DualTask,
+    Figures,
     PrimalResult,
     PrimalTask,
     ProductResult,
@@ -23,17 +22,20 @@ from fenchel_common.algorithms.hyfdca import (
     SampleRange,
     StateUpdate,
 )
-from fenchel_common.changes import ArrayChange
 from fenchel_common.crypto.packing import VectorFormat
-from fenchel_common.crypto.vectors import PlainCipher, PlainVector
-from fenchel_common.errors import FenchelError, InvalidInput, StateDamaged
+from fenchel_common.crypto.vectors import PlainCipher, PlainVector, Vector
+from fenchel_common.errors import FenchelError, IncompatibleVectors, InvalidInput, StateDamaged
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.hyfdca_snapshot import snapshot_from_bytes
+from fenchel_common.wire.scope import Scope, share_key
+from support.keys import cipher
 
 KEY_BITS = 2048
 CIPHER = PlainCipher(KEY_BITS)
 SLOTS = CIPHER.slots
-SCOPE = wire.Scope(key=KEY_BITS, slots=SLOTS, features=3, blocks={2: SLOTS, 5: 4, 9: 1})
+SCOPE = Scope(
+    key=KEY_BITS, share_key=KEY_BITS, slots=SLOTS, blocks={2: SLOTS, 5: 4, 9: 1}, feature_blocks={1: 3, 4: SLOTS}
+)
 
 
 def blocks(ids: tuple[int, ...], vector_format: VectorFormat) -> BlockVector:
@@ -48,31 +50,42 @@ def same(left: BlockVector | None, right: BlockVector | None) -> bool:
     return left.blocks == right.blocks and np.array_equal(left.vector.integers, right.vector.integers)
 
 
-def whole(*values: float) -> ArrayChange:
-    return ArrayChange(len(values), None, np.array(values))
+def figures(count: int = 4) -> Vector:
+    return CIPHER.encrypt(np.arange(1.0, count + 1.0), PRODUCT_FORMAT)
 
 
 def test_primal_messages_arrive_as_sent() -> None:
     state = StateUpdate(reset=True, alpha=blocks((2, 9), ALPHA_FORMAT))
-    task = wire.primal_task_from_bytes(wire.primal_task_to_bytes(PrimalTask(state, True, (5,))), SCOPE)
-    assert (task.state.reset, task.whole, task.conjugate_blocks, task.state.model) == (True, True, (5,), None)
+    task = wire.primal_task_from_bytes(wire.primal_task_to_bytes(PrimalTask(state, figures())), SCOPE)
+    assert (task.state.reset, task.state.model) == (True, None)
     assert same(task.state.alpha, state.alpha)
-    change = ArrayChange(3, np.array([0, 2]), np.array([1.5, -0.0]))
-    result = wire.primal_result_from_bytes(wire.primal_result_to_bytes(PrimalResult(change, -2.5)), SCOPE)
-    assert result.conjugate_sum == -2.5
-    np.testing.assert_array_equal(result.share.positions, change.positions)
-    assert result.share.values.tobytes() == change.values.tobytes()
+    assert task.totals is not None
+    np.testing.assert_array_equal(CIPHER.decrypt(task.totals), [1.0, 2.0, 3.0, 4.0])
+    answer = PrimalResult(blocks((1, 4), PRODUCT_FORMAT), Figures(0.1, -2.5, 0.75, 1e-3))
+    result = wire.primal_result_from_bytes(wire.primal_result_to_bytes(answer), SCOPE)
+    assert (result.figures, result.impossible) == (answer.figures, ())
+    assert same(result.share, answer.share)
+
+
+def test_the_word_that_dual_variables_are_impossible_arrives() -> None:
+    sent = PrimalResult(None, impossible=(2, 9))
+    assert wire.primal_result_from_bytes(wire.primal_result_to_bytes(sent), SCOPE) == sent
 
 
 def test_product_messages_arrive_as_sent() -> None:
-    sent = ProductTask(StateUpdate(model=whole(1.0, 2.0, 3.0)), (2, 5))
+    sent = ProductTask(StateUpdate(model=blocks((1, 4), PRODUCT_FORMAT)), (2, 5))
     task = wire.product_task_from_bytes(wire.product_task_to_bytes(sent), SCOPE)
     assert task.blocks == (2, 5)
-    assert task.state.model is not None
-    np.testing.assert_array_equal(task.state.model.values, [1.0, 2.0, 3.0])
+    assert same(task.state.model, sent.state.model)
     products = blocks((2, 5), PRODUCT_FORMAT)
     result = wire.product_result_from_bytes(wire.product_result_to_bytes(ProductResult(products)), SCOPE)
     assert same(result.products, products)
+
+
+def test_the_last_state_arrives_as_sent_and_is_never_empty() -> None:
+    sent = StateUpdate(reset=True, model=blocks((4,), PRODUCT_FORMAT))
+    assert same(wire.state_from_bytes(wire.state_to_bytes(sent), SCOPE).model, sent.model)
+    assert wire.state_to_bytes(StateUpdate(reset=True))
 
 
 def dual_task() -> DualTask:
@@ -85,6 +98,8 @@ def dual_task() -> DualTask:
         gamma=0.5,
         step_scale=0.25,
         report_blocks=(2, 5, 9),
+        norm_blocks=(1,),
+        with_losses=True,
     )
 
 
@@ -92,13 +107,15 @@ def test_dual_messages_arrive_as_sent() -> None:
     sent = dual_task()
     task = wire.dual_task_from_bytes(wire.dual_task_to_bytes(sent), SCOPE)
     assert (task.ranges, task.divisors, task.report_blocks) == (sent.ranges, sent.divisors, sent.report_blocks)
-    assert (task.gamma, task.step_scale) == (0.5, 0.25)
+    assert (task.gamma, task.step_scale, task.norm_blocks, task.with_losses) == (0.5, 0.25, (1,), True)
+    assert task.asks_figures
     assert same(task.norms, sent.norms)
     assert same(task.products, sent.products)
-    answer = DualResult(blocks((2,), ALPHA_FORMAT), CertificateShare(5, 1.0, -2.0, 4))
+    answer = DualResult(blocks((2,), ALPHA_FORMAT), figures())
     result = wire.dual_result_from_bytes(wire.dual_result_to_bytes(answer), SCOPE)
-    assert result.certificate == answer.certificate
     assert same(result.changes, answer.changes)
+    assert result.figures is not None
+    np.testing.assert_array_equal(CIPHER.decrypt(result.figures), [1.0, 2.0, 3.0, 4.0])
 
 
 @pytest.mark.parametrize(
@@ -110,6 +127,7 @@ def test_dual_messages_arrive_as_sent() -> None:
         (replace(dual_task(), report_blocks=(4,)), "report_blocks: names a block that this client does not hold"),
         (replace(dual_task(), report_blocks=(5, 2)), "report_blocks: ids must be ascending"),
         (replace(dual_task(), report_blocks=(5, 5)), "report_blocks: ids must be ascending"),
+        (replace(dual_task(), norm_blocks=(2,)), "norm_blocks: names a block that this client does not hold"),
     ],
 )
 def test_a_dual_task_out_of_bounds_is_refused_by_field(task: DualTask, message: str) -> None:
@@ -151,47 +169,48 @@ def test_a_result_without_its_vector_is_refused() -> None:
         wire.product_result_from_bytes(b"", SCOPE)
 
 
-def doubles(*values: float) -> bytes:
-    return np.array(values).tobytes()
-
-
-def positions(*values: int) -> bytes:
-    return np.array(values, dtype="<u4").tobytes()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (hyfdca_pb2.ArrayChange(length=4, whole=True, values=doubles(1, 2, 3, 4)), r"share\.length: is 4"),
-        (hyfdca_pb2.ArrayChange(length=3, whole=True, values=doubles(1, 2)), r"share\.values: 2 entries"),
-        (hyfdca_pb2.ArrayChange(length=3, whole=True, values=b"123"), r"share\.values: not a whole number"),
-        (hyfdca_pb2.ArrayChange(length=3, whole=True, values=doubles(1, np.nan, 3)), r"share\.values: an entry is NaN"),
-        (hyfdca_pb2.ArrayChange(length=3, whole=True, positions=positions(1)), r"share\.positions: a whole array"),
-        (hyfdca_pb2.ArrayChange(length=3, positions=b"1", values=b""), r"share\.positions: not a whole number"),
-        (hyfdca_pb2.ArrayChange(length=3, positions=positions(3), values=doubles(1)), r"share\.positions: must be"),
-        (hyfdca_pb2.ArrayChange(length=3, positions=positions(1, 1), values=doubles(1, 2)), r"share\.positions: must"),
-        (hyfdca_pb2.ArrayChange(length=3, positions=positions(1), values=doubles(1, 2)), r"share\.values: 2 entries"),
-    ],
-)
-def test_a_change_that_does_not_fit_its_array_is_refused(change: hyfdca_pb2.ArrayChange, message: str) -> None:
-    proto = hyfdca_pb2.HyfdcaPrimalResult(share=change)
-    with pytest.raises(InvalidInput, match=message):
-        wire.primal_result_from_bytes(proto.SerializeToString(), SCOPE)
-
-
 @pytest.mark.parametrize(
     ("share", "message"),
     [
-        (hyfdca_pb2.HyfdcaCertificateShare(samples=1, correct=2), "certificate.correct"),
-        (hyfdca_pb2.HyfdcaCertificateShare(samples=1, loss_sum=np.nan), "certificate.loss_sum"),
-        (hyfdca_pb2.HyfdcaCertificateShare(samples=1, conjugate_sum=np.inf), "certificate.conjugate_sum"),
+        (blocks((2, 4), PRODUCT_FORMAT), r"share\.blocks: names a block"),
+        (blocks((4, 1), PRODUCT_FORMAT), r"share\.blocks: ids must be ascending"),
+        (blocks((1, 4), ALPHA_FORMAT), r"share\.vector: has another format"),
+        (BlockVector((1, 4), blocks((1,), PRODUCT_FORMAT).vector), r"share\.vector: 2 blocks take"),
     ],
 )
-def test_a_share_of_the_certificate_that_cannot_be_is_refused(
-    share: hyfdca_pb2.HyfdcaCertificateShare, message: str
-) -> None:
+def test_a_share_that_does_not_fit_the_clients_features_is_refused(share: BlockVector, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        wire.dual_result_from_bytes(hyfdca_pb2.HyfdcaDualResult(certificate=share).SerializeToString(), SCOPE)
+        wire.primal_result_from_bytes(wire.primal_result_to_bytes(PrimalResult(share)), SCOPE)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ((0.1, 0.2, 0.3), "figures: must be 4 numbers or none"),
+        ((0.1, 0.2, 0.3, 0.4, 0.5), "figures: must be 4 numbers or none"),
+        ((0.1, np.nan, 0.3, 0.4), "figures: is NaN or infinite"),
+        ((0.1, 0.2, 0.3, np.inf), "figures: is NaN or infinite"),
+    ],
+)
+def test_figures_that_cannot_be_are_refused(values: tuple[float, ...], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        wire.primal_result_from_bytes(hyfdca_pb2.HyfdcaPrimalResult(figures=values).SerializeToString(), SCOPE)
+
+
+def test_totals_of_another_length_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="totals: must be 4 figures"):
+        wire.primal_task_from_bytes(wire.primal_task_to_bytes(PrimalTask(StateUpdate(), figures(3))), SCOPE)
+
+
+def test_a_clear_vector_by_feature_is_refused_in_a_sealed_run_and_an_encrypted_one_in_a_paper_run() -> None:
+    paillier = cipher()
+    key = paillier.key.public_key
+    share = np.zeros(SLOTS)
+    for encrypting, sealed, message in ((CIPHER, True, "this run is encrypted"), (paillier, False, "is in clear")):
+        vector = BlockVector((1,), encrypting.encrypt(share, PRODUCT_FORMAT))
+        scope = replace(SCOPE, key=key, share_key=share_key(key, sealed=sealed))
+        with pytest.raises(IncompatibleVectors, match=message):
+            wire.primal_result_from_bytes(wire.primal_result_to_bytes(PrimalResult(vector)), scope)
 
 
 @given(data=st.binary(max_size=200))
@@ -203,6 +222,7 @@ def test_arbitrary_bytes_are_taken_or_refused_but_never_break(data: bytes) -> No
         wire.product_result_from_bytes,
         wire.dual_task_from_bytes,
         wire.dual_result_from_bytes,
+        wire.state_from_bytes,
     ):
         try:
             read(data, SCOPE)
@@ -212,28 +232,4 @@ def test_arbitrary_bytes_are_taken_or_refused_but_never_break(data: bytes) -> No
 
 def test_a_damaged_snapshot_is_called_damaged() -> None:
     with pytest.raises(StateDamaged, match="cannot be read"):
-        snapshot_from_bytes(b"\xff\xff\xff", KEY_BITS)
-
-
-arrays = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=40)
-
-
-@given(values=arrays, data=st.data())
-def test_a_change_turns_the_old_array_into_the_new_one_bit_by_bit(values: list[float], data: st.DataObject) -> None:
-    old: NDArray[np.float64] = np.array(values)
-    new = old.copy()
-    for place in data.draw(st.lists(st.integers(0, len(values) - 1), max_size=len(values))):
-        new[place] = data.draw(st.sampled_from([0.0, -0.0, 1.0, 1e-300]))
-    change = ArrayChange.between(old, new)
-    assert change.applied_to(old).tobytes() == new.tobytes()
-    assert ArrayChange.between(None, new).is_whole
-
-
-def test_a_change_of_few_entries_is_smaller_than_the_array() -> None:
-    old = np.zeros(100)
-    new = old.copy()
-    new[7] = 1.0
-    change = ArrayChange.between(old, new)
-    assert not change.is_whole
-    assert len(change.values) == 1
-    assert ArrayChange.between(old, old + 1.0).is_whole
+        snapshot_from_bytes(b"\xff\xff\xff", KEY_BITS, sealed=False)

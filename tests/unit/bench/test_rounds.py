@@ -9,8 +9,10 @@ import pytest
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput
+from fenchel_common.objectives import primal
 from fenchel_deploy.bench.inprocess import FastSteps, InProcess
 from fenchel_deploy.bench.rounds import Sweep, run, summarise
+from fenchel_deploy.experiments.centralized import solve_centralized
 from fenchel_deploy.experiments.collections import load_collected
 from support.problems import problem
 
@@ -27,8 +29,9 @@ def test_the_fast_simulation_equals_the_real_halves_up_to_fixed_point(
     real, fast = InProcess(shards, settings), FastSteps(case.data, shards, settings)
     for _ in range(20):
         real.round()
-        fast.round()
+        # The real halves tell the model that entered the round.
         np.testing.assert_allclose(fast.model(), real.model(case.data.features), atol=1e-7)
+        fast.round()
     assert fast.primal() == pytest.approx(case.primal(fast.model()), abs=1e-12)
 
 
@@ -48,6 +51,22 @@ def test_a_sweep_gives_a_row_for_each_setting_method_and_h_and_names_what_it_lef
     assert (own["monotone"], own["diverged"]) == (True, False)
     assert report["skipped"] == ["a9a: needs a9a.npz; name the folder that has it with --data"]
     assert any("2x99" in line for line in told)
+
+
+def test_the_rounds_of_corrective_are_those_before_the_one_that_certifies() -> None:
+    sweep = Sweep(lambdas=[1e-1], grids=[(2, 2)], columns=["contiguous"], methods=["corrective"], rows=150)
+    (row,) = run(sweep, folder=None, repeat_encrypted=False, tell=lambda _: None)["results"]
+    data = load_collected("digits", None, rows=150)
+    settings = HyfdcaSettings.parse({"local": "corrective", "lambda": 1e-1, "stop": {"gap": None}})
+    federation = InProcess(partition(data, grid=(2, 2)), settings)
+    optimum = solve_centralized(data.X, data.y, loss=settings.loss_function, lambda_=1e-1).primal
+    errors = []
+    for _ in range(row["rounds_1e3"] + 1):
+        federation.round()
+        w = federation.model(data.features)
+        errors.append(primal(data.X, data.y, w, loss=settings.loss_function, lambda_=1e-1) / optimum - 1.0)
+    assert errors[-1] <= 1e-3 < errors[-2]
+    assert row["last_error"] == errors[-1]
 
 
 def row(method: str, h: int | None, rounds: int | None, **values: Any) -> dict[str, Any]:

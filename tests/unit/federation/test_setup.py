@@ -11,7 +11,7 @@ import pytest
 from fenchel_client.party import Party
 from fenchel_client.session import Task
 from fenchel_client.setup import Consent
-from fenchel_common.errors import Refusal, ResultRejected
+from fenchel_common.errors import InvalidConfig, Refusal, ResultRejected
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.runconfig import RunConfig
@@ -178,7 +178,8 @@ def test_the_end_leaves_the_model_and_takes_the_key_away_however_often_it_is_tol
     for _ in range(2):
         federation.answer(OTHER, FINISH, model_part_to_bytes(part), round_id=9)
         federation.parties[OTHER] = federation.party(OTHER)
-    (model,) = (federation.directory / OTHER).iterdir()
+    _, model = sorted((federation.directory / OTHER).iterdir())
+    assert {path.name.partition(".")[2] for path in model.parent.iterdir()} == {"ledger.json", "model.npz"}
     with np.load(model) as kept:
         assert kept["features"].tolist() == features
         assert kept["weights"].tolist() == part.weights.tolist()
@@ -282,3 +283,18 @@ def test_the_finish_phase_gives_each_party_the_weights_of_its_own_features(feder
     request = run.finish(done.record, run.restore(done.record, done.snapshot))
     assert request.phase == FINISH
     assert set(request.tasks) == run.clients == {HOLDER, OTHER}
+
+
+def test_a_leak_that_was_acknowledged_is_told_before_the_first_round(
+    federation: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = federation.set_up(config(privacy="paper", acknowledge_row_leak=True))
+    (warning,) = done.warnings
+    assert "from the way it changes the server can work out rows" in warning
+    assert warning in caplog.text
+
+
+def test_a_set_up_whose_rows_turn_out_too_few_for_its_h_is_refused(federation: Federation) -> None:
+    terms = config(privacy="paper", settings={"loss": "logistic", "h": 0.1})
+    with pytest.raises(InvalidConfig, match="only 4 samples of a party are updated in a round"):
+        federation.set_up(terms)

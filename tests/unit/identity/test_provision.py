@@ -33,6 +33,14 @@ def test_the_first_run_makes_the_authority_and_a_kit_for_everyone(tmp_path: Path
     assert {kit.authority.fingerprint() for kit in loaded} == {outcome.authority_fingerprint}
 
 
+def test_whether_the_server_gets_the_model_is_part_of_the_signed_roster(tmp_path: Path) -> None:
+    kept = provision(federation_of(), tmp_path)
+    released = provision(federation_of(release_model_to_server=True), tmp_path)
+    assert (kept.release_model_to_server, released.release_model_to_server) == (False, True)
+    assert kept.roster_fingerprint != released.roster_fingerprint
+    assert all(Kit.load(kit.directory).roster.release_model_to_server for kit in released.kits)
+
+
 def test_private_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     make_federation(tmp_path)
     keys = list(tmp_path.rglob("key.pem"))

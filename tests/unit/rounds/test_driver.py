@@ -5,10 +5,12 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fenchel_common.errors import InvalidInput, RecordConflict, StoreError
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_server.release import Release
 from fenchel_server.rounds.driver import Driver, Watcher
 from fenchel_server.rounds.events import CommitRound, CommitSetup, Effect, Event, Gather, OpenAttempt, RoundReady
 from fenchel_server.rounds.ledger import Kind
@@ -65,6 +67,29 @@ def test_a_run_is_driven_to_its_end_and_every_party_gets_the_model() -> None:
         "finish",
     ]
     assert {phase.attempt for phase in transport.phases} == {1}
+
+
+def test_a_released_model_is_kept_before_the_run_is_on_record_as_ended() -> None:
+    store, kept = toy_store(), list[tuple[Release, RunStatus]]()
+    release = Release(("f",), np.array([1.5]), certificate={"gap": 0.5})
+    Driver(
+        RUN,
+        ToyParts(release=release),
+        store=store,
+        transport=toy_transport(),
+        keep_model=lambda held: kept.append((held, store.run(RUN).status)),
+    ).drive()
+    assert kept == [(release, RunStatus.RUNNING)]
+    assert json.loads(store.run(RUN).outcome or "")["release"] == {"whole": True, "reason": "", "noise": None}
+
+
+def test_a_model_that_is_not_whole_is_not_kept_and_the_reason_is_on_record() -> None:
+    store, kept = toy_store(), list[Release]()
+    parts = ToyParts(release=Release(("f",), reason="nobody gave it"))
+    Driver(RUN, parts, store=store, transport=toy_transport(), keep_model=kept.append).drive()
+    assert kept == []
+    outcome = json.loads(store.run(RUN).outcome or "")
+    assert outcome["release"] == {"whole": False, "reason": "nobody gave it", "noise": None}
 
 
 def test_traffic_and_seconds_are_kept_for_each_round_and_add_up() -> None:

@@ -113,12 +113,15 @@ def test_an_older_schema_is_brought_up_to_date_by_the_server_alone(tmp_path: Pat
         running_with_setup(store)
     connection = sqlite3.connect(tmp_path / "state.db")
     connection.execute("ALTER TABLE rounds DROP COLUMN clients")
+    connection.execute("ALTER TABLE rounds DROP COLUMN seen")
+    connection.execute("ALTER TABLE runs DROP COLUMN seen")
     connection.execute("PRAGMA user_version = 1")
     connection.close()
     with pytest.raises(StoreError, match="an older Fenchel; start 'fenchel server'"):
         SqliteStore.inspect(tmp_path)
     with SqliteStore.serve(tmp_path) as store:
-        assert store.rounds(RUN) == (replace(round_record(0), clients={}),)
+        assert store.rounds(RUN) == (replace(round_record(0), clients={}, seen="{}"),)
+        assert store.run(RUN).seen == "{}"
         store.commit_round(RUN, round_record(1), b"state 1")
         assert store.rounds(RUN)[1] == round_record(1)
 

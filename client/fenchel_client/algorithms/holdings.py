@@ -1,0 +1,196 @@
+"""A party's rows in the order of the blocks, and the way between values and vectors of whole blocks.
+
+Rows are in the order of the layout's blocks, columns sorted by name: X (n, m), y and other values by sample (n,),
+values by feature (m,).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector
+from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.vectors import Cipher, PlainCipher, Vector
+from fenchel_common.data.shard import Matrix, Shard
+from fenchel_common.errors import InvalidInput
+from fenchel_common.layout import ClientLayout
+from fenchel_common.losses import Loss
+from fenchel_common.objectives import squared_row_norms
+
+Array = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+IMPOSSIBLE_DUALS: Final = (
+    "the dual variables of %d blocks came back impossible: a party that holds the same samples, or the server, has "
+    "altered them; this party goes no further"
+)
+
+
+class Holdings:
+    """What a party holds, ready for vectors.
+
+    Parameters
+    ----------
+    cipher
+        Encrypts values by sample, always, and in a sealed run all others too.
+    """
+
+    def __init__(
+        self,
+        *,
+        layout: ClientLayout,
+        shard: Shard,
+        cipher: Cipher,
+        key: PublicKey | int,
+        sealed: bool,
+        loss: Loss,
+    ) -> None:
+        self.X = arranged_matrix(shard, layout)
+        self._y = None if shard.y is None else shard.y[layout.rows]
+        if self._y is not None:
+            loss.check_labels(self._y)
+        ends = layout.offsets
+        self._span = {
+            int(block): (int(ends[place]), int(ends[place + 1])) for place, block in enumerate(layout.block_ids)
+        }
+        self.shared = frozenset(int(block) for block in layout.block_ids[layout.shared])
+        self.slots = layout.slots
+        self.sample_count = layout.sample_count
+        self.features_apart = not layout.ignored
+        """Whether nobody else gives a feature of this party's for a sample of its."""
+        self._feature_blocks = layout.feature_blocks
+        self._cipher = cipher
+        self._share_cipher = cipher if sealed or isinstance(key, int) else PlainCipher(key.bits)
+
+    @property
+    def rows(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def width(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        return tuple(self._span)
+
+    @property
+    def has_labels(self) -> bool:
+        return self._y is not None
+
+    def labels(self) -> Array:
+        if self._y is None:
+            raise InvalidInput("local_dual: this client has no labels and cannot update or report")
+        return self._y
+
+    def size(self, block: int) -> int:
+        start, stop = self._span[block]
+        return stop - start
+
+    def start(self, block: int) -> int:
+        """Where the block's first sample stands."""
+        return self._span[block][0]
+
+    def positions(self, blocks: Sequence[int]) -> Positions:
+        pieces = [np.arange(*self._span[block]) for block in blocks]
+        return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)
+
+    def feature_positions(self, blocks: Sequence[int]) -> Positions:
+        pieces = [self._feature_blocks[block] for block in blocks]
+        return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)
+
+    def to_blocks(self, blocks: Sequence[int], values: Array, vector_format: VectorFormat) -> BlockVector:
+        """Values by sample, of which those in `blocks` are encrypted."""
+        padded = np.zeros((len(blocks), self.slots))
+        for row, block in enumerate(blocks):
+            start, stop = self._span[block]
+            padded[row, : stop - start] = values[start:stop]
+        return BlockVector(tuple(blocks), self._cipher.encrypt(padded.reshape(-1), vector_format))
+
+    def from_blocks(self, vector: BlockVector) -> Array:
+        """The values at `positions(vector.blocks)`."""
+        padded = self._cipher.decrypt(vector.vector).reshape(len(vector.blocks), self.slots)
+        return np.concatenate([padded[row, : self.size(block)] for row, block in enumerate(vector.blocks)])
+
+    def duals_from(self, alpha: BlockVector) -> tuple[Array, tuple[int, ...]]:
+        """Dual variables at `positions(alpha.blocks)`, and the blocks in which they are impossible.
+
+        y·α lies in [0, 1] whatever honest parties add up; what rounding does to that is put right. Beyond it steps and
+        certificates mean nothing, and the model could be made to tell of single rows.
+        """
+        held, values = self.positions(alpha.blocks), self.from_blocks(alpha)
+        feasible = self.feasible(held, values)
+        wrong = np.abs(values - feasible) > alpha.vector.format.error_bound(alpha.vector.terms)
+        blocks = np.repeat(alpha.blocks, [self.size(block) for block in alpha.blocks])[wrong]
+        return feasible, tuple(int(block) for block in np.unique(blocks))
+
+    def feasible(self, positions: Positions, values: Array) -> Array:
+        """The feasible dual variables nearest to the values, as far as this party can tell."""
+        if self._y is None:
+            return np.clip(values, -1.0, 1.0)
+        y = self._y[positions]
+        return np.asarray(y * np.clip(y * values, 0.0, 1.0), dtype=np.float64)
+
+    def to_features(self, values: Array, blocks: Sequence[int] | None = None) -> BlockVector:
+        """Values by feature, whole blocks of them: always all of a block, so that nobody learns which entries moved."""
+        chosen = tuple(self._feature_blocks) if blocks is None else tuple(blocks)
+        padded = np.zeros((len(chosen), self.slots))
+        for row, block in enumerate(chosen):
+            places = self._feature_blocks[block]
+            padded[row, : len(places)] = values[places]
+        return BlockVector(chosen, self._share_cipher.encrypt(padded.reshape(-1), PRODUCT_FORMAT))
+
+    def from_features(self, vector: BlockVector) -> Array:
+        """Values by feature; zero in blocks that the vector does not have."""
+        padded = self._share_cipher.decrypt(vector.vector).reshape(len(vector.blocks), self.slots)
+        values = np.zeros(self.width)
+        for row, block in enumerate(vector.blocks):
+            places = self._feature_blocks[block]
+            values[places] = padded[row, : len(places)]
+        return values
+
+    def to_figures(self, figures: Array) -> Vector:
+        return self._share_cipher.encrypt(figures, PRODUCT_FORMAT)
+
+    def from_figures(self, figures: Vector) -> Array:
+        return self._share_cipher.decrypt(figures)
+
+    def whole_norms(self, norms: BlockVector) -> Array:
+        """‖x_i‖² of whole rows: from the secure sum where others hold a part."""
+        if norms.blocks != tuple(sorted(self.shared)):
+            raise InvalidInput("norms.blocks: must be all blocks that this client shares")
+        whole = squared_row_norms(self.X)
+        # The sum of rounded parts can be a hair below zero where all parts are zero.
+        whole[self.positions(norms.blocks)] = np.maximum(self.from_blocks(norms), 0.0)
+        return whole
+
+
+def arranged_matrix(shard: Shard, layout: ClientLayout) -> Matrix:
+    """The shard's matrix with rows in the order of the blocks, columns sorted by name, ignored entries zero."""
+    order = np.argsort(np.array(shard.features, dtype=object), kind="stable")
+    column_of = {shard.features[column]: place for place, column in enumerate(order)}
+    X = shard.X[layout.rows][:, order]
+    place_of = {int(block): place for place, block in enumerate(layout.block_ids)}
+    offsets = layout.offsets
+    for cut in layout.ignored:
+        columns = [column_of[name] for name in cut.features]
+        rows = np.zeros(len(layout.rows), dtype=bool)
+        for block in cut.block_ids:
+            place = place_of[int(block)]
+            rows[offsets[place] : offsets[place + 1]] = True
+        X = _without(X, rows, columns)
+    return X
+
+
+def _without(X: Matrix, rows: NDArray[np.bool_], columns: Sequence[int]) -> Matrix:
+    if not isinstance(X, csr_array):
+        kept = X.copy()
+        kept[np.ix_(np.flatnonzero(rows), np.array(columns, dtype=np.int64))] = 0.0
+        return kept
+    entries = X.tocoo()
+    keep = ~(rows[entries.row] & np.isin(entries.col, columns))
+    return csr_array((entries.data[keep], (entries.row[keep], entries.col[keep])), shape=X.shape)

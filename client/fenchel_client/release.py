@@ -1,0 +1,59 @@
+"""What a party gives the server of the final model, where its own signed roster says that the server may have it.
+
+With noise, each weight is given once, by the first holder of its feature, who alone knows the noise on it. The parties
+keep the exact model.
+"""
+
+import math
+import secrets
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_client.algorithms.base import AlgorithmClient, KnowsRows
+from fenchel_common.errors import InvalidInput, Refusal
+from fenchel_common.layout import ClientLayout
+from fenchel_common.release import ReleaseNoise, longest
+from fenchel_common.setup import ModelPart
+
+Array = NDArray[np.float64]
+
+GRID_BITS: Final = 20
+"""Noisy weights are multiples of 2^-20·σ or less: the bits below would tell how the noise was made, and of what."""
+
+
+def check_rows(algorithm: AlgorithmClient, noise: ReleaseNoise) -> None:
+    """Refuses to go on if a row of this party is longer than the noise allows for, as soon as that is known."""
+    norms = algorithm.squared_norms if isinstance(algorithm, KnowsRows) else None
+    if norms is None:
+        return
+    if too_long := np.count_nonzero(norms > longest(noise.row_bound) ** 2):
+        raise Refusal(
+            f"{too_long} rows are longer than release.row_bound = {noise.row_bound:g}, for which the noise on the "
+            "released model would not be enough; scale the features, or agree on a larger bound",
+            public_reason="it has rows longer than release.row_bound",
+        )
+
+
+def released_weights(weights: Array, part: ModelPart, *, layout: ClientLayout, noise: ReleaseNoise | None) -> Array:
+    """What the server may have of this party's weights: all of them, or noisy ones of the features it answers for.
+
+    There are none if the model is farther from the optimum than the noise allows for.
+    """
+    if noise is None:
+        return weights
+    if unknown := [block for block in part.first_holder_of if block not in layout.feature_blocks]:
+        raise InvalidInput(f"first_holder_of: {unknown[0]} is no block of features of this party")
+    if part.gap is None or part.gap > noise.gap or not part.first_holder_of:
+        return np.zeros(0)
+    places = np.concatenate([layout.feature_blocks[block] for block in part.first_holder_of])
+    return with_noise(weights[places], sigma=noise.sigma)
+
+
+def with_noise(weights: Array, *, sigma: float) -> Array:
+    """The weights with independent Gaussian noise from the operating system's randomness."""
+    source = secrets.SystemRandom()
+    noise = np.array([source.gauss(0.0, sigma) for _ in weights])
+    unit = 2.0 ** (math.floor(math.log2(sigma)) - GRID_BITS)
+    return np.asarray(np.round((weights + noise) / unit) * unit, dtype=np.float64)

@@ -1,0 +1,135 @@
+"""Differential privacy of a released model, by output perturbation.
+
+The exact minimiser w* of P(w) = λ/2 ‖w‖² + 1/N Σ l_i(x_i·w), with L-Lipschitz losses and rows of ‖x_i‖ ≤ R, moves by at
+most 2LR/(λN) when one row and its label are replaced by others. (At w* of the one data set the gradient of the other's
+P, which is λ-strongly convex, is a difference of two terms l'·x/N.) A model whose certificate says P(w) − P(w*) ≤ gap
+is within √(2·gap/λ) of w*, again by strong convexity, so that
+
+    Δ = 2LR/(λN) + 2·√(2·gap/λ)
+
+bounds how far the certified models of two such data sets are apart. Independent Gaussian noise of standard deviation σ
+on every weight then is (ε, δ)-differentially private if and only if, with Φ the normal distribution function,
+
+    Φ(Δ/(2σ) − εσ/Δ) − e^ε·Φ(−Δ/(2σ) − εσ/Δ) ≤ δ.
+
+σ is the least that satisfies this, found by bisection: the analytic calibration, exact for every ε.
+
+What it protects: one sample, across all parties that hold a part of it, against whoever sees the released weights. What
+it does not: P, D, gap and accuracy, which the server sees in every run, carry no noise, and neither has the model that
+the parties keep. It is drawn in floating point.
+
+References: Chaudhuri, Monteleoni, Sarwate, "Differentially Private Empirical Risk Minimization" (sensitivity); Balle,
+Wang, "Improving the Gaussian Mechanism for Differential Privacy" (calibration).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final, Self
+
+from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.errors import InvalidConfig
+
+ROW_SLACK: Final = 1e-6
+"""What a row may be longer than its bound, relatively: lengths of shared rows are sums in fixed point."""
+CALIBRATION: Final = 1e-12
+"""The relative precision of σ, which is never below the exact one by more than rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseNoise:
+    """What a noisy release promises, and the noise that keeps the promise; all of it is public.
+
+    Attributes
+    ----------
+    row_bound
+        R: a party with a longer row does not take part.
+    gap
+        The largest certified gap with which the model is released: the run's goal, not the gap that was reached, for σ
+        must not depend on the data.
+    """
+
+    epsilon: float
+    delta: float
+    row_bound: float
+    gap: float
+    sensitivity: float
+    sigma: float
+
+    @classmethod
+    def calibrated(
+        cls,
+        *,
+        epsilon: float,
+        delta: float,
+        row_bound: float,
+        gap: float | None,
+        quorum: float,
+        samples: int,
+        settings: AlgorithmSettings,
+    ) -> Self:
+        """For a run with these settings, which must be such that the bound on Δ holds for its model."""
+        goal = checked_goal(settings, gap=gap, quorum=quorum)
+        sensitivity = model_sensitivity(
+            lambda_=settings.lambda_,
+            samples=samples,
+            row_bound=longest(row_bound),
+            gap=goal,
+            lipschitz=settings.loss_function.lipschitz,
+        )
+        sigma = gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=sensitivity)
+        return cls(epsilon, delta, row_bound, goal, sensitivity, sigma)
+
+
+def checked_goal(settings: AlgorithmSettings, *, gap: float | None, quorum: float) -> float:
+    """The gap that the run has to reach; refuses a run for whose model no noise can be vouched for."""
+    if settings.privacy != "sealed":
+        raise InvalidConfig(
+            "release: noise is of use only with privacy = 'sealed', where the server has no other model"
+        )
+    if not isinstance(settings, HyfdcaSettings) or settings.local != "corrective":
+        raise InvalidConfig(
+            "release: needs algorithm = 'hyfdca' with settings.local = 'corrective', which proves how far its model is "
+            "from the optimum and lets every party see how long its rows are"
+        )
+    if quorum < 1.0:
+        raise InvalidConfig(
+            "release: needs round.quorum = 1.0, so that no run goes on without a party whose rows are long"
+        )
+    if gap is None:
+        raise InvalidConfig("release: needs stop.gap, on which the noise depends")
+    return gap
+
+
+def longest(row_bound: float) -> float:
+    """The length up to which a row passes as bounded."""
+    return row_bound * (1.0 + ROW_SLACK)
+
+
+def model_sensitivity(*, lambda_: float, samples: int, row_bound: float, gap: float, lipschitz: float = 1.0) -> float:
+    """Δ: how far the certified models of two data sets that differ in one sample can be apart, in L2."""
+    return 2.0 * lipschitz * row_bound / (lambda_ * samples) + 2.0 * math.sqrt(2.0 * gap / lambda_)
+
+
+def gaussian_sigma(*, epsilon: float, delta: float, sensitivity: float) -> float:
+    """The least standard deviation that makes the Gaussian mechanism (ε, δ)-differentially private."""
+    low, high = 0.0, 1.0
+    while _delta_of(high, epsilon) > delta:
+        low, high = high, 2.0 * high
+    while high - low > CALIBRATION * high:
+        middle = (low + high) / 2.0
+        if _delta_of(middle, epsilon) > delta:
+            low = middle
+        else:
+            high = middle
+    return high * sensitivity
+
+
+def _delta_of(sigma: float, epsilon: float) -> float:
+    """The least δ of noise σ at sensitivity 1."""
+    return _phi(0.5 / sigma - epsilon * sigma) - math.exp(epsilon) * _phi(-0.5 / sigma - epsilon * sigma)
+
+
+def _phi(x: float) -> float:
+    # By erfc, which keeps its relative precision in the tail, where δ lies.
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))

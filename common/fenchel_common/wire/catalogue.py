@@ -1,0 +1,113 @@
+"""Which message the task and the result of every phase are: nothing crosses the wire that is not listed here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from google.protobuf.message import Message
+
+from fenchel.v1 import alignment_pb2, averaging_pb2, ceremony_pb2, corrective_pb2, hyfdca_pb2, setup_pb2
+from fenchel_common.algorithms.averaging import LOCAL, MEASURE, SURVEY, AveragingSettings
+from fenchel_common.algorithms.hyfdca import (
+    INNER_PRODUCT,
+    INNER_PRODUCT_AFTER,
+    LOCAL_DUAL,
+    PRIMAL,
+    SYNC,
+    HyfdcaSettings,
+)
+from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.errors import InvalidInput
+from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LAYOUT
+from fenchel_common.wire.alignment import phase_name, phase_step
+
+
+class Family(StrEnum):
+    """Algorithms that speak the same messages."""
+
+    HYFDCA = "hyfdca"
+    CORRECTIVE = "corrective"
+    AVERAGING = "averaging"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseMessages:
+    """What a phase sends and gets back; None is an empty body.
+
+    `inside` names fields of bytes, as Message.field, that hold a message of their own.
+    """
+
+    task: type[Message]
+    result: type[Message] | None
+    inside: Mapping[str, type[Message]] = field(default_factory=dict)
+
+
+FIRST_ALIGNMENT: Final = phase_name(0)
+LATER_ALIGNMENT: Final = phase_name(1)
+"""Stands for all phases of the alignment after the first."""
+
+SETUP: Final[Mapping[str, PhaseMessages]] = {
+    INTRODUCE: PhaseMessages(setup_pb2.RunTerms, setup_pb2.Introduction),
+    KEY_MAKE: PhaseMessages(ceremony_pb2.PartyCertificates, setup_pb2.KeyMade),
+    KEY_TAKE: PhaseMessages(setup_pb2.KeyTake, setup_pb2.KeyTaken),
+    FIRST_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentOpening, alignment_pb2.AlignmentListing),
+    LATER_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentRelay, alignment_pb2.AlignmentRaised),
+}
+"""The phases before anything depends on the algorithm."""
+
+_HYFDCA_PRIMAL = PhaseMessages(hyfdca_pb2.HyfdcaPrimalTask, hyfdca_pb2.HyfdcaPrimalResult)
+_HYFDCA_PRODUCT = PhaseMessages(hyfdca_pb2.HyfdcaProductTask, hyfdca_pb2.HyfdcaProductResult)
+_AVERAGING = PhaseMessages(averaging_pb2.AveragingTask, averaging_pb2.AveragingResult)
+
+
+def _ends(*, opening: type[Message] | None, state: type[Message]) -> dict[str, PhaseMessages]:
+    """The last phase of the set-up and of the run, by the algorithm's opening and by what it makes the model of."""
+    return {
+        LAYOUT: PhaseMessages(alignment_pb2.ClientLayout, opening),
+        FINISH: PhaseMessages(setup_pb2.ModelPart, setup_pb2.ModelRelease, {"ModelPart.state": state}),
+    }
+
+
+ROUNDS: Final[Mapping[Family, Mapping[str, PhaseMessages]]] = {
+    Family.HYFDCA: {
+        SYNC: _HYFDCA_PRIMAL,
+        INNER_PRODUCT: _HYFDCA_PRODUCT,
+        LOCAL_DUAL: PhaseMessages(hyfdca_pb2.HyfdcaDualTask, hyfdca_pb2.HyfdcaDualResult),
+        PRIMAL: _HYFDCA_PRIMAL,
+        INNER_PRODUCT_AFTER: _HYFDCA_PRODUCT,
+        **_ends(opening=hyfdca_pb2.HyfdcaProductResult, state=hyfdca_pb2.HyfdcaState),
+    },
+    Family.CORRECTIVE: {
+        INNER_PRODUCT: PhaseMessages(corrective_pb2.CorrectiveProductTask, corrective_pb2.CorrectiveProductResult),
+        LOCAL_DUAL: PhaseMessages(corrective_pb2.CorrectiveDualTask, corrective_pb2.CorrectiveDualResult),
+        PRIMAL: PhaseMessages(corrective_pb2.CorrectivePrimalTask, corrective_pb2.CorrectivePrimalResult),
+        **_ends(opening=hyfdca_pb2.HyfdcaProductResult, state=corrective_pb2.CorrectiveModel),
+    },
+    Family.AVERAGING: {
+        SURVEY: _AVERAGING,
+        LOCAL: _AVERAGING,
+        MEASURE: _AVERAGING,
+        **_ends(opening=None, state=averaging_pb2.AveragingState),
+    },
+}
+
+
+def family_of(settings: AlgorithmSettings) -> Family:
+    """Whose messages a run with these settings speaks."""
+    if isinstance(settings, AveragingSettings):
+        return Family.AVERAGING
+    if isinstance(settings, HyfdcaSettings):
+        return Family.CORRECTIVE if settings.local == "corrective" else Family.HYFDCA
+    raise InvalidInput(f"settings: {type(settings).__name__} belongs to no family of messages")
+
+
+def messages_of(phase: str, settings: AlgorithmSettings | None) -> PhaseMessages:
+    """The messages of a phase; before the layout they are the same whatever the run's settings are."""
+    if phase in SETUP:
+        return SETUP[phase]
+    held = {} if settings is None else ROUNDS[family_of(settings)]
+    if phase in held:
+        return held[phase]
+    phase_step(phase)
+    return SETUP[LATER_ALIGNMENT]

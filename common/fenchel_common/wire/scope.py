@@ -1,0 +1,119 @@
+"""What a message about one client may speak of, and the vectors in it.
+
+Vectors by sample are α and inner products, vectors by feature are parts of the model, both in whole blocks. Figures are
+a few numbers side by side.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from fenchel.v1 import hyfdca_pb2, vectors_pb2
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector
+from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.vectors import Vector
+from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import ClientLayout, FederationLayout
+from fenchel_common.wire.blocks import block_ids_from_proto, block_vector_from_proto, block_vector_to_proto
+from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
+
+M = TypeVar("M", bound=Message)
+
+MAXIMUM_FIGURES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Keys, and the sizes of the blocks that the client holds.
+
+    `key` is what vectors by sample are encrypted with, `share_key` the same for vectors by feature and figures: the
+    run's public key, or the number of bits that it would have where they travel in clear.
+    """
+
+    key: PublicKey | int
+    share_key: PublicKey | int
+    slots: int
+    blocks: Mapping[int, int]
+    feature_blocks: Mapping[int, int]
+
+    @classmethod
+    def of_client(cls, layout: ClientLayout, *, key: PublicKey | int, sealed: bool) -> "Scope":
+        """From a party's own view."""
+        sizes = zip(layout.block_ids.tolist(), layout.block_sizes.tolist(), strict=True)
+        features = {block: len(places) for block, places in layout.feature_blocks.items()}
+        return cls(key, share_key(key, sealed=sealed), layout.slots, dict(sizes), features)
+
+    @classmethod
+    def of_federation(
+        cls, layout: FederationLayout, client: ClientId, *, key: PublicKey | int, sealed: bool
+    ) -> "Scope":
+        """From the server's view."""
+        blocks = {block: layout.blocks[block].size for block in layout.blocks_of(client)}
+        features = {block.id: len(block.features) for block in layout.feature_blocks() if client in block.holders}
+        return cls(key, share_key(key, sealed=sealed), layout.slots, blocks, features)
+
+
+def share_key(key: PublicKey | int, *, sealed: bool) -> PublicKey | int:
+    """What vectors by feature are encrypted with."""
+    return key if sealed or isinstance(key, int) else key.bits
+
+
+def parsed_message(kind: type[M], data: bytes) -> M:
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        raise InvalidInput(f"body: not a {kind.DESCRIPTOR.name}; it was cut or altered") from None
+
+
+def optional_vector_to_proto(vector: BlockVector | None) -> hyfdca_pb2.BlockVector | None:
+    return None if vector is None else block_vector_to_proto(vector)
+
+
+def sample_vector_from_proto(
+    message: hyfdca_pb2.BlockVector, scope: Scope, vector_format: VectorFormat, field: str
+) -> BlockVector:
+    return block_vector_from_proto(
+        message, held=scope.blocks, slots=scope.slots, key=scope.key, vector_format=vector_format, field=field
+    )
+
+
+def feature_vector_from_proto(message: hyfdca_pb2.BlockVector, scope: Scope, field: str) -> BlockVector:
+    return block_vector_from_proto(
+        message,
+        held=scope.feature_blocks,
+        slots=scope.slots,
+        key=scope.share_key,
+        vector_format=PRODUCT_FORMAT,
+        field=field,
+    )
+
+
+def block_ids(blocks: Sequence[int], scope: Scope, field: str) -> tuple[int, ...]:
+    """Ascending ids of blocks of samples that the client holds."""
+    return block_ids_from_proto(blocks, scope.blocks, field)
+
+
+def feature_block_ids(blocks: Sequence[int], scope: Scope, field: str) -> tuple[int, ...]:
+    return block_ids_from_proto(blocks, scope.feature_blocks, field)
+
+
+def figures_to_proto(figures: Vector | None) -> vectors_pb2.Vector | None:
+    return None if figures is None else vector_to_proto(figures)
+
+
+def figures_from_proto(message: vectors_pb2.Vector, scope: Scope, field: str) -> Vector:
+    vector = vector_from_proto(message, scope.share_key)
+    if vector.format != PRODUCT_FORMAT or not 1 <= vector.length <= MAXIMUM_FIGURES:
+        raise InvalidInput(f"{field}: must be 1 to {MAXIMUM_FIGURES} values in the format of inner products")
+    return vector
+
+
+def finite_number(value: float, field: str) -> float:
+    if not math.isfinite(value):
+        raise InvalidInput(f"{field}: is NaN or infinite")
+    return value

@@ -1,0 +1,32 @@
+"""Attacks on recorded runs of real halves: each must succeed where a leak is known and fail where safety is claimed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from fenchel_common.errors import InvalidInput
+from fenchel_deploy.attacks.federation import bench
+from fenchel_deploy.attacks.findings import Attack, markdown
+from fenchel_deploy.attacks.protocol_cases import PROTOCOL_ATTACKS
+from fenchel_deploy.attacks.row_cases import ROW_ATTACKS
+
+__all__ = ["ATTACKS", "Attack", "markdown", "run_attacks"]
+
+ATTACKS: Final[Mapping[str, Attack]] = {attack.name: attack for attack in (*ROW_ATTACKS, *PROTOCOL_ATTACKS)}
+
+
+def run_attacks(
+    names: Sequence[str] | None = None, *, tell: Callable[[str], None] = lambda _: None
+) -> list[dict[str, object]]:
+    """Mounts the named attacks, or all; `tell` is given the name of each before it starts.
+
+    Each finding has the keys attack, role, level, setting, succeeds, score, measure, claim (leaks or safe) and note.
+    """
+    for name in names or ():
+        if name not in ATTACKS:
+            raise InvalidInput(f"attack: {name!r} is unknown; use one of {', '.join(ATTACKS)}")
+    findings = []
+    with bench() as runs:
+        for name in ATTACKS if names is None else names:
+            tell(name)
+            findings += [finding.to_dict() for finding in ATTACKS[name].findings(runs)]
+    return findings

@@ -1,0 +1,239 @@
+"""Small federations of real halves in this process, and a record of all that crossed the server."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+
+from fenchel_client.algorithms.holdings import arranged_matrix
+from fenchel_client.alignment import arrange
+from fenchel_client.party import Party
+from fenchel_client.session import Task
+from fenchel_client.setup import Consent
+from fenchel_common.algorithms.settings import Privacy
+from fenchel_common.data.datasets import Dataset
+from fenchel_common.data.shard import Shard
+from fenchel_common.identity import Kit, Roster
+from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.wire.alignment import client_layout_from_bytes, federation_layout_from_bytes
+from fenchel_common.wire.setup import party_run_from_bytes, phase_result_from_bytes
+from fenchel_deploy.attacks.tables import Table, as_dense, dense_table, sample_names, shards_of, sparse_table
+from fenchel_deploy.attacks.views import Array, Message, PartyView, Transcript
+from fenchel_deploy.federation_file import Federation, PartyEntry, ServerEntry
+from fenchel_deploy.provision import provision
+from fenchel_server.algorithms.base import AlgorithmServer, RoundReport
+from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.rounds.setup import SetupDone
+from fenchel_server.setup import FederationRun, FederationSetup, run_key
+
+KEY_BITS: Final = 2048
+LAMBDA: Final = 0.02
+SERVER: Final = "server"
+
+Local = Literal["paper", "corrective"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One run: which table, at which level, by which steps."""
+
+    level: Privacy
+    table: Table = "dense"
+    local: Local = "paper"
+    loss: Literal["hinge", "logistic"] = "hinge"
+    h: int | None = None
+    alignment: Literal["ecdh", "hmac"] = "ecdh"
+    rounds: int = 14
+
+    def config(self, name: str) -> RunConfig:
+        settings: dict[str, object] = {"local": self.local, "loss": self.loss, "lambda": LAMBDA, "certificate_every": 0}
+        if self.h is not None:
+            settings["h"] = self.h
+        return RunConfig.from_mapping(
+            {
+                "name": name,
+                "settings": settings,
+                "privacy": self.level,
+                "benchmark": self.level == "plain",
+                "acknowledge_row_leak": True,
+                "alignment": self.alignment,
+                "key": {"bits": KEY_BITS},
+                "stop": {"rounds": 1000, "gap": 1e-9},
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What no adversary is given: rows as the blocks have them, labels, ids, and rows of nobody's to compare with."""
+
+    rows: Mapping[ClientId, Array] = field(repr=False)
+    labels: Mapping[ClientId, Array] = field(repr=False)
+    ids: Mapping[ClientId, tuple[str, ...]] = field(repr=False)
+    strangers: Mapping[ClientId, Array] = field(repr=False)
+
+
+class Recorded:
+    """A run that was recorded. Its parties still answer, so that a server that leaves the protocol can be played."""
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        views: Mapping[ClientId, PartyView],
+        truth: Truth,
+        *,
+        parties: Mapping[ClientId, Party],
+        restore: Callable[[], AlgorithmServer],
+    ) -> None:
+        self.transcript = transcript
+        self.views = views
+        self.truth = truth
+        self._parties = parties
+        self._restore = restore
+
+    @property
+    def corrective(self) -> bool:
+        return self.transcript.config.settings["local"] == "corrective"
+
+    def ask(self, client: ClientId, round_id: int, phase: str, body: bytes) -> bytes:
+        """Hands a party a task as if it came from the server; errors are the party's refusal."""
+        return _asked(self._parties[client], self.transcript.run, round_id, phase, body)
+
+    def left_out(self, results: Mapping[str, Mapping[ClientId, bytes]]) -> Mapping[ClientId, str]:
+        """Whom the real server leaves out of its first round, and why, given these results of each phase."""
+        algorithm, everyone = self._restore(), frozenset(self._parties)
+        step: PhaseRequest | RoundReport = algorithm.open_round(RoundId(1), everyone, everyone)
+        while isinstance(step, PhaseRequest):
+            step = algorithm.advance(step.phase, results.get(step.phase, {}))
+        return step.metrics.absences
+
+
+class Bench:
+    """Records each run that is asked for once. Folders of kits and parties last as long as the bench."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._recorded: dict[Scenario, Recorded] = {}
+
+    @cached_property
+    def tables(self) -> Mapping[Table, tuple[Dataset, Dataset]]:
+        """Each table and, beside it, as many rows of the same kind that nobody holds."""
+        dense = dense_table()
+        return {"dense": dense, "labelled": dense, "sparse": sparse_table()}
+
+    def kits(self, count: int, federation: str = "bench") -> dict[ClientId, Kit]:
+        """The kits of a federation of that many parties, made on first use."""
+        folders = self._provisioned(count, federation)
+        return {ClientId(name): Kit.load(folder) for name, folder in folders.items() if name != SERVER}
+
+    def server_kit(self, count: int) -> Kit:
+        return Kit.load(self._provisioned(count, "bench")[SERVER])
+
+    def _provisioned(self, count: int, federation: str) -> dict[str, Path]:
+        described = Federation(
+            name=federation,
+            server=ServerEntry(address="localhost:0", name=SERVER),
+            party=[PartyEntry(name=f"party-{place}", key_holder=place == 0) for place in range(count)],
+        )
+        made = provision(described, self._folder / f"{federation}-{count}")
+        return {kit.name: kit.directory for kit in made.kits}
+
+    def parties(self, scenario: Scenario, run: str) -> tuple[dict[ClientId, Party], dict[ClientId, Shard], Roster]:
+        """Fresh parties of a scenario, with state folders of their own."""
+        table, _ = self.tables[scenario.table]
+        shards = shards_of(table, scenario.table)
+        kits = self.kits(len(shards))
+        roster = next(iter(kits.values())).roster
+        consent = Consent(approved_roster=roster.fingerprint(), plain=scenario.level == "plain")
+        held = dict(zip(kits, shards, strict=True))
+        parties = {
+            name: Party(kit, held[name], state=self._folder / run / name, consent=consent) for name, kit in kits.items()
+        }
+        return parties, held, roster
+
+    def record(self, scenario: Scenario) -> Recorded:
+        """The run of a scenario, from the introduction to its last round."""
+        if scenario not in self._recorded:
+            self._recorded[scenario] = self._run(scenario, RunId(f"run-{len(self._recorded)}"))
+        return self._recorded[scenario]
+
+    def _run(self, scenario: Scenario, run: RunId) -> Recorded:
+        parties, shards, roster = self.parties(scenario, run)
+        config = scenario.config(run)
+        recorder = _Recorder(parties, run)
+        done = recorder.set_up(FederationSetup(config, roster))
+
+        def restore() -> AlgorithmServer:
+            return FederationRun(config, roster, certificate=dict).restore(done.record, done.snapshot)
+
+        algorithm = restore()
+        for number in range(1, scenario.rounds + 1):
+            recorder.round(algorithm, RoundId(number))
+        layout = federation_layout_from_bytes(done.record.layout)
+        key = run_key(config, done.record.public_key)
+        transcript = Transcript(run, config, key, layout, tuple(recorder.messages))
+        views = {name: self._view(name, run, config, transcript, shards[name]) for name in parties}
+        return Recorded(transcript, views, self._truth(scenario, views), parties=parties, restore=restore)
+
+    def _view(self, name: ClientId, run: RunId, config: RunConfig, transcript: Transcript, shard: Shard) -> PartyView:
+        """What the party itself keeps of the run."""
+        kept = (self._folder / run / name / f"{run}.run").read_bytes()
+        _, secrets, layout = party_run_from_bytes(kept)
+        return PartyView(name, config, arrange(shard), client_layout_from_bytes(layout), secrets, transcript.of(name))
+
+    def _truth(self, scenario: Scenario, views: Mapping[ClientId, PartyView]) -> Truth:
+        table, others = self.tables[scenario.table]
+        label_of = dict(zip(sample_names(table), table.y, strict=True))
+        columns = {name: place for place, name in enumerate(table.features)}
+        rows, labels, ids, strangers = {}, {}, {}, {}
+        for name, view in views.items():
+            rows[name] = as_dense(arranged_matrix(view.shard, view.layout))
+            ids[name] = tuple(view.shard.ids[row] for row in view.layout.rows)
+            labels[name] = np.array([label_of[sample] for sample in ids[name]])
+            own = [columns[feature] for feature in sorted(view.shard.features)]
+            strangers[name] = as_dense(others.X)[: len(rows[name])][:, own]
+        return Truth(rows, labels, ids, strangers)
+
+
+@contextmanager
+def bench() -> Iterator[Bench]:
+    """A bench whose folder is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="fenchel-attacks-") as folder:
+        yield Bench(Path(folder))
+
+
+class _Recorder:
+    def __init__(self, parties: Mapping[ClientId, Party], run: RunId) -> None:
+        self.messages: list[Message] = []
+        self._parties = parties
+        self._run = run
+
+    def set_up(self, setup: FederationSetup) -> SetupDone:
+        step: PhaseRequest | SetupDone = setup.open()
+        while isinstance(step, PhaseRequest):
+            step = setup.advance(step.phase, self._fan_out(0, step))
+        return step
+
+    def round(self, algorithm: AlgorithmServer, round_id: RoundId) -> None:
+        fresh = frozenset(self._parties) if round_id == 1 else frozenset()
+        step: PhaseRequest | RoundReport = algorithm.open_round(round_id, frozenset(self._parties), fresh)
+        while isinstance(step, PhaseRequest):
+            step = algorithm.advance(step.phase, self._fan_out(round_id, step))
+
+    def _fan_out(self, round_id: int, request: PhaseRequest) -> dict[ClientId, bytes]:
+        results = {}
+        for client, body in request.tasks.items():
+            results[client] = _asked(self._parties[client], self._run, round_id, request.phase, body)
+            self.messages.append(Message(round_id, request.phase, client, body, results[client]))
+        return results
+
+
+def _asked(party: Party, run: RunId, round_id: int, phase: str, body: bytes) -> bytes:
+    result, _ = phase_result_from_bytes(party.handle(Task(run, RoundId(round_id), phase, body, attempt=1)))
+    return result

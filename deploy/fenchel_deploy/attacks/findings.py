@@ -1,0 +1,107 @@
+"""What an attack came to, at one level and with one setting."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final, Literal
+
+from fenchel_common.algorithms.settings import Privacy
+from fenchel_deploy.attacks.federation import Bench
+from fenchel_deploy.attacks.scoring import Score
+
+Claim = Literal["leaks", "safe"]
+
+LEVELS: Final[tuple[Privacy, ...]] = ("plain", "paper", "sealed")
+
+EVERY_LEVEL: Final = "all"
+"""Stands for all levels where the level makes no difference."""
+SUCCESS: Final = 0.9
+"""From this mean cosine, F1 or rate of exact matches on an attack counts as successful."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the table. `claim` is what the documentation says, and `succeeds` must bear it out."""
+
+    attack: str
+    role: str
+    level: str
+    setting: str
+    succeeds: bool
+    score: float
+    measure: str
+    claim: Claim
+    note: str
+
+    def to_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A finding before it is known whose it is."""
+
+    level: str
+    setting: str
+    score: float
+    measure: str
+    claim: Claim
+    succeeds: bool
+    note: str
+
+    @classmethod
+    def of_score(cls, score: Score, *, level: str, setting: str, measure: str, claim: Claim) -> "Verdict":
+        note = f"{score.found} of {score.total} rows found; " + (
+            f"chance {score.chance:.2f}" if score.guesses else "nothing to guess from"
+        )
+        return cls(level, setting, score.value, measure, claim, score.value >= SUCCESS, note)
+
+    @classmethod
+    def of_rate(cls, rate: float, *, level: str, setting: str, claim: Claim, note: str) -> "Verdict":
+        return cls(level, setting, rate, "exact matches", claim, rate >= SUCCESS, note)
+
+    @classmethod
+    def of_attempts(cls, outcomes: Mapping[str, bool], *, level: str, setting: str, claim: Claim) -> "Verdict":
+        """One attempt that goes through is enough."""
+        through = [name for name, taken in outcomes.items() if taken]
+        note = f"{len(through)} of {len(outcomes)} attempts went through"
+        return cls(level, setting, len(through) / len(outcomes), "accepted", claim, bool(through), note)
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """An attack and who can mount it; `play` mounts it at some levels, with all settings that say something."""
+
+    name: str
+    summary: str
+    role: str
+    play: Callable[[Bench, Sequence[Privacy]], Iterator[Verdict]]
+
+    def findings(self, bench: Bench, *, levels: Sequence[Privacy] = LEVELS) -> Iterator[Finding]:
+        for verdict in self.play(bench, levels):
+            yield Finding(
+                attack=self.name,
+                role=self.role,
+                level=verdict.level,
+                setting=verdict.setting,
+                succeeds=verdict.succeeds,
+                score=verdict.score,
+                measure=verdict.measure,
+                claim=verdict.claim,
+                note=verdict.note,
+            )
+
+
+def markdown(findings: Sequence[Mapping[str, object]]) -> str:
+    """The findings as a table for the documentation, level beside level."""
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for one in findings:
+        key = tuple(str(one[name]) for name in ("attack", "role", "setting", "measure"))
+        outcome = "**succeeds**" if one["succeeds"] else "fails"
+        rows.setdefault(key, {})[str(one["level"])] = f"{outcome} {one['score']:.2f}: {one['note']}"
+    lines = [f"| attack | who | setting | measure | {' | '.join(LEVELS)} |", "|---|---|---|---|---|---|---|"]
+    for key, cells in rows.items():
+        told = (
+            [cells[EVERY_LEVEL], "same", "same"] if EVERY_LEVEL in cells else [cells.get(name, "") for name in LEVELS]
+        )
+        lines.append(f"| {' | '.join([*key, *told])} |")
+    return "\n".join(lines) + "\n"

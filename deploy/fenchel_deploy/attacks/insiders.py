@@ -1,0 +1,39 @@
+"""What a party that follows the protocol learns of others from its own tasks, with the key that all parties have."""
+
+import numpy as np
+
+from fenchel_deploy.attacks.traces import Frame, Trace, trace
+from fenchel_deploy.attacks.views import Array, KeyEyes, PartyView
+
+
+def own_trace(view: PartyView) -> Trace:
+    """All numbers in a party's own messages."""
+    eyes = KeyEyes.of(view.secrets, view.config.key.bits)
+    corrective = view.config.settings["local"] == "corrective"
+    return trace(Frame.seen_by_party(view.layout), view.messages, eyes, corrective=corrective)
+
+
+def labels_by_sign(view: PartyView) -> Array:
+    """α_i has the sign of y_i: the label of each row by the last sign that its dual variable had, 0 if it had none."""
+    labels = np.zeros(len(view.shard.ids))
+    for duals in own_trace(view).duals:
+        signs = np.sign(np.where(np.abs(duals) > 1e-6, duals, 0.0))
+        labels = np.where(signs != 0.0, signs, labels)
+    return labels
+
+
+def shares_of_the_other(view: PartyView) -> list[Array]:
+    """What remains of the model on the party's features, round by round, when its own share is taken away."""
+    seen, eyes = own_trace(view), KeyEyes.of(view.secrets, view.config.key.bits)
+    own = {
+        share.round_id: seen.frame.by_feature(share.vector.blocks, eyes.read(share.vector.vector))
+        for share in seen.shares
+    }
+    others = []
+    for model in seen.models:
+        # The model that opens a round is made of the shares with which the round before it ended.
+        before = [round_id for round_id in own if round_id < model.round_id]
+        if before:
+            whole = seen.frame.by_feature(model.vector.blocks, eyes.read(model.vector.vector))
+            others.append(whole - own[max(before)])
+    return others

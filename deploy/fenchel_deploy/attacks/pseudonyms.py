@@ -1,0 +1,113 @@
+"""Dictionary attacks on the alignment: from pseudonyms back to ids, by trying all ids that there may be.
+
+Each attack gives, for one party, the id behind each place of its list, or None.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Mapping, Sequence
+
+from fenchel_client.alignment.ecdh import RingSecret, hash_to_curve
+from fenchel_client.alignment.hmac_ids import keyed_pseudonyms
+from fenchel_common.ids import ClientId, RunId
+from fenchel_common.wire.alignment import (
+    AlignmentMethod,
+    Relay,
+    listing_from_bytes,
+    phase_name,
+    phase_step,
+    raised_from_bytes,
+    relay_from_bytes,
+    relay_to_bytes,
+)
+from fenchel_deploy.attacks.views import Message, Oracle, PartyView, Transcript
+
+Guesses = tuple[str | None, ...]
+
+
+def final_lists(transcript: Transcript) -> dict[ClientId, tuple[bytes, ...]]:
+    """Every party's pseudonyms as the server ends with them."""
+    clients = transcript.layout.clients
+    lists = {
+        message.client: listing_from_bytes(message.result).elements
+        for message in transcript.messages
+        if message.phase == phase_name(0)
+    }
+    if AlignmentMethod(transcript.config.alignment) is AlignmentMethod.HMAC:
+        return lists
+    last = len(clients) - 1
+    for message in transcript.messages:
+        if last and message.phase == phase_name(last):
+            owner = clients[(clients.index(message.client) - last) % len(clients)]
+            lists[owner] = raised_from_bytes(message.result)
+    return lists
+
+
+def by_public_hashes(transcript: Transcript, victim: ClientId, dictionary: Sequence[str]) -> Guesses:
+    """The server alone: tries every keyless or publicly keyed hash of each id on all lists that went round."""
+    known: dict[bytes, str] = {}
+    public = [b"", transcript.run.encode(), transcript.config.to_json().encode()]
+    if not isinstance(transcript.key, int):
+        public += [transcript.key.to_bytes(), transcript.key.fingerprint]
+    for sample in dictionary:
+        encoded = sample.encode()
+        known[hashlib.sha256(encoded).digest()] = sample
+        known[hash_to_curve(sample, transcript.run)] = sample
+        for secret in public:
+            known[hmac.digest(secret, encoded, "sha256")] = sample
+            if len(secret) >= 32:
+                known[keyed_pseudonyms([sample], secret=secret, run=transcript.run)[0]] = sample
+    return _named(final_lists(transcript)[victim], known)
+
+
+def with_shared_secret(
+    transcript: Transcript, accomplice: PartyView, victim: ClientId, dictionary: Sequence[str]
+) -> Guesses:
+    """`hmac`, the server and a party: the party's secret makes the pseudonym of any id."""
+    pseudonyms = keyed_pseudonyms(dictionary, secret=accomplice.secrets.alignment_secret, run=transcript.run)
+    return _named(final_lists(transcript)[victim], dict(zip(pseudonyms, dictionary, strict=True)))
+
+
+def with_own_ids(transcript: Transcript, accomplice: PartyView, victim: ClientId) -> Guesses:
+    """`ecdh`, the server and a party: the party's own ids, in the order in which it listed them, and nothing more.
+
+    A further id would have to be raised by all the others, whose scalars neither has.
+    """
+    lists = final_lists(transcript)
+    known = dict(zip(lists[accomplice.name], accomplice.shard.ids, strict=True))
+    return _named(lists[victim], known)
+
+
+def by_a_list_slipped_in(transcript: Transcript, ask: Oracle, victim: ClientId, dictionary: Sequence[str]) -> Guesses:
+    """`ecdh`, a server that leaves the protocol: sends the dictionary round the ring as if a party had listed it."""
+    elements = tuple(hash_to_curve(sample, transcript.run) for sample in dictionary)
+    for client in transcript.layout.clients:
+        session = next(
+            listing_from_bytes(message.result).session
+            for message in transcript.of(client)
+            if message.phase == phase_name(0)
+        )
+        body = relay_to_bytes(Relay(session=session, elements=elements))
+        elements = raised_from_bytes(ask(client, 0, phase_name(1), body))
+    return _named(final_lists(transcript)[victim], dict(zip(elements, dictionary, strict=True)))
+
+
+def by_what_passes(view: PartyView, run: RunId, dictionary: Sequence[str]) -> Mapping[str, Guesses]:
+    """A curious party in the ring: tries all ids, under a scalar of its choice, on the lists that it is to raise."""
+    own = RingSecret(run)
+    points = [hash_to_curve(sample, run) for sample in dictionary]
+    known = dict(zip(points, dictionary, strict=True)) | dict(zip(own.raise_elements(points), dictionary, strict=True))
+    return {
+        message.phase: _named((*relayed, *own.raise_elements(relayed)), known)
+        for message, relayed in _relayed_to(view.messages)
+    }
+
+
+def _relayed_to(messages: Iterable[Message]) -> Iterable[tuple[Message, tuple[bytes, ...]]]:
+    for message in messages:
+        if message.round_id == 0 and message.phase.startswith("align_") and phase_step(message.phase) > 0:
+            yield message, relay_from_bytes(message.task).elements
+
+
+def _named(elements: Iterable[bytes], known: Mapping[bytes, str]) -> Guesses:
+    return tuple(known.get(element) for element in elements)

@@ -1,0 +1,237 @@
+"""The attacks on rows: what is tried on which recorded runs, and how it is scored."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from fenchel_common.algorithms.settings import Privacy
+from fenchel_common.ids import ClientId
+from fenchel_deploy.attacks.federation import Bench, Recorded, Scenario
+from fenchel_deploy.attacks.findings import Attack, Claim, Verdict
+from fenchel_deploy.attacks.insiders import labels_by_sign, shares_of_the_other
+from fenchel_deploy.attacks.rows import (
+    Estimate,
+    differences,
+    rows_from_differences,
+    rows_from_iterates,
+    rows_from_products,
+    rows_from_recurring_steps,
+    rows_from_single_steps,
+    rows_from_subspaces,
+    rows_from_vertices,
+    supports,
+)
+from fenchel_deploy.attacks.scoring import Score, match_rate, pooled, row_score, support_score
+from fenchel_deploy.attacks.tables import ALL_DENSE, ALL_SPARSE
+from fenchel_deploy.attacks.traces import Frame, Trace, drawn_rows, trace
+from fenchel_deploy.attacks.views import Eyes, KeyEyes, PublicEyes, Transcript
+
+HALF_DENSE: Final = ALL_DENSE // 2
+CONFIDENT: Final = 5
+"""How many guesses without a place count, those that the attack trusts most."""
+
+Method = Callable[[Transcript, Trace, Eyes], list[Estimate]]
+
+
+def _iterates(_transcript: Transcript, seen: Trace, _eyes: Eyes) -> list[Estimate]:
+    return rows_from_iterates(seen.iterates)
+
+
+def _products(_transcript: Transcript, seen: Trace, _eyes: Eyes) -> list[Estimate]:
+    return rows_from_products(seen.products)
+
+
+def _differences(transcript: Transcript, seen: Trace, eyes: Eyes) -> list[Estimate]:
+    drawn = drawn_rows(seen.frame, transcript.messages)
+    return rows_from_differences(differences(seen.frame, seen.shares, eyes), drawn)
+
+
+def _recurring_steps(_transcript: Transcript, seen: Trace, eyes: Eyes) -> list[Estimate]:
+    return rows_from_recurring_steps(differences(seen.frame, seen.shares, eyes), at_most=CONFIDENT)
+
+
+def _subspaces(transcript: Transcript, seen: Trace, eyes: Eyes) -> list[Estimate]:
+    drawn = drawn_rows(seen.frame, transcript.messages)
+    return rows_from_subspaces(differences(seen.frame, seen.shares, eyes), drawn)
+
+
+def _vertices(_transcript: Transcript, seen: Trace, eyes: Eyes) -> list[Estimate]:
+    told = [seen.frame.by_feature(one.vector.blocks, eyes.read(one.vector.vector)) for one in seen.shares]
+    return rows_from_vertices(told, at_most=CONFIDENT)
+
+
+def _supports(transcript: Transcript, seen: Trace, eyes: Eyes) -> list[Estimate]:
+    return supports(_differences(transcript, seen, eyes))
+
+
+def _seen(recorded: Recorded, eyes: Eyes) -> dict[ClientId, Trace]:
+    """What these eyes see of each party in the server's messages."""
+    transcript = recorded.transcript
+    return {
+        client: trace(
+            Frame.seen_by_server(transcript.layout, client),
+            transcript.of(client),
+            eyes,
+            corrective=recorded.corrective,
+        )
+        for client in transcript.layout.clients
+    }
+
+
+def _attacked(
+    recorded: Recorded, seen: Mapping[ClientId, Trace], eyes: Eyes, method: Method, *, of_supports: bool = False
+) -> Score:
+    """The method on every party in turn."""
+    truth, scored = recorded.truth, support_score if of_supports else row_score
+    return pooled(
+        [
+            scored(method(recorded.transcript, one, eyes), truth.rows[client], truth.strangers[client])
+            for client, one in seen.items()
+        ]
+    )
+
+
+def _by_the_server(
+    bench: Bench, method: Method, scenarios: Sequence[tuple[str, Scenario, Claim]], *, of_supports: bool = False
+) -> Iterator[Verdict]:
+    for setting, scenario, claim in scenarios:
+        recorded = bench.record(scenario)
+        eyes = PublicEyes(recorded.transcript.key)
+        score = _attacked(recorded, _seen(recorded, eyes), eyes, method, of_supports=of_supports)
+        measure = "F1 of supports" if of_supports else "cosine"
+        yield Verdict.of_score(score, level=scenario.level, setting=setting, measure=measure, claim=claim)
+
+
+def _settings(levels: Sequence[Privacy], *, leaky: Sequence[Privacy]) -> list[tuple[str, Scenario, Claim]]:
+    """Small h, large h and corrective steps."""
+    return [
+        (name, scenario, "leaks" if level in leaky else "safe")
+        for level in levels
+        for name, scenario in (
+            ("h = 1", Scenario(level, h=1)),
+            ("h = all", Scenario(level, loss="logistic", h=ALL_DENSE)),
+            ("corrective", Scenario(level, "labelled", local="corrective")),
+        )
+    ]
+
+
+def _play_iterates(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    yield from _by_the_server(bench, _iterates, _settings(levels, leaky=["plain"]))
+
+
+def _play_products(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    yield from _by_the_server(bench, _products, _settings(levels, leaky=["plain"]))
+
+
+def _play_differences(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    scenarios: list[tuple[str, Scenario, Claim]] = []
+    for level in levels:
+        claim: Claim = "safe" if level == "sealed" else "leaks"
+        scenarios.append(("h = 1", Scenario(level, h=1), claim))
+        scenarios.append(("h = all, logistic", Scenario(level, loss="logistic", h=ALL_DENSE), "safe"))
+    yield from _by_the_server(bench, _differences, scenarios)
+
+
+def _play_recurring_steps(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    for level in levels:
+        scenario = Scenario(level, h=HALF_DENSE, rounds=40)
+        claim: Claim = "safe" if level == "sealed" else "leaks"
+        yield from _by_the_server(bench, _recurring_steps, [("h = half, hinge, 40 rounds", scenario, claim)])
+
+
+def _play_subspaces(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    for level in levels:
+        scenario = Scenario(level, loss="logistic", h=3, rounds=50)
+        claim: Claim = "safe" if level == "sealed" else "leaks"
+        yield from _by_the_server(bench, _subspaces, [("h = 3, logistic, 50 rounds", scenario, claim)])
+
+
+def _play_supports(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    scenarios: list[tuple[str, Scenario, Claim]] = []
+    for level in levels:
+        claim: Claim = "safe" if level == "sealed" else "leaks"
+        scenarios.append(("h = 1, sparse", Scenario(level, "sparse", h=1), claim))
+        scenarios.append(("h = all, sparse", Scenario(level, "sparse", h=ALL_SPARSE), "safe"))
+    yield from _by_the_server(bench, _supports, scenarios, of_supports=True)
+
+
+def _play_vertices(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    for level in levels:
+        claim: Claim = "safe" if level == "sealed" else "leaks"
+        scenario = Scenario(level, "labelled", local="corrective")
+        yield from _by_the_server(bench, _vertices, [("corrective, all with labels", scenario, claim)])
+
+
+def _play_collusion(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    for level in levels:
+        if level == "plain":
+            continue
+        recorded = bench.record(Scenario(level, h=1))
+        accomplice = next(iter(recorded.views.values()))
+        eyes = KeyEyes.of(accomplice.secrets, recorded.transcript.config.key.bits)
+        seen = _seen(recorded, eyes)
+        for name, method in {"iterates": _iterates, "products": _products, "differences": _differences}.items():
+            score = _attacked(recorded, seen, eyes, method)
+            yield Verdict.of_score(score, level=level, setting=f"h = 1, {name}", measure="cosine", claim="leaks")
+
+
+def _play_co_holder(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    """The first party and the third hold the same features of different samples."""
+    for level in levels:
+        recorded = bench.record(Scenario(level, h=1))
+        names = recorded.transcript.layout.clients
+        found = shares_of_the_other(recorded.views[names[0]])
+        rows, strangers = recorded.truth.rows[names[2]], recorded.truth.strangers[names[2]]
+        moved = {place: later - found[place - 1] for place, later in enumerate(found) if place}
+        score = row_score(rows_from_single_steps(moved), rows, strangers)
+        yield Verdict.of_score(score, level=level, setting="h = 1, two holders", measure="cosine", claim="leaks")
+
+
+def _play_labels(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    """The second party holds the first one's samples, without labels."""
+    for level in levels:
+        for setting, scenario in {
+            "h = all": Scenario(level, loss="logistic", h=ALL_DENSE),
+            "corrective": Scenario(level, local="corrective"),
+        }.items():
+            recorded = bench.record(scenario)
+            name = recorded.transcript.layout.clients[1]
+            guessed, true = labels_by_sign(recorded.views[name]), recorded.truth.labels[name]
+            told = guessed != 0.0
+            rate = match_rate(guessed[told].tolist(), true[told].tolist())
+            note = f"of the {int(told.sum())} among {len(true)} rows whose α is not 0; chance 0.50"
+            yield Verdict.of_rate(rate, level=level, setting=setting, claim="leaks", note=note)
+
+
+_SERVER = "server"
+
+ROW_ATTACKS: Final = (
+    Attack("rows-from-iterates", "solves ŵ_k = X_kᵀα/(λN) for the rows, over the rounds", _SERVER, _play_iterates),
+    Attack("rows-from-products", "solves x_i·w for each row, over the rounds", _SERVER, _play_products),
+    Attack("rows-from-differences", "takes the change of ŵ_k for the drawn row", _SERVER, _play_differences),
+    Attack(
+        "rows-from-recurring-steps",
+        "takes directions in which ŵ_k moved twice for rows: most hinge duals rest at their bounds, also at large h",
+        _SERVER,
+        _play_recurring_steps,
+    ),
+    Attack(
+        "rows-from-subspaces",
+        "intersects the spans of changes of ŵ_k over sets of drawn rows smaller than the number of features",
+        _SERVER,
+        _play_subspaces,
+    ),
+    Attack("words-from-differences", "reads off which features a sparse row has", _SERVER, _play_supports),
+    Attack(
+        "rows-from-vertices",
+        "takes what differences of the corrective steps' X_kᵀv have in common for rows",
+        _SERVER,
+        _play_vertices,
+    ),
+    Attack(
+        "shared-key", "opens everything with one party's key, and then as above", "server and a party", _play_collusion
+    ),
+    Attack("co-holder", "subtracts its own share of a feature that exactly two hold", "party", _play_co_holder),
+    Attack(
+        "labels-by-sign", "reads the labels of its own samples off the sign of α", "party without labels", _play_labels
+    ),
+)

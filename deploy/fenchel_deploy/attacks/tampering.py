@@ -1,0 +1,213 @@
+"""A server or a party that leaves the protocol: what the other side refuses, and what it cannot know.
+
+Every function gives, by name, whether the attempt went through.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from fenchel.v1 import hyfdca_pb2, vectors_pb2
+from fenchel_client.crypto.keyfile import private_key_to_bytes
+from fenchel_client.crypto.keygen import generate_private_key
+from fenchel_client.crypto.keywrap import WrappedKey, wrap
+from fenchel_common.algorithms.hyfdca import INNER_PRODUCT, PRIMAL
+from fenchel_common.errors import FenchelError
+from fenchel_common.identity import Certificate, Kit
+from fenchel_common.ids import ClientId
+from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, KeyTake, RunSecrets
+from fenchel_common.wire.alignment import Relay, listing_from_bytes, phase_name, relay_to_bytes
+from fenchel_common.wire.ceremony import certificates_to_bytes
+from fenchel_common.wire.setup import introduction_from_bytes, key_take_from_bytes, key_take_to_bytes, secrets_to_bytes
+from fenchel_deploy.attacks.views import Message, Oracle, Transcript
+
+Outcomes = dict[str, bool]
+LeftOut = Callable[[Mapping[str, Mapping[ClientId, bytes]]], Mapping[ClientId, str]]
+"""Whom the real server leaves out of a round, and why, given the results of its phases."""
+
+STATE_TASKS: Final[Mapping[str, type[hyfdca_pb2.HyfdcaPrimalTask | hyfdca_pb2.HyfdcaProductTask]]] = {
+    PRIMAL: hyfdca_pb2.HyfdcaPrimalTask,
+    INNER_PRODUCT: hyfdca_pb2.HyfdcaProductTask,
+}
+"""Tasks that bring a party's state up to date."""
+
+
+def went_through(attempt: Callable[..., object], *given: object) -> bool:
+    try:
+        attempt(*given)
+    except FenchelError:
+        return False
+    return True
+
+
+def tasks_of_others(transcript: Transcript, ask: Oracle) -> Outcomes:
+    """A server that hands a party another's tasks: blocks of samples or of features that it does not hold."""
+    outcomes = {}
+    for message in _telling_tasks(transcript):
+        for other in transcript.layout.clients:
+            if _has_foreign_blocks(transcript, message, other):
+                name = f"{message.phase} of {message.client} to {other}"
+                outcomes[name] = went_through(ask, other, message.round_id, message.phase, message.task)
+    return outcomes
+
+
+def results_of_others(transcript: Transcript, left_out: LeftOut) -> Outcomes:
+    """A party that speaks of another's blocks: each sends, in the first round, what some other one sent."""
+    given: dict[str, dict[ClientId, bytes]] = {}
+    for message in transcript.messages:
+        if message.round_id == 1:
+            given.setdefault(message.phase, {})[message.client] = message.result
+    outcomes = {}
+    for place, (phase, results) in enumerate(given.items()):
+        earlier = dict(list(given.items())[:place])
+        for liar, other in itertools.permutations(results, 2):
+            if _speaks_of_foreign_blocks(transcript, phase, results[other], liar):
+                reasons = left_out({**earlier, phase: {**results, liar: results[other]}})
+                outcomes[f"{phase} of {other} by {liar}"] = f"{phase}: rejected" not in reasons.get(liar, "")
+    return outcomes
+
+
+def lists_of_others(transcript: Transcript, ask: Oracle) -> Outcomes:
+    """Lists to raise in the name of a session that is another party's."""
+    listings = {
+        message.client: listing_from_bytes(message.result)
+        for message in transcript.messages
+        if message.phase == phase_name(0)
+    }
+    outcomes = {}
+    for owner, other in itertools.permutations(listings, 2):
+        body = relay_to_bytes(Relay(listings[owner].session, listings[owner].elements))
+        outcomes[f"session of {owner} to {other}"] = went_through(ask, other, 0, phase_name(1), body)
+    return outcomes
+
+
+def replayed_duals(transcript: Transcript, ask: Oracle, client: ClientId) -> Outcomes:
+    """Dual variables of the first round, that the party once had, in place of those of the last."""
+    earlier, later = _primal_tasks(transcript, client)
+    return {"an earlier round": _taken(ask, client, later, _with_duals(later, _duals(earlier)))}
+
+
+def foreign_duals(transcript: Transcript, other: Transcript, ask: Oracle, client: ClientId) -> Outcomes:
+    """Dual variables from another run: as they are, and passed off as made under this run's key."""
+    _, mine = _primal_tasks(transcript, client)
+    _, theirs = _primal_tasks(other, client)
+    vector = _duals(theirs)
+    outcomes = {"another run": _taken(ask, client, mine, _with_duals(mine, vector))}
+    own = _duals(mine)
+    if own.WhichOneof("kind") == "encrypted" and vector.WhichOneof("kind") == "encrypted":
+        vector.encrypted.key_fingerprint = own.encrypted.key_fingerprint
+        outcomes["another run, relabelled"] = _taken(ask, client, mine, _with_duals(mine, vector))
+    return outcomes
+
+
+def swapped_keys(
+    transcript: Transcript, earlier_run: Transcript, ask: Oracle, victim: ClientId, *, server: Kit, accomplice: Kit
+) -> Outcomes:
+    """The relay of the key ceremony puts something else in place of what the key holder sealed for `victim`."""
+    genuine = _key_for(transcript, victim)
+    blob = WrappedKey.from_bytes(genuine.wrapped)
+    private = generate_private_key(transcript.config.key.bits)
+    secret = secrets_to_bytes(RunSecrets(private_key_to_bytes(private), bytes(32)))
+    certificate = _certificate_of(transcript, victim)
+
+    def forged(signer: Kit) -> bytes:
+        return wrap(
+            secret,
+            recipient_cert=certificate,
+            signer_key=signer.private_key(),
+            signer_cert=signer.certificate,
+            roster_fingerprint=blob.roster_fingerprint,
+            run=transcript.run,
+        ).to_bytes()
+
+    another = next(name for name in transcript.layout.clients[1:] if name != victim)
+    altered = bytearray(genuine.wrapped)
+    altered[-100] ^= 1
+    mine = private.public_key.to_bytes()
+    attempts = {
+        "the server's own key, under its certificate": KeyTake(mine, forged(server)),
+        "an accomplice's key, under its certificate": KeyTake(mine, forged(accomplice)),
+        "what was sealed for another party": _key_for(transcript, another),
+        "what was sealed for another run": _key_for(earlier_run, victim),
+        "one bit altered": KeyTake(genuine.public_key, bytes(altered)),
+        "another public key beside the right blob": KeyTake(mine, genuine.wrapped),
+    }
+    return {name: went_through(ask, victim, 0, KEY_TAKE, key_take_to_bytes(take)) for name, take in attempts.items()}
+
+
+def extra_recipients(transcript: Transcript, ask: Oracle, *, server: Kit, stranger: Kit) -> Outcomes:
+    """The server asks the key holder to seal the key for someone who is not on the roster."""
+    holder = transcript.layout.clients[0]
+    certificates = [_certificate_of(transcript, client) for client in transcript.layout.clients]
+    return {
+        name: went_through(ask, holder, 0, KEY_MAKE, certificates_to_bytes([*certificates, extra]))
+        for name, extra in {"the server": server.certificate, "a stranger": stranger.certificate}.items()
+    }
+
+
+def _certificate_of(transcript: Transcript, client: ClientId) -> Certificate:
+    introduced = next(message for message in transcript.of(client) if message.phase == INTRODUCE)
+    return introduction_from_bytes(introduced.result)
+
+
+def _key_for(transcript: Transcript, client: ClientId) -> KeyTake:
+    return key_take_from_bytes(next(one for one in transcript.of(client) if one.phase == KEY_TAKE).task)
+
+
+def _telling_tasks(transcript: Transcript) -> list[Message]:
+    """Of each party and phase the last task that carries a vector."""
+    chosen = {}
+    for message in transcript.messages:
+        task = STATE_TASKS.get(message.phase)
+        if message.round_id > 0 and task is not None:
+            state = task.FromString(message.task).state
+            if state.HasField("alpha") or state.HasField("model"):
+                chosen[message.phase, message.client] = message
+    return list(chosen.values())
+
+
+def _has_foreign_blocks(transcript: Transcript, message: Message, other: ClientId) -> bool:
+    layout, state = transcript.layout, STATE_TASKS[message.phase].FromString(message.task).state
+    features = {block.id for block in layout.feature_blocks() if other in block.holders}
+    return not set(state.alpha.blocks) <= set(layout.blocks_of(other)) or not set(state.model.blocks) <= features
+
+
+def _speaks_of_foreign_blocks(transcript: Transcript, phase: str, result: bytes, liar: ClientId) -> bool:
+    layout = transcript.layout
+    if phase == PRIMAL:
+        told = hyfdca_pb2.HyfdcaPrimalResult.FromString(result).share.blocks
+        return not set(told) <= {block.id for block in layout.feature_blocks() if liar in block.holders}
+    if phase == INNER_PRODUCT:
+        told = hyfdca_pb2.HyfdcaProductResult.FromString(result).products.blocks
+    else:
+        told = hyfdca_pb2.HyfdcaDualResult.FromString(result).changes.blocks
+    return not set(told) <= set(layout.blocks_of(liar))
+
+
+def _primal_tasks(transcript: Transcript, client: ClientId) -> tuple[Message, Message]:
+    """The first and the last that carry dual variables."""
+    tasks = [one for one in transcript.of(client) if one.phase == PRIMAL and _primal(one).state.HasField("alpha")]
+    return tasks[0], tasks[-1]
+
+
+def _primal(message: Message) -> hyfdca_pb2.HyfdcaPrimalTask:
+    return hyfdca_pb2.HyfdcaPrimalTask.FromString(message.task)
+
+
+def _duals(message: Message) -> vectors_pb2.Vector:
+    return _primal(message).state.alpha.vector
+
+
+def _with_duals(message: Message, vector: vectors_pb2.Vector) -> bytes:
+    task = _primal(message)
+    task.state.alpha.vector.CopyFrom(vector)
+    return task.SerializeToString()
+
+
+def _taken(ask: Oracle, client: ClientId, message: Message, body: bytes) -> bool:
+    """Whether the party worked on with it as if nothing were wrong."""
+    try:
+        result = ask(client, message.round_id, PRIMAL, body)
+    except FenchelError:
+        return False
+    return not hyfdca_pb2.HyfdcaPrimalResult.FromString(result).impossible_blocks

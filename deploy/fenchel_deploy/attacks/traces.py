@@ -1,0 +1,230 @@
+"""What of one party's numbers is to be found in the messages between it and the server, whoever looks.
+
+Rows are counted as the party's blocks have them, columns as its features sort: α and inner products (n,), parts of the
+model (m,). Vectors are kept as they travelled until `Eyes` read them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel.v1 import corrective_pb2, hyfdca_pb2
+from fenchel_common.algorithms.hyfdca import INNER_PRODUCT, INNER_PRODUCT_AFTER, LOCAL_DUAL, PRIMAL, SYNC
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import ClientLayout, FederationLayout
+from fenchel_deploy.attacks.views import Array, Eyes, Message
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where the slots of a party's blocks belong, which both the server and the party know."""
+
+    samples: dict[int, Places]
+    features: dict[int, Places]
+    slots: int
+
+    @classmethod
+    def seen_by_server(cls, layout: FederationLayout, client: ClientId) -> "Frame":
+        own = layout.client_features[client]
+        features = {
+            block.id: np.searchsorted(own, block.features)
+            for block in layout.feature_blocks()
+            if client in block.holders
+        }
+        return cls(
+            _stretches([(block, layout.blocks[block].size) for block in layout.blocks_of(client)]),
+            features,
+            layout.slots,
+        )
+
+    @classmethod
+    def seen_by_party(cls, layout: ClientLayout) -> "Frame":
+        sizes = zip(layout.block_ids.tolist(), layout.block_sizes.tolist(), strict=True)
+        return cls(_stretches(list(sizes)), dict(layout.feature_blocks), layout.slots)
+
+    @property
+    def rows(self) -> int:
+        return sum(len(places) for places in self.samples.values())
+
+    @property
+    def width(self) -> int:
+        return sum(len(places) for places in self.features.values())
+
+    def by_sample(self, blocks: Sequence[int], values: Array, into: Array) -> Array:
+        """The array with the values of some blocks in place of what it had."""
+        return _placed(self.samples, self.slots, blocks, values, into)
+
+    def by_feature(self, blocks: Sequence[int], values: Array) -> Array:
+        """The values of some blocks, and zero elsewhere."""
+        return _placed(self.features, self.slots, blocks, values, np.zeros(self.width))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A vector by feature on its way from the party, and the round that it came in."""
+
+    round_id: int
+    vector: hyfdca_pb2.BlockVector = field(repr=False)
+
+
+@dataclass(slots=True)
+class Trace:
+    """One party's numbers in the order in which they went by.
+
+    Attributes
+    ----------
+    shares
+        X_kᵀα/(λN), or for corrective steps X_kᵀv/(λN) of the vertices v.
+    iterates
+        Dual variables, and X_kᵀ of them divided by λN.
+    products
+        A model, and the inner products of the rows with it.
+    duals
+        Dual variables as the party is told them.
+    models
+        The whole model on the party's features, by round.
+    """
+
+    frame: Frame
+    shares: list[Seen] = field(default_factory=list)
+    iterates: list[tuple[Array, Array]] = field(default_factory=list)
+    products: list[tuple[Array, Array]] = field(default_factory=list)
+    duals: list[Array] = field(default_factory=list)
+    models: list[Seen] = field(default_factory=list)
+
+
+def trace(frame: Frame, messages: Sequence[Message], eyes: Eyes, *, corrective: bool) -> Trace:
+    """All that the messages of one party tell to these eyes."""
+    reader = _CorrectiveReader(frame, eyes) if corrective else _HyfdcaReader(frame, eyes)
+    for message in messages:
+        if message.round_id > 0:
+            reader.take(message)
+    return reader.trace
+
+
+class _HyfdcaReader:
+    def __init__(self, frame: Frame, eyes: Eyes) -> None:
+        self.trace = Trace(frame)
+        self._frame, self._eyes = frame, eyes
+        self._alpha = np.zeros(frame.rows)
+        self._model = np.zeros(frame.width)
+
+    def take(self, message: Message) -> None:
+        if message.phase in (SYNC, PRIMAL):
+            self._primal(message)
+        elif message.phase in (INNER_PRODUCT, INNER_PRODUCT_AFTER):
+            self._product(message)
+        elif message.phase == LOCAL_DUAL:
+            task = hyfdca_pb2.HyfdcaDualTask.FromString(message.task)
+            self._state(task.state, message.round_id)
+
+    def _primal(self, message: Message) -> None:
+        task = hyfdca_pb2.HyfdcaPrimalTask.FromString(message.task)
+        result = hyfdca_pb2.HyfdcaPrimalResult.FromString(message.result)
+        self._state(task.state, message.round_id)
+        if result.HasField("share"):
+            self.trace.shares.append(Seen(message.round_id, result.share))
+            share = self._frame.by_feature(result.share.blocks, self._eyes.read(result.share.vector))
+            self.trace.iterates.append((self._alpha.copy(), share))
+
+    def _product(self, message: Message) -> None:
+        task = hyfdca_pb2.HyfdcaProductTask.FromString(message.task)
+        result = hyfdca_pb2.HyfdcaProductResult.FromString(message.result)
+        self._state(task.state, message.round_id)
+        values = self._eyes.read(result.products.vector)
+        products = self._frame.by_sample(result.products.blocks, values, np.full(self._frame.rows, np.nan))
+        self.trace.products.append((self._model.copy(), products))
+
+    def _state(self, state: hyfdca_pb2.HyfdcaState, round_id: int) -> None:
+        if state.reset:
+            self._alpha, self._model = np.zeros(self._frame.rows), np.zeros(self._frame.width)
+        if state.HasField("model"):
+            self.trace.models.append(Seen(round_id, state.model))
+            self._model = self._frame.by_feature(state.model.blocks, self._eyes.read(state.model.vector))
+        if state.HasField("alpha"):
+            self._alpha = self._frame.by_sample(state.alpha.blocks, self._eyes.read(state.alpha.vector), self._alpha)
+            self.trace.duals.append(self._alpha.copy())
+
+
+class _CorrectiveReader:
+    def __init__(self, frame: Frame, eyes: Eyes) -> None:
+        self.trace = Trace(frame)
+        self._frame, self._eyes = frame, eyes
+        self._opening = corrective_pb2.CorrectiveOpening()
+
+    def take(self, message: Message) -> None:
+        if message.phase == INNER_PRODUCT:
+            task = corrective_pb2.CorrectiveProductTask.FromString(message.task)
+            self._opened(task.opening, message.round_id)
+            self._products(corrective_pb2.CorrectiveProductResult.FromString(message.result))
+        elif message.phase == LOCAL_DUAL:
+            dual_task = corrective_pb2.CorrectiveDualTask.FromString(message.task)
+            if dual_task.HasField("opening"):
+                self._opened(dual_task.opening, message.round_id)
+        elif message.phase == PRIMAL:
+            self._primal(message)
+
+    def _opened(self, opening: corrective_pb2.CorrectiveOpening, round_id: int) -> None:
+        self._opening = opening
+        if opening.HasField("vertex"):
+            self.trace.models.append(Seen(round_id, opening.vertex))
+
+    def _products(self, result: corrective_pb2.CorrectiveProductResult) -> None:
+        pairs = []
+        if self._opening.HasField("vertex") and result.HasField("vertex"):
+            pairs.append((self._opening.vertex, result.vertex))
+        if self._opening.HasField("point") and result.HasField("point") and not self._opening.collapse:
+            pairs.append((self._opening.point, result.point))
+        for weights, products in pairs:
+            values = self._eyes.read(products.vector)
+            told = self._frame.by_sample(products.blocks, values, np.full(self._frame.rows, np.nan))
+            model = self._frame.by_feature(weights.blocks, self._eyes.read(weights.vector))
+            self.trace.products.append((model, told))
+
+    def _primal(self, message: Message) -> None:
+        task = corrective_pb2.CorrectivePrimalTask.FromString(message.task)
+        result = corrective_pb2.CorrectivePrimalResult.FromString(message.result)
+        if task.HasField("point"):
+            values = self._eyes.read(task.point.vector)
+            point = self._frame.by_sample(task.point.blocks, values, np.zeros(self._frame.rows))
+            self.trace.duals.append(point)
+            # Told as a difference from the anchor, the weights would not be those of these dual variables.
+            if result.HasField("point") and not task.relative:
+                told = self._frame.by_feature(result.point.blocks, self._eyes.read(result.point.vector))
+                self.trace.iterates.append((point, told))
+        if result.HasField("vertex") and not task.relative:
+            self.trace.shares.append(Seen(message.round_id, result.vertex))
+
+
+def drawn_rows(frame: Frame, messages: Sequence[Message]) -> dict[int, list[int]]:
+    """For each round the rows, among those of `frame`, that some party was told to update; all in clear."""
+    drawn: dict[int, set[int]] = {}
+    for message in messages:
+        if message.round_id == 0 or message.phase != LOCAL_DUAL:
+            continue
+        task = hyfdca_pb2.HyfdcaDualTask.FromString(message.task)
+        for part in task.ranges:
+            if part.block in frame.samples:
+                places = frame.samples[part.block][part.start : part.stop]
+                drawn.setdefault(message.round_id, set()).update(places.tolist())
+    return {round_id: sorted(rows) for round_id, rows in drawn.items()}
+
+
+def _stretches(sizes: Sequence[tuple[int, int]]) -> dict[int, Places]:
+    places, start = {}, 0
+    for block, size in sizes:
+        places[int(block)] = np.arange(start, start + size)
+        start += size
+    return places
+
+
+def _placed(held: dict[int, Places], slots: int, blocks: Sequence[int], values: Array, into: Array) -> Array:
+    result = into.copy()
+    for row, block in enumerate(blocks):
+        places = held[block]
+        result[places] = values[row * slots : row * slots + len(places)]
+    return result

@@ -1,0 +1,155 @@
+"""What each adversary has: nothing here, and no attack, gets more than its role would.
+
+The truth that an attack is scored against lives elsewhere (`federation.Truth`), and no attack takes one.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import gmpy2
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel.v1 import vectors_pb2
+from fenchel_client.alignment import ArrangedShard
+from fenchel_client.crypto.cipher import PaillierCipher
+from fenchel_client.crypto.keyfile import private_key_from_bytes
+from fenchel_client.crypto.obfuscators import ObfuscatorPool
+from fenchel_common.crypto.packing import slot_layout
+from fenchel_common.crypto.paillier import PublicKey, split
+from fenchel_common.crypto.vectors import Cipher, PlainCipher
+from fenchel_common.ids import ClientId, RunId
+from fenchel_common.layout import ClientLayout, FederationLayout
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import RunSecrets
+from fenchel_common.wire.vectors import format_from_proto, vector_from_proto
+
+Array = NDArray[np.float64]
+
+SLOT_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One task and what the client answered; round 0 is the set-up."""
+
+    round_id: int
+    phase: str
+    client: ClientId
+    task: bytes = field(repr=False)
+    result: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """All that the server sent and received in one run, and what it knows anyway. There is no secret in it.
+
+    `key` is the public key, or the number of bits that it would have in a run in clear.
+    """
+
+    run: RunId
+    config: RunConfig
+    key: PublicKey | int
+    layout: FederationLayout
+    messages: tuple[Message, ...] = field(repr=False)
+
+    def of(self, client: ClientId) -> tuple[Message, ...]:
+        """What passed between the server and one party."""
+        return tuple(message for message in self.messages if message.client == client)
+
+
+@dataclass(frozen=True, slots=True)
+class PartyView:
+    """All that one party has: its data, its layout, the run's secrets, and its own tasks and results."""
+
+    name: ClientId
+    config: RunConfig
+    shard: ArrangedShard = field(repr=False)
+    layout: ClientLayout = field(repr=False)
+    secrets: RunSecrets = field(repr=False)
+    messages: tuple[Message, ...] = field(repr=False)
+
+
+class Oracle(Protocol):
+    """A party that answers, for a server that leaves the protocol; `FenchelError` is a refusal."""
+
+    def __call__(self, client: ClientId, round_id: int, phase: str, body: bytes) -> bytes: ...
+
+
+class Eyes(Protocol):
+    """How an adversary reads a vector that it came by."""
+
+    def read(self, vector: vectors_pb2.Vector) -> Array:
+        """The values, or the best guess at them."""
+        ...
+
+    def difference(self, later: vectors_pb2.Vector, earlier: vectors_pb2.Vector) -> Array:
+        """By how much the values of two vectors of one shape differ, or the best guess at it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PublicEyes:
+    """Reads what is in clear. Of a ciphertext it reads what needs no key: one that was made without a nonce.
+
+    The quotient of two ciphertexts with the same nonce has none, so a nonce that served twice would be noticed by
+    `difference`. Any other ciphertext is guessed at by taking its lowest bits for the values.
+    """
+
+    key: PublicKey | int
+
+    def read(self, vector: vectors_pb2.Vector) -> Array:
+        if not isinstance(self.key, PublicKey) or vector.WhichOneof("kind") == "plain":
+            return _read_plain(vector)
+        encrypted = vector.encrypted
+        return self._guess(encrypted, split(encrypted.ciphertexts, self.key.ciphertext_bytes))
+
+    def difference(self, later: vectors_pb2.Vector, earlier: vectors_pb2.Vector) -> Array:
+        if not isinstance(self.key, PublicKey) or later.WhichOneof("kind") == "plain":
+            return self.read(later) - self.read(earlier)
+        modulus, width = self.key.n_squared, self.key.ciphertext_bytes
+        pairs = zip(split(later.encrypted.ciphertexts, width), split(earlier.encrypted.ciphertexts, width), strict=True)
+        return self._guess(later.encrypted, [one * gmpy2.invert(other, modulus) % modulus for one, other in pairs])
+
+    def _guess(self, encrypted: vectors_pb2.EncryptedVector, ciphertexts: list[gmpy2.mpz]) -> Array:
+        assert isinstance(self.key, PublicKey)
+        vector_format, n = format_from_proto(encrypted.format), self.key.n
+        layout = slot_layout(vector_format, self.key.bits)
+        if all(number % n == 1 for number in ciphertexts):
+            residues = [(number - 1) // n for number in ciphertexts]
+            plaintexts = [m if 2 * m < n else m - n for m in residues]
+            integers = layout.unpack(plaintexts, length=encrypted.length, terms=2 * encrypted.terms)
+        else:
+            width = layout.slots * SLOT_BYTES
+            lowest = [number.to_bytes(self.key.ciphertext_bytes, "little")[:width] for number in ciphertexts]
+            integers = np.frombuffer(b"".join(lowest), dtype="<i8")[: encrypted.length]
+        return np.asarray(vector_format.dequantise(np.asarray(integers, dtype=np.int64)), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEyes:
+    """Opens everything: the eyes of a party, and of a server that one party has given the key."""
+
+    cipher: Cipher
+    key: PublicKey | int
+
+    @classmethod
+    def of(cls, secrets: RunSecrets, key_bits: int) -> "KeyEyes":
+        if not secrets.private_key:
+            return cls(PlainCipher(key_bits), key_bits)
+        private = private_key_from_bytes(secrets.private_key)
+        return cls(PaillierCipher(private, ObfuscatorPool(private)), private.public_key)
+
+    def read(self, vector: vectors_pb2.Vector) -> Array:
+        if vector.WhichOneof("kind") == "plain":
+            return _read_plain(vector)
+        return self.cipher.decrypt(vector_from_proto(vector, self.key))
+
+    def difference(self, later: vectors_pb2.Vector, earlier: vectors_pb2.Vector) -> Array:
+        return self.read(later) - self.read(earlier)
+
+
+def _read_plain(vector: vectors_pb2.Vector) -> Array:
+    plain = vector.plain
+    integers = np.frombuffer(plain.values, dtype="<i8").astype(np.int64)
+    return np.asarray(format_from_proto(plain.format).dequantise(integers), dtype=np.float64)

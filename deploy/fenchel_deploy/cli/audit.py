@@ -1,0 +1,302 @@
+"""`fenchel audit`: what a run showed to whom, how the privacy levels differ, and what attacks make of it."""
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fenchel_common.errors import InvalidInput
+from fenchel_common.leakage import Visibility
+from fenchel_deploy.audit import SERVER, Account, Audit, Classes, Fields, audit_of, words_for
+from fenchel_deploy.cli.choices import parse_choice, parse_grid
+
+ALL_ATTACKS = "all"
+TOP_FIELDS = 3
+"""How many fields the table names for each class; JSON has all."""
+PIPE_WIDTH = 160
+ATTACK_COLUMNS = ("attack", "role", "level", "setting", "succeeds", "score", "measure", "claim", "note")
+LEAKS = "leaks"
+"""The claim that an attack succeeds; the other one is that it fails."""
+EXIT_CLAIM_BROKEN = 1
+
+CLASS_WORDS = {
+    Visibility.INDIVIDUAL: "readable, of one party or one sample",
+    Visibility.AGGREGATE: "readable, of all together: the model, sums",
+    Visibility.PSEUDONYM: "stand-ins for samples, without names",
+    Visibility.CIPHERTEXT: "encrypted, and the server has no key",
+    Visibility.PUBLIC: "settings, names and sizes that all know",
+    Visibility.TRANSPORT: "bookkeeping",
+}
+
+
+class Format(StrEnum):
+    """The forms in which an audit can be printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table with its title."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("audit")(audit)
+
+
+def audit(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="RUN|LEVEL", help="A run's id; privacy levels with --compare.")
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The state folder of a server, or of a party: then what its own data became."),
+    ] = None,
+    levels: Annotated[
+        bool, typer.Option("--compare", help="Run a small federation at each LEVEL and put the ledgers side by side.")
+    ] = False,
+    attacks: Annotated[
+        list[str] | None,
+        typer.Option("--attack", metavar="NAME", help="Try an attack, or all of them: 'all'. Repeatable."),
+    ] = None,
+    listing: Annotated[bool, typer.Option("--list", help="List the attacks.")] = False,
+    output: Annotated[Format, typer.Option("--format", help="For people, programs, or a page.")] = Format.TABLE,
+    algorithm: Annotated[str, typer.Option(help="With --compare: the algorithm.")] = "hyfdca",
+    local: Annotated[str, typer.Option(help="With --compare: HyFDCA's corrective, paper or theory.")] = "corrective",
+    grid: Annotated[str | None, typer.Option(help="With --compare: KxQ as in 'fenchel demo'.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="With --compare: how many rounds.")] = 3,
+) -> None:
+    """Show who saw what: how many values, in clear or encrypted, in which messages.
+
+    Every field of every message says what whoever sees it learns; a run counts them as it goes. The counts are numbers
+    only and lie in the state folders: the server's has all roles, a party's has that party. Vectors count in whole
+    blocks, empty slots included.
+
+        fenchel audit RUN --state DIR
+        fenchel audit --compare plain paper sealed
+        fenchel audit --attack all
+
+    Exit codes: 0 done; 1 an attack did not end as the documentation claims; 2 bad input, such as a folder without a
+    ledger or an unknown run.
+    """
+    if listing or attacks:
+        _only_one_thing(words or state or levels)
+        _list_attacks(output) if listing else _attack(attacks or [], output)
+    elif levels:
+        _only_one_thing(state)
+        _compare(words or [], output, algorithm=algorithm, local=local, grid=grid, rounds=rounds)
+    else:
+        if state is None:
+            raise InvalidInput("--state: name the state folder of a server or of a party (or see --help)")
+        if len(words or []) > 1:
+            raise InvalidInput("RUN: one run at a time")
+        _show(audit_of(state, words[0] if words else None), output)
+
+
+def _only_one_thing(rest: object) -> None:
+    if rest:
+        raise InvalidInput("a run, --compare and --attack are three commands; give one of them")
+
+
+def _show(audited: Audit, output: Format) -> None:
+    if output is Format.JSON:
+        _print_json({"run": audited.run, **audited.about, "roles": _roles(audited)})
+        return
+    facts = ", ".join(f"{name} {value}" for name, value in audited.about.items())
+    _print(f"Run {audited.run} ({facts})", [_account_section(account, audited) for account in audited.accounts], output)
+
+
+def _account_section(account: Account, audited: Audit) -> Section:
+    if account.role == SERVER:
+        title = f"What the server saw. {_verdict(account.seen(Visibility.INDIVIDUAL))}"
+    elif len(audited.accounts) == 1:
+        title = f"Sent: what the data of {account.role} became on the wire. Received: what {account.role} could read."
+    else:
+        title = f"Sent: in which form it left {account.role}. Received: what {account.role} could read."
+    rows = [
+        (CLASS_WORDS[kind], _total(account.received, kind), _total(account.sent, kind), _most(account, kind))
+        for kind in Visibility
+        if account.seen(kind)
+    ]
+    return Section(title, ("what", "received", "sent", "mostly"), rows)
+
+
+def _verdict(individual: int) -> str:
+    if not individual:
+        return "No value of a single party or sample was readable to it."
+    return f"{individual} values of single parties or samples were readable to it."
+
+
+def _total(classes: Classes, kind: Visibility) -> str:
+    return str(classes[kind].total()) if kind in classes else "–"
+
+
+def _most(account: Account, kind: Visibility) -> str:
+    """The fields with most values, in words, with a mark on those that came encrypted and that the role can open."""
+    if kind in (Visibility.PUBLIC, Visibility.TRANSPORT):
+        return ""
+    fields = Fields()
+    for held in (account.received, account.sent):
+        fields.update(held.get(kind, Fields()))
+    opened = account.opened.get(kind, Fields())
+    return "; ".join(
+        f"{words_for(field)}: {count}{' (came encrypted)' if opened[field] else ''}"
+        for field, count in fields.most_common(TOP_FIELDS)
+    )
+
+
+def _compare(
+    levels: Sequence[str], output: Format, *, algorithm: str, local: str, grid: str | None, rounds: int
+) -> None:
+    # What runs a federation takes a second to load, and an audit of a run needs none of it.
+    from fenchel_common.algorithms import SETTINGS
+    from fenchel_deploy.levels import compare
+    from fenchel_deploy.training import TrainingOptions
+
+    profile = SETTINGS[parse_choice("--algorithm", algorithm, *SETTINGS)].profile
+    options = TrainingOptions(
+        algorithm=algorithm,
+        local=parse_choice("--local", local, "paper", "theory", "corrective"),
+        grid=parse_grid(grid or ("2x2" if "hybrid" in profile.partitions else "4x1")),
+        rounds=rounds,
+    )
+    if len(levels) < 2:
+        raise InvalidInput("--compare: name at least two levels, such as: fenchel audit --compare plain paper sealed")
+    with tempfile.TemporaryDirectory(prefix="fenchel-audit-") as scratch:
+        audits = compare(
+            levels, options, directory=Path(scratch), tell=lambda level: typer.echo(f"running {level} …", err=True)
+        )
+    if output is Format.JSON:
+        roles = {level: _roles(audited) for level, audited in audits.items()}
+        _print_json({"algorithm": algorithm, "rounds": rounds, "levels": roles})
+        return
+    what = f"{algorithm}, {rounds} rounds, {options.dataset}, {options.grid[0]}x{options.grid[1]} parties"
+    sections = [
+        _side_by_side("Values that the server saw, received and sent", audits, _server_saw),
+        _side_by_side("Values that the parties together could read of what they received", audits, _parties_read),
+        _readable_to_server(audits),
+    ]
+    _print(what, sections, output)
+
+
+def _server_saw(audited: Audit, kind: Visibility) -> int:
+    return audited.account(SERVER).seen(kind)
+
+
+def _parties_read(audited: Audit, kind: Visibility) -> int:
+    parties = [account for account in audited.accounts if account.role != SERVER]
+    return sum(account.received.get(kind, Fields()).total() for account in parties)
+
+
+def _side_by_side(title: str, audits: Mapping[str, Audit], count: Callable[[Audit, Visibility], int]) -> Section:
+    rows = [
+        (CLASS_WORDS[kind], *(str(count(audited, kind)) for audited in audits.values()))
+        for kind in Visibility
+        if any(count(audited, kind) for audited in audits.values())
+    ]
+    return Section(title, ("what", *audits), rows)
+
+
+def _readable_to_server(audits: Mapping[str, Audit]) -> Section:
+    """Each kind of values of a single party or sample that the server could read at some level."""
+    held = {level: _individual(audited.account(SERVER)) for level, audited in audits.items()}
+    names = list(dict.fromkeys(words for fields in held.values() for words, _ in fields.most_common()))
+    rows = [(words, *(str(fields[words]) for fields in held.values())) for words in names]
+    return Section("Of these, readable to the server and of one party or one sample", ("what", *audits), rows)
+
+
+def _individual(account: Account) -> Fields:
+    fields = Fields()
+    for classes in (account.received, account.sent):
+        for field, count in classes.get(Visibility.INDIVIDUAL, Fields()).items():
+            fields[words_for(field)] += count
+    return fields
+
+
+def _attack(names: Sequence[str], output: Format) -> None:
+    from fenchel_deploy.attacks import ATTACKS, markdown, run_attacks
+
+    if unknown := [name for name in names if name not in (ALL_ATTACKS, *ATTACKS)]:
+        raise InvalidInput(f"--attack: {unknown[0]!r} is not one of: {ALL_ATTACKS}, {', '.join(ATTACKS)}")
+    chosen = None if ALL_ATTACKS in names else list(names)
+    found = run_attacks(chosen, tell=lambda name: typer.echo(f"trying {name} …", err=True))
+    if output is Format.JSON:
+        _print_json(found)
+    elif output is Format.MARKDOWN:
+        typer.echo(markdown(found), nl=False)
+    else:
+        rows = [tuple(_cell(row[column]) for column in ATTACK_COLUMNS) for row in found]
+        _print("Attacks", [Section("", ATTACK_COLUMNS, rows)], output)
+    if any((row["claim"] == LEAKS) != row["succeeds"] for row in found):
+        typer.echo("an attack did not end as the documentation claims", err=True)
+        raise typer.Exit(EXIT_CLAIM_BROKEN)
+
+
+def _list_attacks(output: Format) -> None:
+    from fenchel_deploy.attacks import ATTACKS
+
+    summaries = {name: attack.summary for name, attack in ATTACKS.items()}
+    if output is Format.JSON:
+        _print_json(summaries)
+        return
+    _print("Attacks", [Section("", ("attack", "what it tries"), list(summaries.items()))], output)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3g}" if isinstance(value, float) else "–" if value is None else str(value)
+
+
+def _roles(audited: Audit) -> dict[str, Any]:
+    return {
+        account.role: {
+            name: {
+                kind.value: {"values": fields.total(), "fields": dict(fields.most_common())} for kind, fields in held
+            }
+            for name, held in (
+                ("received", account.received.items()),
+                ("sent", account.sent.items()),
+                ("opened", account.opened.items()),
+            )
+        }
+        for account in audited.accounts
+    }
+
+
+def _print_json(value: object) -> None:
+    typer.echo(json.dumps(value, indent=2))
+
+
+def _print(heading: str, sections: Sequence[Section], output: Format) -> None:
+    if output is Format.MARKDOWN:
+        typer.echo("\n\n".join([heading, *(_markdown(section) for section in sections)]))
+        return
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=PIPE_WIDTH)
+    console.print(heading)
+    for section in sections:
+        table = Table(*section.columns, title=section.title or None, title_justify="left", title_style="bold")
+        for row in section.rows:
+            table.add_row(*row)
+        console.print(table)
+
+
+def _markdown(section: Section) -> str:
+    lines = [section.columns, tuple("---" for _ in section.columns), *section.rows]
+    table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return f"{section.title}\n\n{table}" if section.title else table

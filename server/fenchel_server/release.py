@@ -1,0 +1,103 @@
+"""The final model as the parties release it to the server, put together from their parts and checked.
+
+Which parts there are is the parties' decision, each by its own signed roster. Exact weights come from every holder of a
+feature, and all must give the same; noisy ones from the first holder alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import FederationLayout
+from fenchel_common.release import ReleaseNoise
+from fenchel_common.wire.setup import model_release_from_bytes
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """The whole model, in the order of `features`; or no weights, and the reason why it is not whole.
+
+    `certificate` proves how good the exact model is. It has no place beside a noisy one, of which it would tell more
+    than the noise allows.
+    """
+
+    features: tuple[str, ...]
+    weights: NDArray[np.float64] | None = field(default=None, repr=False)
+    reason: str = ""
+    certificate: Mapping[str, float] = field(default_factory=dict)
+    noise: ReleaseNoise | None = None
+
+    def summary(self) -> dict[str, object]:
+        """What goes on record about it, without a weight."""
+        noise = None if self.noise is None else asdict(self.noise)
+        return {"whole": self.weights is not None, "reason": self.reason, "noise": noise}
+
+
+def first_blocks(layout: FederationLayout) -> dict[ClientId, tuple[int, ...]]:
+    """For each client the blocks of features of which it is the first holder; a feature is in exactly one of them."""
+    blocks: dict[ClientId, list[int]] = {client: [] for client in layout.clients}
+    for block in layout.feature_blocks():
+        blocks[block.holders[0]].append(block.id)
+    return {client: tuple(held) for client, held in blocks.items()}
+
+
+def put_together(
+    results: Mapping[ClientId, bytes],
+    *,
+    layout: FederationLayout,
+    certificate: Mapping[str, float],
+    noise: ReleaseNoise | None,
+) -> Release:
+    """The model from the parties' answers to the last phase."""
+    try:
+        weights = _whole(results, layout, _due_exact(layout) if noise is None else _due_noisy(layout))
+    except InvalidInput as error:
+        return Release(layout.features, reason=_why(str(error), certificate, noise), noise=noise)
+    return Release(layout.features, weights, certificate={} if noise else certificate, noise=noise)
+
+
+def _why(reason: str, certificate: Mapping[str, float], noise: ReleaseNoise | None) -> str:
+    if noise is not None and certificate.get("gap", np.inf) > noise.gap:
+        return f"the gap is not proven to be at most {noise.gap:g}, so the noise would not be enough"
+    return reason
+
+
+def _due_exact(layout: FederationLayout) -> Mapping[ClientId, Indices]:
+    return layout.client_features
+
+
+def _due_noisy(layout: FederationLayout) -> Mapping[ClientId, Indices]:
+    """The features that each client answers for, in the order in which it gives them."""
+    features = {block.id: block.features for block in layout.feature_blocks()}
+    nothing = np.zeros(0, dtype=np.int64)
+    return {
+        client: np.concatenate([nothing, *(features[block] for block in blocks)])
+        for client, blocks in first_blocks(layout).items()
+    }
+
+
+def _whole(
+    results: Mapping[ClientId, bytes], layout: FederationLayout, due: Mapping[ClientId, Indices]
+) -> NDArray[np.float64]:
+    weights = np.full(len(layout.features), np.nan)
+    for client in layout.clients:
+        if client not in results:
+            continue
+        try:
+            given = model_release_from_bytes(results[client], features=len(due[client]))
+        except InvalidInput as error:
+            raise InvalidInput(f"{client}: {error}") from None
+        places = due[client][: len(given)]
+        known = weights[places]
+        if not (np.isnan(known) | (known == given)).all():
+            raise InvalidInput(f"{client}: other weights than an earlier party gave for the same features")
+        weights[places] = given
+    if missing := np.count_nonzero(np.isnan(weights)):
+        raise InvalidInput(f"the weights of {missing} features came from nobody")
+    return weights

@@ -1,0 +1,43 @@
+"""A transport that counts the values in what the server sends and gets, by class of visibility."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.ids import ClientId
+from fenchel_common.leakage import Direction, Ledger, values_in
+from fenchel_common.wire.catalogue import messages_of
+from fenchel_server.rounds.transport import Gathered, PhaseId, Transport
+
+
+class CountedTransport:
+    """Stands between the driver and a transport that gives the parties' answers without their envelopes.
+
+    A task counts when it is made, whether or not its party ever got it: the server has seen what is in it.
+    """
+
+    def __init__(self, transport: Transport, settings: AlgorithmSettings) -> None:
+        self._transport = transport
+        self._settings = settings
+
+    def gather(self, phase: PhaseId, tasks: Mapping[ClientId, bytes], *, deadline_s: float) -> Gathered:
+        messages = messages_of(phase.phase, self._settings)
+        gathered = self._transport.gather(phase, tasks, deadline_s=deadline_s)
+        seen = Ledger()
+        for client, body in tasks.items():
+            seen.add(client, Direction.DOWN, values_in(messages.task, body, inside=messages.inside))
+        for client, body in gathered.results.items():
+            seen.add(client, Direction.UP, values_in(messages.result, body, inside=messages.inside))
+        return replace(gathered, seen=seen)
+
+    def present(self) -> frozenset[ClientId]:
+        return self._transport.present()
+
+    def wait_for(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
+        return self._transport.wait_for(clients, timeout_s=timeout_s)
+
+    def incarnation(self, client: ClientId) -> str | None:
+        return self._transport.incarnation(client)
+
+    def dismiss(self, reason: str) -> None:
+        self._transport.dismiss(reason)

@@ -1,0 +1,82 @@
+"""What one caller may hold open at a time, so that none can use up what all of them share."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import grpc
+from grpc_health.v1 import health, health_pb2
+
+from fenchel_common.ids import ClientId
+
+MAX_STREAMS_PER_PARTY = 2
+"""The connection of a party, and the one that it replaces, until that has ended."""
+MAX_WATCHES_PER_CALLER = 8
+
+
+class Streams:
+    """The open calls of each party. The newest wins: one too many ends the oldest.
+
+    A call that a client does not read keeps its thread in the middle of a message, where nothing but its end can
+    reach it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[ClientId, deque[grpc.ServicerContext]] = {}
+
+    def enter(self, client: ClientId, context: grpc.ServicerContext) -> None:
+        """Counts a call in, and ends the party's oldest ones beyond its quota."""
+        with self._lock:
+            held = self._open.setdefault(client, deque())
+            held.append(context)
+            over = [held.popleft() for _ in range(len(held) - MAX_STREAMS_PER_PARTY)]
+        for oldest in over:
+            oldest.cancel()
+
+    def leave(self, client: ClientId, context: grpc.ServicerContext) -> None:
+        """Counts a call out that has ended."""
+        with self._lock:
+            held = self._open.get(client, deque())
+            if context in held:
+                held.remove(context)
+
+
+class BoundedHealth:
+    """The health service, with a quota of watches for each caller.
+
+    It knows the names of its own services only: the library keeps every name that anyone has watched, for ever.
+    """
+
+    def __init__(self, servicer: health.HealthServicer, services: frozenset[str]) -> None:
+        self._servicer = servicer
+        self.Check, self.List = servicer.Check, servicer.List
+        self._services = services
+        self._lock = threading.Lock()
+        self._watches: dict[bytes, int] = {}
+
+    def Watch(  # noqa: N802 - the name that the protocol gives it
+        self,
+        request: health_pb2.HealthCheckRequest,
+        context: grpc.ServicerContext,
+        send_response_callback: Callable[[Any], None] | None = None,
+    ) -> object:
+        if request.service not in self._services:
+            context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service")
+        facts = cast(Mapping[str, Sequence[bytes]], context.auth_context())
+        caller = next(iter(facts.get("x509_common_name", ())), b"")
+        with self._lock:
+            over = self._watches.get(caller, 0) >= MAX_WATCHES_PER_CALLER
+            if not over and context.add_callback(lambda: self._ended(caller)):
+                self._watches[caller] = self._watches.get(caller, 0) + 1
+        if over:
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"at most {MAX_WATCHES_PER_CALLER} watches at a time")
+        return self._servicer.Watch(request, context, send_response_callback)
+
+    # gRPC looks here for whether a watch may wait without a thread of its own.
+    Watch.__dict__["experimental_non_blocking"] = True
+
+    def _ended(self, caller: bytes) -> None:
+        with self._lock:
+            self._watches[caller] -= 1

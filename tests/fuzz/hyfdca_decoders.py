@@ -1,0 +1,146 @@
+"""The messages and snapshots of HyFDCA in all its local methods, with valid ones from runs of it.
+
+Decoders are found by introspection, and what they need besides the bytes is bound by the names of their parameters.
+Their seeds are whatever crossed in a short run that they take.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, get_type_hints
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+
+from fenchel.v1 import corrective_pb2, hyfdca_pb2
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, HyfdcaSettings
+from fenchel_common.data.partition import partition
+from fenchel_common.errors import FenchelError
+from fenchel_common.wire import corrective, corrective_snapshot, hyfdca, hyfdca_snapshot, scope
+from fuzz.decoder import Decoder, parsed
+from support.keys import cipher
+from support.problems import problem
+from support.simulation import Simulation
+
+MODULES = (hyfdca, hyfdca_snapshot, corrective, corrective_snapshot, scope)
+METHODS = ("paper", "corrective")
+LEVELS = ("plain", "sealed")
+SEEDS = 4
+
+
+def hyfdca_decoders() -> list[Decoder]:
+    return [
+        decoder
+        for level in LEVELS
+        for module in MODULES
+        for function in _decoders_of(module)
+        for decoder in _decoder(function, level)
+    ]
+
+
+def _decoders_of(module: ModuleType) -> Iterator[Callable[..., Any]]:
+    for name, function in inspect.getmembers(module, inspect.isfunction):
+        if function.__module__ == module.__name__ and name.endswith(("_from_bytes", "_from_proto")) and name[0] != "_":
+            yield function
+
+
+@functools.lru_cache(maxsize=4)
+def _run(method: str, level: str) -> Simulation:
+    """A few rounds of a small federation, in which one party was absent for one."""
+    case = problem(rows=40, columns=8, lambda_=0.05)
+    chosen = {"lambda": case.lambda_, "local": method, "privacy": level, "certificate_every": 2}
+    settings = HyfdcaSettings.parse({**chosen, "stop": {"gap": None}})
+    shards = partition(case.data, grid=(2, 2))
+    if level == "plain":
+        run = Simulation.of(shards, settings)
+    else:
+        paillier = cipher()
+        run = Simulation.of(shards, settings, cipher=paillier, key=paillier.key.public_key)
+    first = min(run.names)
+    run.round()
+    run.round(available=run.names - {first})
+    run.round()
+    return run
+
+
+def _decoder(function: Callable[..., Any], level: str) -> Iterator[Decoder]:
+    """The decoder of one function at one privacy level, if anything in the runs is of its kind."""
+    name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+    kind = _kind(function)
+    takes_message = function.__name__.endswith("_from_proto")
+    run = _run(METHODS[0], level)
+    bound = _bound(function, run, level)
+
+    def read(data: bytes) -> object:
+        return function(parsed(kind, data) if takes_message else data, **bound)
+
+    seeds = [data for method in METHODS for data in _candidates(_run(method, level), kind) if _takes(read, data)]
+    largest = sorted(dict.fromkeys(seeds), key=len)[-SEEDS:]
+    if largest:
+        yield Decoder(f"{name} ({level})", read, tuple(largest), (function,), kind)
+
+
+def _bound(function: Callable[..., Any], run: Simulation, level: str) -> dict[str, object]:
+    client, sealed = min(run.names), level == "sealed"
+    known: dict[str, object] = {
+        "scope": scope.Scope.of_client(run.alignment.clients[client], key=run.key, sealed=sealed),
+        "key": run.key,
+        "share_key": scope.share_key(run.key, sealed=sealed),
+        "sealed": sealed,
+        "vector_format": PRODUCT_FORMAT,
+        "field": "field",
+    }
+    _, *further = inspect.signature(function).parameters
+    return {parameter: known[parameter] for parameter in further}
+
+
+def _kind(function: Callable[..., Any]) -> type[Message]:
+    """The message that a decoder is of: what it is annotated with, or what it is named after."""
+    annotated = get_type_hints(function).get("message")
+    if annotated is not None:
+        found: type[Message] = annotated
+        return found
+    module = function.__module__.rpartition(".")[2]
+    words = function.__name__.removesuffix("_from_bytes").split("_")
+    if module.endswith("_snapshot"):
+        words = ["snapshot"]
+    name = "".join(word.capitalize() for word in (module.partition("_")[0], *words))
+    named: type[Message] = getattr(corrective_pb2 if module.startswith("corrective") else hyfdca_pb2, name)
+    return named
+
+
+def _candidates(run: Simulation, kind: type[Message]) -> Iterator[bytes]:
+    """What crossed or was kept in a run that may be such a message, and such messages inside of others."""
+    client = min(run.names)
+    bodies = [body for _, _, of, task, result in run.messages if of == client for body in (task, result)]
+    bodies += [run.server.snapshot(), run.server.last_state(client)]
+    yield from bodies
+    for module in (hyfdca_pb2, corrective_pb2):
+        for name in module.DESCRIPTOR.message_types_by_name:
+            for body in bodies:
+                yield from _inside(getattr(module, name), body, kind)
+
+
+def _inside(outer: type[Message], body: bytes, kind: type[Message]) -> Iterator[bytes]:
+    try:
+        message = outer.FromString(body)
+    except DecodeError:
+        return
+    yield from (part.SerializeToString() for part in _parts(message) if isinstance(part, kind))
+
+
+def _parts(message: Message) -> Iterator[Message]:
+    for field, value in message.ListFields():
+        if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
+            for part in value if field.is_repeated else (value,):
+                yield part
+                yield from _parts(part)
+
+
+def _takes(read: Callable[[bytes], object], data: bytes) -> bool:
+    try:
+        read(data)
+    except FenchelError:
+        return False
+    return True

@@ -1,0 +1,27 @@
+"""Every decoder of bytes from outside."""
+
+import functools
+
+from fuzz.averaging_decoders import averaging_decoders
+from fuzz.decoder import Decoder
+from fuzz.file_decoders import file_decoders
+from fuzz.hyfdca_decoders import hyfdca_decoders
+from fuzz.stream_decoders import stream_decoders
+from fuzz.wire_decoders import alignment_decoders, setup_decoders, vector_decoders
+
+
+@functools.lru_cache(maxsize=1)
+def decoders() -> dict[str, Decoder]:
+    """By name."""
+    made = [
+        *vector_decoders(),
+        *alignment_decoders(),
+        *setup_decoders(),
+        *averaging_decoders(),
+        *hyfdca_decoders(),
+        *file_decoders(),
+        *stream_decoders(),
+    ]
+    named = {decoder.name: decoder for decoder in made}
+    assert len(named) == len(made), "two decoders have one name"
+    return named

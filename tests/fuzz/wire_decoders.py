@@ -1,0 +1,187 @@
+"""The messages of set-up, alignment and vectors, with a valid one of each."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from google.protobuf.message import Message
+
+from fenchel.v1 import alignment_pb2, ceremony_pb2, federation_pb2, hyfdca_pb2, setup_pb2, vectors_pb2
+from fenchel_client.crypto.keyfile import private_key_to_bytes
+from fenchel_client.crypto.keywrap import WrappedKey, unwrap, wrap
+from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.crypto import paillier
+from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.vectors import EncryptedVector, PlainCipher
+from fenchel_common.identity import Kit
+from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import KeyMade, KeyTake, ModelPart, RunSecrets, Spent
+from fenchel_common.wire import alignment, arrays, blocks, ceremony, frames, setup, vectors
+from fuzz.decoder import Decoder, parsed
+from support.keys import cipher, private_key
+from support.kits import make_federation
+from support.layouts import small_client_layout, small_federation_layout
+
+BITS = 2048
+FORMAT = VectorFormat()
+RUN = RunId("run-0123abcd")
+
+
+@functools.lru_cache(maxsize=1)
+def federation() -> dict[str, Kit]:
+    """Kits of two parties and their server."""
+    with TemporaryDirectory() as directory:
+        return {name: Kit.load(path) for name, path in make_federation(Path(directory)).items()}
+
+
+def _of_message(kind: type[Message], function: Callable[..., object], seed: bytes, **bound: object) -> Decoder:
+    """The decoder of a message that has been parsed already."""
+    name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+    return Decoder(name, lambda data: function(parsed(kind, data), **bound), (seed,), (function,), kind)
+
+
+def _of_bytes(kind: type[Message] | None, function: Callable[..., object], *seeds: bytes, **bound: object) -> Decoder:
+    name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+    return Decoder(name, functools.partial(function, **bound), seeds, (function,), kind)
+
+
+def vector_decoders() -> list[Decoder]:
+    slots = PlainCipher(BITS).slots
+    values = np.linspace(-1.0, 1.0, 2 * slots)
+    key = private_key(BITS).public_key
+    encrypted = vectors.vector_to_bytes(cipher(BITS).encrypt(values, FORMAT))
+    plain = PlainCipher(BITS).encrypt(values, FORMAT)
+    block_vector = blocks.block_vector_to_proto(BlockVector((2, 5), plain)).SerializeToString()
+    held = {2: slots, 5: 4, 9: 1}
+    ciphertexts = vectors_pb2.Vector.FromString(encrypted).encrypted.ciphertexts
+    return [
+        _of_bytes(vectors_pb2.Vector, vectors.vector_from_bytes, encrypted, key=key),
+        _of_message(vectors_pb2.Vector, vectors.vector_from_proto, vectors.vector_to_bytes(plain), key=BITS),
+        _of_message(
+            vectors_pb2.VectorFormat, vectors.format_from_proto, vectors.format_to_proto(FORMAT).SerializeToString()
+        ),
+        _of_bytes(None, arrays.doubles_from_bytes, arrays.doubles_to_bytes(values), field="values"),
+        _of_message(
+            hyfdca_pb2.BlockVector,
+            blocks.block_vector_from_proto,
+            block_vector,
+            held=held,
+            slots=slots,
+            key=BITS,
+            vector_format=FORMAT,
+            field="vector",
+        ),
+        Decoder(
+            "blocks.block_ids_from_proto",
+            lambda data: blocks.block_ids_from_proto(parsed(hyfdca_pb2.BlockVector, data).blocks, held, "blocks"),
+            (hyfdca_pb2.BlockVector(blocks=[2, 9]).SerializeToString(),),
+            (blocks.block_ids_from_proto,),
+            hyfdca_pb2.BlockVector,
+        ),
+        _of_bytes(None, PublicKey.from_bytes, key.to_bytes()),
+        Decoder(
+            "paillier.validate", functools.partial(paillier.validate, key), (ciphertexts,), (EncryptedVector.received,)
+        ),
+    ]
+
+
+def alignment_decoders() -> list[Decoder]:
+    session, elements = bytes(range(16)), (bytes(32), bytes(range(32)))
+    listing = alignment.Listing(session=session, features=("age", "bmi"), has_labels=True, elements=elements)
+    layout, held = small_federation_layout(), small_client_layout()
+    openings = [alignment.opening_to_bytes(method) for method in alignment.AlignmentMethod]
+    relay = alignment.relay_to_bytes(alignment.Relay(session, elements))
+    return [
+        _of_bytes(alignment_pb2.AlignmentOpening, alignment.opening_from_bytes, *openings),
+        _of_bytes(alignment_pb2.AlignmentListing, alignment.listing_from_bytes, alignment.listing_to_bytes(listing)),
+        _of_bytes(alignment_pb2.AlignmentRelay, alignment.relay_from_bytes, relay),
+        _of_bytes(alignment_pb2.AlignmentRaised, alignment.raised_from_bytes, alignment.raised_to_bytes(elements)),
+        _of_bytes(
+            alignment_pb2.FederationLayout,
+            alignment.federation_layout_from_bytes,
+            alignment.federation_layout_to_bytes(layout),
+        ),
+        _of_bytes(
+            alignment_pb2.ClientLayout, alignment.client_layout_from_bytes, alignment.client_layout_to_bytes(held)
+        ),
+    ]
+
+
+def setup_decoders() -> list[Decoder]:
+    kits = federation()
+    config = RunConfig.from_mapping({"name": "trial", "settings": {"lambda": 0.5}})
+    secrets = RunSecrets(private_key_to_bytes(private_key(BITS)), bytes(range(32)))
+    public = private_key(BITS).public_key.to_bytes()
+    part = ModelPart(weights=np.array([0.5, -0.5]), primal=0.5, dual=0.25, gap=0.25)
+    sealed = ModelPart(weights=np.zeros(0), primal=None, dual=None, gap=None, state=b"state", first_holder_of=(0, 3))
+    certificates = [kits[name].certificate for name in ("north", "south")]
+    return [
+        _of_bytes(setup_pb2.RunTerms, setup.terms_from_bytes, setup.terms_to_bytes(config)),
+        _of_bytes(setup_pb2.Introduction, setup.introduction_from_bytes, setup.introduction_to_bytes(certificates[0])),
+        _of_bytes(
+            setup_pb2.KeyMade,
+            setup.key_made_from_bytes,
+            setup.key_made_to_bytes(KeyMade(public, {ClientId("south"): b"sealed"})),
+        ),
+        _of_bytes(setup_pb2.KeyTake, setup.key_take_from_bytes, setup.key_take_to_bytes(KeyTake(public, b"sealed"))),
+        _of_bytes(setup_pb2.KeyTaken, setup.key_taken_from_bytes, setup.key_taken_to_bytes(bytes(32))),
+        _of_bytes(setup_pb2.RunSecrets, setup.secrets_from_bytes, setup.secrets_to_bytes(secrets)),
+        _of_bytes(setup_pb2.PartyRun, setup.party_run_from_bytes, setup.party_run_to_bytes(config, secrets, b"layout")),
+        _of_bytes(
+            setup_pb2.ModelPart,
+            setup.model_part_from_bytes,
+            setup.model_part_to_bytes(part),
+            setup.model_part_to_bytes(sealed),
+            features=2,
+        ),
+        _of_bytes(
+            setup_pb2.ModelRelease,
+            setup.model_release_from_bytes,
+            setup.model_release_to_bytes(part.weights),
+            features=2,
+        ),
+        _of_bytes(
+            setup_pb2.PhaseResult,
+            setup.phase_result_from_bytes,
+            setup.phase_result_to_bytes(b"body", Spent(0.5, 0.25, 1.0, 0.125, 1 << 20)),
+        ),
+        _of_bytes(
+            ceremony_pb2.PartyCertificates,
+            ceremony.certificates_from_bytes,
+            ceremony.certificates_to_bytes(certificates),
+        ),
+        _of_message(
+            federation_pb2.TaskKey,
+            frames.key_from_proto,
+            frames.key_to_proto(frames.TaskKey(RUN, RoundId(3), "local_dual", 1)).SerializeToString(),
+        ),
+        _wrapped_key(kits),
+    ]
+
+
+def _wrapped_key(kits: dict[str, Kit]) -> Decoder:
+    holder, recipient = kits["north"], kits["south"]
+    wrapped = wrap(
+        private_key_to_bytes(private_key(BITS)),
+        recipient_cert=recipient.certificate,
+        signer_key=holder.private_key(),
+        signer_cert=holder.certificate,
+        roster_fingerprint=holder.roster.fingerprint(),
+        run=RUN,
+    )
+
+    def read(data: bytes) -> bytes:
+        return unwrap(
+            WrappedKey.from_bytes(data),
+            recipient=recipient.client_id,
+            recipient_key=recipient.private_key(),
+            authority=recipient.authority,
+            roster=recipient.roster,
+            run=RUN,
+        )
+
+    return Decoder("keywrap.unwrap", read, (wrapped.to_bytes(),), (unwrap,), ceremony_pb2.WrappedKey)

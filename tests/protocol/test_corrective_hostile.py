@@ -1,0 +1,241 @@
+"""Answers and tasks of corrective HyFDCA that nobody honest would send: refused by field, or a clear end of the run."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fenchel.v1 import corrective_pb2 as pb
+from fenchel_common.errors import DualsImpossible, FenchelError, InvalidInput
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_server.rounds.requests import PhaseRequest
+from support.corrective import CASE, FIRST, PHASES, Ascent, half_a_round, simulation, tamper
+from support.problems import problem
+from support.simulation import Simulation
+
+SMALL = {**CASE, "rows": 40}
+Change = Callable[[Any], None]
+
+
+def set_to(field: str, value: object) -> Change:
+    """Sets a field, named with its path."""
+
+    def change(message: Any) -> None:
+        *path, last = field.split(".")
+        for name in path:
+            message = getattr(message, name)
+        setattr(message, last, value)
+
+    return change
+
+
+def without(field: str) -> Change:
+    return lambda message: message.ClearField(field)
+
+
+def longer(field: str) -> Change:
+    """Eight bytes more: one value more."""
+
+    def change(message: Any) -> None:
+        getattr(message, field).plain.values += bytes(8)
+
+    return change
+
+
+def beyond(field: str) -> Change:
+    """A value that no honest client can give."""
+
+    def change(message: Any) -> None:
+        vector = getattr(message, field).vector.plain
+        vector.values = np.full(len(vector.values) // 8, 2**62, dtype="<i8").tobytes()
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("phase", "change", "field"),
+    [
+        ("inner_product", without("gram"), "gram"),
+        ("inner_product", set_to("gram.plain.terms", 2), "gram"),
+        ("inner_product", set_to("gram.plain.format.bound", 2.0**20), "gram"),
+        ("inner_product", without("point"), "point"),
+        ("inner_product", without("vertex"), "vertex"),
+        ("inner_product", set_to("point.vector.plain.terms", 2), "point"),
+        ("inner_product", set_to("vertex.vector.plain.format.bound", 2.0**20), "vertex"),
+        ("inner_product", lambda m: m.point.blocks.append(77), "point.blocks"),
+        ("inner_product", set_to("lost", True), "it has lost its memory"),
+        ("inner_product", beyond("point"), ""),
+        ("local_dual", without("figures"), "figures"),
+        ("local_dual", longer("figures"), "figures"),
+        ("local_dual", set_to("combination", b"short"), "combination"),
+        ("local_dual", without("point"), "point"),
+        ("local_dual", without("alpha"), "alpha"),
+        ("local_dual", without("weights"), "weights"),
+        ("local_dual", set_to("alpha.vector.plain.terms", 3), "alpha"),
+        ("local_dual", lambda m: m.weights.blocks.append(0), "weights.blocks"),
+        ("local_dual", beyond("alpha"), ""),
+        ("primal", without("point"), "point"),
+        ("primal", without("vertex"), "vertex"),
+        ("primal", without("conjugates"), "conjugates"),
+        ("primal", set_to("conjugates.plain.terms", 4), "conjugates"),
+        ("primal", without("figures"), "conjugates, figures"),
+        ("primal", set_to("figures.primal", float("nan")), "figures.primal"),
+        ("primal", set_to("figures.row_norm", float("inf")), "figures.row_norm"),
+        ("primal", beyond("vertex"), ""),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_rejected_by_field_and_the_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch, phase: str, change: Change, field: str
+) -> None:
+    case = problem(**SMALL)
+    run = simulation(case)
+    tamper(monkeypatch, run, change, round_id=2, phase=phase, client=FIRST)
+    ascent = Ascent(run, case)
+    for _ in range(2):
+        run.round()
+        ascent.check()
+    assert run.reports[-1].metrics.absences[FIRST].startswith(f"{phase}: rejected: {field}")
+    run.round()
+    assert ascent.check().metrics.absences == {}
+    assert run.reports[-1].metrics.gap is not None
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\xff\xff"])
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_result_that_is_no_answer_is_rejected_and_the_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch, phase: str, body: bytes
+) -> None:
+    run = simulation(problem(**SMALL))
+    honest = run.answer
+
+    def tampered(round_id: RoundId, at: str, client: ClientId, task: bytes) -> bytes:
+        result = honest(round_id, at, client, task)
+        return body if (round_id, at, client) == (2, phase, FIRST) else result
+
+    monkeypatch.setattr(run, "answer", tampered)
+    run.round()
+    assert run.round().metrics.absences[FIRST].startswith(f"{phase}: ")
+    assert run.round().metrics.absences == {}
+
+
+def more_numbers(field: str) -> Change:
+    """As if the client remembered other points than the rest."""
+
+    def change(message: Any) -> None:
+        getattr(message, field).plain.values += bytes(16)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("phase", "change", "reason"),
+    [
+        ("inner_product", more_numbers("gram"), "gram: clients disagree"),
+        ("local_dual", set_to("combination", bytes(32)), "combination: clients found different weights"),
+        ("primal", set_to("figures.dual", 0.5), "figures: clients opened"),
+        ("primal", set_to("figures.accuracy", 0.25), "figures: clients opened"),
+        ("primal", set_to("accepted", False), "figures: clients opened"),
+        ("primal", more_numbers("conjugates"), "conjugates: clients disagree"),
+    ],
+)
+def test_clients_that_disagree_on_what_all_must_find_end_the_run_with_a_clear_error(
+    monkeypatch: pytest.MonkeyPatch, phase: str, change: Change, reason: str
+) -> None:
+    run = simulation(problem(**SMALL))
+    tamper(monkeypatch, run, change, round_id=2, phase=phase, client=FIRST)
+    run.run(1)
+    with pytest.raises(InvalidInput, match=reason):
+        run.round()
+
+
+def test_a_client_that_is_told_another_sum_finds_another_combination() -> None:
+    """The hash covers every bit of the weights: a server that tells one client another sum is found out."""
+    run = simulation(problem(**SMALL), (4, 1))
+    run.run(1)
+    request = run.server.open_round(RoundId(2), run.names, frozenset())
+    results = {}
+    for client, body in request.tasks.items():
+        task = pb.CorrectiveDualTask.FromString(body)
+        if client == FIRST:
+            values = np.frombuffer(task.opening.conjugates.plain.values, dtype="<i8").copy()
+            values[0] += 1
+            task.opening.conjugates.plain.values = values.tobytes()
+        results[client] = run.clients[client].answer(request.phase, task.SerializeToString())
+    with pytest.raises(InvalidInput, match="combination"):
+        run.server.advance(request.phase, results)
+
+
+TASKS: dict[str, Any] = {
+    "inner_product": pb.CorrectiveProductTask,
+    "local_dual": pb.CorrectiveDualTask,
+    "primal": pb.CorrectivePrimalTask,
+}
+
+
+def task_of(run: Simulation, phase: str, change: Change) -> bytes:
+    """The first client's task of round 2 in this phase, changed on its way."""
+    step = half_a_round(run, 2, until=phase)
+    assert isinstance(step, PhaseRequest)
+    message = TASKS[phase].FromString(step.tasks[FIRST])
+    change(message)
+    return bytes(message.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("phase", "change", "field"),
+    [
+        ("inner_product", without("opening"), "opening.live_blocks"),
+        ("inner_product", lambda m: m.opening.ClearField("conjugates"), "opening.conjugates"),
+        ("inner_product", lambda m: longer("conjugates")(m.opening), "opening.conjugates"),
+        ("inner_product", lambda m: m.opening.ClearField("point"), "opening.point"),
+        ("inner_product", lambda m: m.opening.ClearField("vertex"), "opening.vertex"),
+        ("inner_product", lambda m: m.opening.feature_blocks.append(99), "opening.feature_blocks"),
+        ("inner_product", lambda m: m.opening.lost.SetInParent(), "opening.lost"),
+        ("local_dual", longer("gram"), "gram"),
+        ("local_dual", more_numbers("gram"), "gram"),
+        ("local_dual", without("point"), "products.blocks"),
+        ("local_dual", lambda m: m.divisors.append(1), "divisors"),
+        ("local_dual", set_to("scale", 0.5), "scale"),
+        ("primal", set_to("round", 9), "round"),
+        ("primal", lambda m: m.point.blocks.pop(), "point.vector"),
+        ("primal", without("figures"), "figures"),
+    ],
+)
+def test_a_client_refuses_a_task_that_does_not_fit_what_it_knows(phase: str, change: Change, field: str) -> None:
+    run = simulation(problem(**SMALL))
+    run.run(1)
+    body = task_of(run, phase, change)
+    with pytest.raises(InvalidInput) as caught:
+        run.clients[FIRST].answer(phase, body)
+    assert str(caught.value).startswith(field)
+
+
+def test_a_client_without_a_round_refuses_primal_and_unknown_phases() -> None:
+    run = simulation(problem(**SMALL))
+    run.run(1)
+    step = half_a_round(run, 2, until="primal")
+    assert isinstance(step, PhaseRequest)
+    run.restart(FIRST)
+    with pytest.raises(InvalidInput, match="no round under way"):
+        run.clients[FIRST].answer("primal", step.tasks[FIRST])
+    with pytest.raises(FenchelError, match="no phase"):
+        run.clients[FIRST].answer("sync", b"")
+
+
+@pytest.mark.parametrize("grid", [(2, 2), (4, 1)])
+def test_a_point_that_no_honest_sum_gives_ends_the_run_and_names_who_may_have_made_it(
+    monkeypatch: pytest.MonkeyPatch, grid: tuple[int, int]
+) -> None:
+    run = simulation(problem(**SMALL), grid, stop={"gap": None})
+
+    def change(message: pb.CorrectiveDualResult) -> None:
+        plain = message.point.vector.plain
+        plain.values = (int(1.9 * 2**32)).to_bytes(8, "little") + plain.values[8:]
+
+    tamper(monkeypatch, run, change, round_id=2, phase="local_dual", client=FIRST)
+    run.round()
+    with pytest.raises(DualsImpossible) as caught:
+        run.round()
+    involved = [name for name in run.alignment.federation.clients if name in str(caught.value)]
+    assert involved == ([FIRST, ClientId("party-01")] if grid == (2, 2) else [FIRST])

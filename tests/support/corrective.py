@@ -1,0 +1,156 @@
+"""Corrective HyFDCA federations in one process, at any privacy level, and what tests ask of them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from google.protobuf.message import Message
+from numpy.typing import NDArray
+
+from fenchel.v1 import corrective_pb2 as pb
+from fenchel_client.algorithms.corrective import CorrectiveClient
+from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.data.partition import partition
+from fenchel_common.data.shard import Shard
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.wire.corrective_snapshot import CorrectiveState
+from fenchel_deploy.experiments.centralized import solve_centralized
+from fenchel_server.algorithms.base import RoundReport
+from fenchel_server.algorithms.corrective import CorrectiveServer
+from fenchel_server.rounds.requests import PhaseRequest
+from support.keys import cipher
+from support.problems import Problem, problem
+from support.simulation import Simulation
+
+Array = NDArray[np.float64]
+
+CASE: Final[dict[str, Any]] = {"rows": 60, "columns": 8, "lambda_": 0.01}
+LOSSES: Final = ("hinge", "smoothed_hinge", "logistic")
+LEVELS: Final = ("sealed", "paper", "plain")
+PHASES: Final = ("inner_product", "local_dual", "primal")
+FIRST, SECOND, LAST = ClientId("party-00"), ClientId("party-01"), ClientId("party-03")
+FIXED_POINT: Final = 2e-9
+"""What fixed point can take from D: a few units of 2^-32 for each of a handful of clients."""
+
+RESULTS: Final[dict[str, type[Message]]] = {
+    "inner_product": pb.CorrectiveProductResult,
+    "local_dual": pb.CorrectiveDualResult,
+    "primal": pb.CorrectivePrimalResult,
+}
+
+
+def settings(case: Problem, **values: object) -> HyfdcaSettings:
+    chosen = {"loss": case.loss.name, "lambda": case.lambda_, "local": "corrective", "stop": {"gap": None}}
+    return HyfdcaSettings.parse({**chosen, **values})
+
+
+def simulation(case: Problem, grid: tuple[int, int] = (2, 2), **values: object) -> Simulation:
+    return Simulation.of(partition(case.data, grid=grid), settings(case, **values))
+
+
+def at_level(case: Problem, grid: tuple[int, int], level: str, *, labels: str = "all", **values: object) -> Simulation:
+    """With a real key of 2048 bits unless the level is plain."""
+    shards = partition(case.data, grid=grid, labels="first" if labels == "first" else "all")
+    chosen = settings(case, privacy=level, **values)
+    if level == "plain":
+        return Simulation.of(shards, chosen)
+    return Simulation.of(shards, chosen, cipher=cipher(), key=cipher().key.public_key)
+
+
+def chained() -> tuple[Problem, list[Shard]]:
+    """Three parties in a chain: the first two share some rows, the last two others, and each has rows of its own."""
+    case = problem(**{**CASE, "rows": 120})
+    parts = [(slice(70), slice(3)), (slice(40, 100), slice(3, 6)), (slice(80, 120), slice(6, 8))]
+    full, X = np.asarray(case.data.X), np.zeros(case.data.X.shape)
+    for rows, columns in parts:
+        X[rows, columns] = full[rows, columns]
+    data = replace(case.data, X=X)
+    optimum = solve_centralized(X, data.y, loss=case.loss, lambda_=case.lambda_).primal
+    shards = [
+        Shard(tuple(case.ids[rows]), data.features[columns], X[rows, columns], data.y[rows]) for rows, columns in parts
+    ]
+    return Problem(data, case.loss, case.lambda_, optimum), shards
+
+
+def state_of(run: Simulation) -> CorrectiveState:
+    assert isinstance(run.server, CorrectiveServer)
+    return run.server._state
+
+
+def halves_of(run: Simulation) -> dict[ClientId, CorrectiveClient]:
+    return {name: half for name, half in run.clients.items() if isinstance(half, CorrectiveClient)}
+
+
+def error_of(run: Simulation, case: Problem) -> float:
+    """How far the model that the run would release now is from the optimum."""
+    return case.primal(run.weights(case.data.features)) - case.optimum
+
+
+def combinations_of(run: Simulation, round_id: int) -> set[bytes]:
+    """The hashes that clients told in a round."""
+    return {
+        pb.CorrectiveDualResult.FromString(result).combination
+        for at, phase, _, _, result in run.messages
+        if (at, phase) == (round_id, "local_dual")
+    }
+
+
+class Ascent:
+    """Watches a run: D at the dual variables on record must not fall, and every certificate must bound the error."""
+
+    def __init__(self, run: Simulation, case: Problem) -> None:
+        self._run, self._case = run, case
+        self._dual = case.dual(run.alpha(case.ids))
+        self.certificates = 0
+
+    def check(self) -> RoundReport:
+        """After a round."""
+        report, case = self._run.reports[-1], self._case
+        alpha = self._run.alpha(case.ids)
+        now = case.dual(alpha)
+        assert now >= self._dual - FIXED_POINT
+        self._dual = max(now, self._dual)
+        assert (case.data.y * alpha).min() >= 0.0
+        assert (case.data.y * alpha).max() <= 1.0
+        metrics = report.metrics
+        if metrics.gap is not None:
+            self.certificates += 1
+            assert metrics.dual is not None
+            assert metrics.gap_error is not None
+            assert metrics.dual <= case.optimum + metrics.gap_error
+            assert error_of(self._run, case) <= metrics.gap
+        return report
+
+
+def tamper(
+    monkeypatch: pytest.MonkeyPatch,
+    run: Simulation,
+    change: Callable[[Any], None],
+    *,
+    round_id: int,
+    phase: str,
+    client: ClientId,
+) -> None:
+    """Lets a client's answer to one phase be changed on its way, as the message that it is."""
+    honest = run.answer
+
+    def tampered(at: RoundId, during: str, who: ClientId, task: bytes) -> bytes:
+        result = honest(at, during, who, task)
+        if (at, during, who) != (round_id, phase, client):
+            return result
+        message = RESULTS[phase].FromString(result)
+        change(message)
+        return message.SerializeToString()
+
+    monkeypatch.setattr(run, "answer", tampered)
+
+
+def half_a_round(run: Simulation, round_id: int, *, until: str) -> PhaseRequest | RoundReport:
+    """A round that clients answer up to a phase and the server does not finish; "" means all of them."""
+    step: PhaseRequest | RoundReport = run.server.open_round(RoundId(round_id), run.names, frozenset())
+    while isinstance(step, PhaseRequest) and step.phase != until:
+        results = {client: run.clients[client].answer(step.phase, body) for client, body in step.tasks.items()}
+        step = run.server.advance(step.phase, results)
+    return step

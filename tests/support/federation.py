@@ -1,0 +1,55 @@
+"""A whole federation in one process: real halves, kits and keys, and the driver between them without a network."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from fenchel_client.party import Party
+from fenchel_client.setup import Consent
+from fenchel_common.data.shard import Shard
+from fenchel_common.identity import Kit
+from fenchel_common.ids import ClientId
+from fenchel_common.runconfig import RunConfig
+from fenchel_deploy.provision import provision
+from fenchel_server.app import last_certificate
+from fenchel_server.release import Release
+from fenchel_server.rounds.counted import CountedTransport
+from fenchel_server.rounds.driver import Driver
+from fenchel_server.rounds.measured import MeasuredTransport
+from fenchel_server.setup import FederationRun
+from fenchel_server.store import Ending, MemoryStore
+from support.inprocess import InProcessTransport
+from support.kits import federation_of
+from support.records import RUN
+
+
+class InProcessFederation:
+    """Parties by name, each with a state folder of its own under `directory`, and a run that can be driven once."""
+
+    def __init__(
+        self, directory: Path, shards: Mapping[str, Shard], config: RunConfig, *, release_model_to_server: bool
+    ) -> None:
+        described = federation_of(tuple(shards), release_model_to_server=release_model_to_server)
+        kits = {kit.name: Kit.load(kit.directory) for kit in provision(described, directory / "kits").kits}
+        self.directory = directory
+        self.config = config
+        self.roster = kits["server"].roster
+        self.parties = {
+            ClientId(name): Party(
+                kits[name], shard, state=directory / name, consent=Consent(self.roster.fingerprint(), plain=True)
+            )
+            for name, shard in shards.items()
+        }
+        self.transport = InProcessTransport({name: party.handle for name, party in self.parties.items()})
+        self.store = MemoryStore()
+        self.store.create_run(RUN, name=config.name, config=config.to_json())
+        self.releases: list[Release] = []
+
+    def drive(self) -> Ending:
+        """Works to the run's end; what the parties release is in `releases`."""
+        return Driver(
+            RUN,
+            FederationRun(self.config, self.roster, certificate=lambda: last_certificate(self.store, RUN)),
+            store=self.store,
+            transport=CountedTransport(MeasuredTransport(self.transport), self.config.algorithm_settings()),
+            keep_model=self.releases.append,
+        ).drive()

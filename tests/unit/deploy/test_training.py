@@ -1,0 +1,74 @@
+"""How a training deals out its rows, and what a person reads of it."""
+
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from fenchel_common.data.heterogeneous import Split
+from fenchel_common.errors import InvalidConfig, InvalidInput
+from fenchel_deploy.cli.training import print_report
+from fenchel_deploy.training import Report, Training, TrainingOptions
+
+REPORT: Report = {
+    "privacy": "sealed",
+    "dataset": "breast_cancer",
+    "clients": 3,
+    "primal": 0.1,
+    "centralized_primal": 0.09,
+    "accuracy": 0.97,
+    "centralized_accuracy": 0.98,
+    "relative_error": 0.1,
+    "gap": None,
+    "certified": False,
+    "rounds": 6,
+    "rtc_per_round": 1,
+    "seconds": {},
+    "round_seconds": {},
+    "bytes": {},
+    "clients_detail": {},
+    "server_saw": {},
+    "status": "completed",
+    "reason": "done",
+}
+
+
+def positives(split: str) -> tuple[list[float], float]:
+    """The parties' shares of one class, and the optimum that the training is measured by."""
+    training = Training.prepare(
+        TrainingOptions(algorithm="scaffpd", loss="logistic", grid=(5, 1), split=Split.parse(split))
+    )
+    labels = [shard.y for shard in training.shards.values() if shard.y is not None]
+    assert sum(len(held) for held in labels) == len(training.dataset.y)
+    return [float((held > 0.0).mean()) for held in labels], training.optimum.primal
+
+
+def test_a_dirichlet_split_makes_parties_unlike_on_the_same_problem() -> None:
+    (alike, optimum), (unlike, same) = positives("even"), positives("dirichlet:0.3")
+    assert np.ptp(alike) < 0.25
+    assert np.ptp(unlike) > 0.5
+    assert optimum == same
+
+
+def test_a_dirichlet_split_needs_parties_of_whole_rows() -> None:
+    with pytest.raises(InvalidConfig, match="split: dirichlet deals out whole rows"):
+        TrainingOptions(grid=(2, 2), split=Split(0.1)).check()
+    TrainingOptions(grid=(2, 1), split=Split(0.1)).check()
+
+
+@pytest.mark.parametrize("text", ["", "even:1", "dirichlet", "dirichlet:0", "dirichlet:inf", "dirichlet:nan", "zipf:1"])
+def test_other_splits_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="neither even nor dirichlet:ALPHA"):
+        Split.parse(text)
+
+
+def test_the_table_has_the_figures_of_the_algorithm() -> None:
+    console = Console(file=StringIO(), width=100)
+    print_report(console, REPORT | {"figures": {"violations": 4.0, "worst_20_accuracy": 0.71875, "bound": "inf"}})
+    assert isinstance(console.file, StringIO)
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in console.file.getvalue().splitlines()]
+    assert ["violations", "4", ""] in rows
+    assert ["worst 20 accuracy", "0.71875", ""] in rows
+    assert ["bound", "inf", ""] in rows
+    print_report(console, REPORT)

@@ -1,0 +1,138 @@
+"""Counting values by class, on messages made by hand."""
+
+import struct
+
+import pytest
+
+from fenchel.v1 import alignment_pb2, averaging_pb2, hyfdca_pb2, setup_pb2, vectors_pb2
+from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId
+from fenchel_common.leakage import UNREADABLE, Direction, Ledger, Sight, Tally, Visibility, meaning_of, values_in
+
+INDIVIDUAL, AGGREGATE, CIPHERTEXT = Visibility.INDIVIDUAL, Visibility.AGGREGATE, Visibility.CIPHERTEXT
+FORMAT = vectors_pb2.VectorFormat(slot_bits=64, bound=2.0)
+NORTH, SOUTH = ClientId("north"), ClientId("south")
+
+
+def encrypted(length: int) -> vectors_pb2.Vector:
+    return vectors_pb2.Vector(
+        encrypted=vectors_pb2.EncryptedVector(format=FORMAT, length=length, terms=1, ciphertexts=bytes(512))
+    )
+
+
+def plain(*values: int) -> vectors_pb2.Vector:
+    packed = struct.pack(f"<{len(values)}q", *values)
+    return vectors_pb2.Vector(plain=vectors_pb2.PlainVector(format=FORMAT, terms=1, values=packed))
+
+
+def telling(tally: Tally) -> dict[Sight, int]:
+    """The counts without those of settings and bookkeeping."""
+    return {
+        sight: count
+        for sight, count in tally.items()
+        if sight.visibility not in (Visibility.PUBLIC, Visibility.TRANSPORT)
+    }
+
+
+def dual_task(products: vectors_pb2.Vector) -> bytes:
+    return hyfdca_pb2.HyfdcaDualTask(products=hyfdca_pb2.BlockVector(blocks=[3], vector=products)).SerializeToString()
+
+
+def test_a_vector_in_clear_counts_its_values_under_the_class_of_the_field_that_it_is_in() -> None:
+    tally = values_in(hyfdca_pb2.HyfdcaDualTask, dual_task(plain(1, 2, 3)))
+    assert telling(tally) == {Sight("HyfdcaDualTask.products", INDIVIDUAL, INDIVIDUAL): 3}
+    assert tally[Sight("BlockVector.blocks", Visibility.PUBLIC, Visibility.PUBLIC)] == 1
+
+
+def test_an_encrypted_vector_counts_as_ciphertext_that_holds_that_class() -> None:
+    tally = values_in(hyfdca_pb2.HyfdcaDualTask, dual_task(encrypted(31)))
+    assert telling(tally) == {Sight("HyfdcaDualTask.products", CIPHERTEXT, INDIVIDUAL): 31}
+
+
+def test_the_outermost_field_decides_for_what_lies_in_it() -> None:
+    held = averaging_pb2.AveragingVector(name="model", vector=hyfdca_pb2.BlockVector(blocks=[0], vector=plain(4, 5)))
+    body = averaging_pb2.AveragingTask(
+        state=averaging_pb2.AveragingState(
+            kept=[held],
+            entries=[
+                averaging_pb2.AveragingEntry(
+                    sums=[held], told=[averaging_pb2.AveragingNumber(name="step", value=1.0)], weights=bytes(16)
+                )
+            ],
+        )
+    ).SerializeToString()
+    assert telling(values_in(averaging_pb2.AveragingTask, body)) == {
+        Sight("AveragingState.kept", INDIVIDUAL, INDIVIDUAL): 2,
+        Sight("AveragingEntry.sums", AGGREGATE, AGGREGATE): 2,
+        Sight("AveragingEntry.told", AGGREGATE, AGGREGATE): 1,
+        Sight("AveragingEntry.weights", AGGREGATE, AGGREGATE): 2,
+    }
+
+
+def test_a_number_that_is_zero_counts_although_it_is_not_on_the_wire() -> None:
+    empty = averaging_pb2.AveragingResult(measurement=averaging_pb2.AveragingMeasurement()).SerializeToString()
+    assert telling(values_in(averaging_pb2.AveragingResult, empty)) == {
+        Sight("AveragingMeasurement.loss_sum", INDIVIDUAL, INDIVIDUAL): 1,
+        Sight("AveragingMeasurement.correct", INDIVIDUAL, INDIVIDUAL): 1,
+        Sight("AveragingMeasurement.squared_norm", AGGREGATE, AGGREGATE): 1,
+    }
+
+
+def test_messages_of_plain_numbers_count_one_by_one() -> None:
+    ranges = [hyfdca_pb2.HyfdcaRange(block=block, stop=31) for block in range(5)]
+    tally = values_in(hyfdca_pb2.HyfdcaDualTask, hyfdca_pb2.HyfdcaDualTask(ranges=ranges).SerializeToString())
+    assert tally[Sight("HyfdcaRange.divisor", AGGREGATE, AGGREGATE)] == 5
+    assert tally[Sight("HyfdcaRange.start", Visibility.PUBLIC, Visibility.PUBLIC)] == 5
+
+
+def test_packed_bytes_count_by_their_width() -> None:
+    listing = alignment_pb2.AlignmentListing(features=["a", "b"], elements=bytes(32 * 7)).SerializeToString()
+    tally = values_in(alignment_pb2.AlignmentListing, listing)
+    assert telling(tally) == {Sight("AlignmentListing.elements", Visibility.PSEUDONYM, Visibility.PSEUDONYM): 7}
+    assert tally[Sight("AlignmentListing.features", Visibility.PUBLIC, Visibility.PUBLIC)] == 2
+
+
+def test_a_message_inside_a_field_of_bytes_counts_as_that_message() -> None:
+    model = hyfdca_pb2.HyfdcaState(model=hyfdca_pb2.BlockVector(blocks=[1], vector=encrypted(31)))
+    part = setup_pb2.ModelPart(state=model.SerializeToString(), gap=0.5).SerializeToString()
+    inside = {"ModelPart.state": hyfdca_pb2.HyfdcaState}
+    assert telling(values_in(setup_pb2.ModelPart, part, inside=inside)) == {
+        Sight("HyfdcaState.model", CIPHERTEXT, AGGREGATE): 31,
+        Sight("ModelPart.gap", AGGREGATE, AGGREGATE): 1,
+    }
+
+
+@pytest.mark.parametrize(("kind", "body"), [(setup_pb2.ModelPart, b"\xff\xff"), (None, b"something")])
+def test_a_body_that_is_not_its_message_is_on_record_as_unreadable(
+    kind: type[setup_pb2.ModelPart] | None, body: bytes
+) -> None:
+    assert values_in(kind, body) == {Sight(UNREADABLE, Visibility.TRANSPORT, Visibility.TRANSPORT): 1}
+
+
+def test_an_empty_body_where_none_is_due_counts_nothing() -> None:
+    assert values_in(None, b"") == Tally()
+
+
+def test_a_ledger_adds_up_and_comes_back_from_json() -> None:
+    shown = Sight("HyfdcaPrimalResult.share", INDIVIDUAL, INDIVIDUAL)
+    one, two = Ledger(), Ledger()
+    one.add(NORTH, Direction.UP, Tally({shown: 3}))
+    two.add(NORTH, Direction.UP, Tally({shown: 4}))
+    two.add(SOUTH, Direction.DOWN, Tally({shown: 5}))
+    one.add_all(two)
+    assert one.tally(NORTH, Direction.UP) == {shown: 7}
+    assert one.parties == (NORTH, SOUTH)
+    assert Ledger.from_json(one.to_json()) == one
+    assert two.tally(NORTH, Direction.UP) == {shown: 4}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"north": {"sideways": {}}}', '{"north": {"up": {"A.b": {"clear": 1}}}}'])
+def test_a_damaged_ledger_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="not readable"):
+        Ledger.from_json(text)
+
+
+def test_fields_have_words_where_a_person_must_judge_them() -> None:
+    assert meaning_of("HyfdcaState.alpha") == "dual variables of single samples"
+    assert meaning_of("TaskKey.round") == ""
+    assert meaning_of(UNREADABLE) == ""

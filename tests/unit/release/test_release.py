@@ -1,0 +1,274 @@
+"""What the server gets of the final model: what each party's own signed roster lets it have, and no more."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fenchel_client.session import Task
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.layout import Block, FederationLayout
+from fenchel_common.leakage import Direction, Ledger, Sight, Visibility
+from fenchel_common.release import ReleaseNoise
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import FINISH, ModelPart
+from fenchel_common.wire.setup import (
+    model_part_from_bytes,
+    model_part_to_bytes,
+    model_release_to_bytes,
+    phase_result_from_bytes,
+    phase_result_to_bytes,
+)
+from fenchel_server.release import Release, put_together
+from fenchel_server.results import write_model
+from fenchel_server.store import RunStatus
+from support.federation import InProcessFederation
+from support.records import RUN
+from support.tables import named_shards, small_dataset
+
+DATASET = small_dataset(40, 4)
+LONGEST = float(np.linalg.norm(np.asarray(DATASET.X), axis=1).max())
+RELEASED = Sight("ModelRelease.weights", Visibility.AGGREGATE, Visibility.AGGREGATE)
+
+Array = NDArray[np.float64]
+
+
+def config(**changes: Any) -> RunConfig:
+    values: dict[str, object] = {
+        "name": "test",
+        "settings": {"lambda": 0.5, "local": "corrective"},
+        "key": {"bits": 2048},
+        "alignment": "hmac",
+        "round": {"quorum": 1.0, "wait_s": 0.1, "deadline_s": 0.1},
+        "stop": {"gap": 1e-3, "rounds": 20},
+    }
+    return RunConfig.from_mapping(values | changes)
+
+
+def noisy(*, row_bound: float = LONGEST, **changes: Any) -> RunConfig:
+    return config(release={"epsilon": 1.0, "delta": 1e-5, "row_bound": row_bound}, **changes)
+
+
+def federation(
+    directory: Path, terms: RunConfig, *, grid: tuple[int, int] = (1, 2), released: bool = True
+) -> InProcessFederation:
+    shards = named_shards(DATASET, grid=grid)
+    return InProcessFederation(directory, shards, terms, release_model_to_server=released)
+
+
+def kept_by(party: Path) -> tuple[list[str], Array]:
+    with np.load(party / f"{RUN}.model.npz") as kept:
+        return kept["features"].tolist(), kept["weights"]
+
+
+def exact_model(directory: Path) -> Array:
+    weights: dict[str, float] = {}
+    for party in ("p1", "p2"):
+        weights |= dict(zip(*kept_by(directory / party), strict=True))
+    return np.array([weights[feature] for feature in sorted(weights)])
+
+
+def outcome(held: InProcessFederation) -> dict[str, Any]:
+    return dict(json.loads(held.store.run(RUN).outcome or ""))
+
+
+def released_values(held: InProcessFederation) -> int:
+    seen = Ledger.from_json(held.store.run(RUN).seen)
+    return sum(seen.tally(party, Direction.UP)[RELEASED] for party in held.parties)
+
+
+@pytest.mark.parametrize(
+    ("grid", "terms"),
+    [
+        ((2, 1), config()),
+        ((1, 2), config(settings={"lambda": 0.5}, stop={"gap": None, "rounds": 2})),
+        ((2, 1), config(algorithm="fedavg", settings={"lambda": 0.5}, stop={"rounds": 2})),
+    ],
+    ids=["corrective, same features", "paper, other features", "fedavg, same features"],
+)
+def test_a_roster_that_releases_the_model_gives_the_server_exactly_what_the_parties_have(
+    tmp_path: Path, grid: tuple[int, int], terms: RunConfig
+) -> None:
+    held = federation(tmp_path, terms, grid=grid)
+    assert held.drive().status is RunStatus.COMPLETED
+    (release,) = held.releases
+    assert release.weights is not None
+    assert np.abs(release.weights).max() > 1e-3
+    assert np.array_equal(release.weights, exact_model(tmp_path))
+    assert release.features == tuple(sorted(DATASET.features))
+    assert repr(float(release.weights[0])) not in repr(release)
+    assert release.certificate.get("gap") == outcome(held)["certificate"]["gap"]
+    assert outcome(held)["release"] == {"whole": True, "reason": "", "noise": None}
+    assert released_values(held) == sum(len(kept_by(tmp_path / party)[0]) for party in held.parties)
+
+
+def test_a_server_that_would_have_the_model_gets_nothing_from_parties_whose_roster_keeps_it(tmp_path: Path) -> None:
+    """Nothing that a task can hold makes a party answer with weights: the server's own roster says that it may."""
+    held = federation(tmp_path, config(), released=False)
+    told = federation(tmp_path / "server", config(), released=True)
+    held.roster = told.roster
+    assert held.drive().status is RunStatus.COMPLETED
+    assert held.releases == []
+    assert outcome(held)["release"]["reason"] == "the weights of 4 features came from nobody"
+    assert released_values(held) == 0
+    assert not list(tmp_path.glob("p*/*.release"))
+
+
+@dataclass
+class NoisyRun:
+    """A run whose released model is noisy, with everything that crossed between the parties and the server."""
+
+    federation: InProcessFederation
+    release: Release
+    noise: ReleaseNoise
+    messages: list[tuple[ClientId, Task, bytes]]
+
+
+@pytest.fixture(scope="module", params=[(2, 1), (1, 2)], ids=["same features", "other features"])
+def noisy_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> NoisyRun:
+    held = federation(tmp_path_factory.mktemp("noisy"), noisy(), grid=request.param)
+    messages: list[tuple[ClientId, Task, bytes]] = []
+
+    def recording(name: ClientId, handle: Callable[[Task], bytes]) -> Callable[[Task], bytes]:
+        def record(task: Task) -> bytes:
+            answer = phase_result_from_bytes(result := handle(task))[0]
+            messages.append((name, task, answer))
+            return result
+
+        return record
+
+    for name, party in held.parties.items():
+        held.transport.handlers[name] = recording(name, party.handle)
+    assert held.drive().status is RunStatus.COMPLETED
+    (release,) = held.releases
+    assert release.noise is not None
+    return NoisyRun(held, release, release.noise, messages)
+
+
+def test_a_noisy_model_comes_once_and_the_parties_keep_the_exact_one(noisy_run: NoisyRun) -> None:
+    exact = exact_model(noisy_run.federation.directory)
+    assert noisy_run.release.weights is not None
+    added = noisy_run.release.weights - exact
+    assert (added != 0.0).all()
+    assert np.abs(added).max() < 6 * noisy_run.noise.sigma
+    assert released_values(noisy_run.federation) == len(DATASET.features), "each weight from its first holder alone"
+    seen = b"".join(task.body + answer for _, task, answer in noisy_run.messages)
+    assert not any(weight.tobytes() in seen for weight in exact)
+
+
+def test_what_the_noise_promises_is_on_record_and_no_exact_figure_stands_beside_the_noisy_model(
+    noisy_run: NoisyRun, tmp_path: Path
+) -> None:
+    """P, D and gap carry no noise, and would tell more than it allows."""
+    promised = outcome(noisy_run.federation)["release"]["noise"]
+    assert (promised["epsilon"], promised["delta"], promised["sigma"]) == (1.0, 1e-5, noisy_run.noise.sigma)
+    with np.load(write_model(tmp_path, RUN, noisy_run.release)) as written:
+        assert set(written) == {"features", "weights", "epsilon", "delta", "row_bound", "gap", "sensitivity", "sigma"}
+        assert float(written["gap"]) == 1e-3, "the goal, not what was reached"
+
+
+def test_a_party_that_is_told_of_the_end_again_gives_the_same_answer(noisy_run: NoisyRun) -> None:
+    """A server that was killed in the last phase asks again, and noise that was drawn twice could be averaged away."""
+    last = [message for message in noisy_run.messages if message[1].phase == FINISH]
+    given = [answer for _, _, answer in last]
+    assert len(given) == 2
+    assert any(given)
+    again = [noisy_run.federation.parties[name].handle(task) for name, task, answer in last if answer]
+    assert [phase_result_from_bytes(result)[0] for result in again] == [answer for answer in given if answer]
+
+
+@pytest.mark.parametrize("grid", [(2, 1), (1, 2)], ids=["whole rows", "parts of rows"])
+def test_no_run_goes_on_whose_rows_are_longer_than_its_noise_allows_for(tmp_path: Path, grid: tuple[int, int]) -> None:
+    parts = [np.linalg.norm(np.asarray(shard.X), axis=1).max() for shard in named_shards(DATASET, grid=grid).values()]
+    bound = 0.99 * LONGEST
+    assert grid == (2, 1) or max(parts) < bound, "no party alone could tell"
+    held = federation(tmp_path, noisy(row_bound=bound), grid=grid)
+    ending = held.drive()
+    assert ending.status is RunStatus.STOPPED
+    assert "it has rows longer than release.row_bound" in ending.reason
+    assert held.releases == []
+
+
+def test_a_model_too_far_from_the_optimum_for_its_noise_stays_with_the_parties(tmp_path: Path) -> None:
+    held = federation(tmp_path, noisy(stop={"gap": 1e-9, "rounds": 2}))
+    assert held.drive().status is RunStatus.COMPLETED
+    assert held.releases == []
+    assert outcome(held)["release"]["reason"].startswith("the gap is not proven to be at most 1e-09")
+    assert released_values(held) == 0
+    assert len(exact_model(tmp_path)) == 4
+
+
+GIVEN = np.array([1.0, -2.0])
+BOTH = FederationLayout(
+    clients=(ClientId("p1"), ClientId("p2")),
+    sample_count=1,
+    slots=31,
+    blocks=(Block(0, 1, (ClientId("p1"), ClientId("p2"))),),
+    features=("a", "b", "c"),
+    client_features={ClientId("p1"): np.array([0, 1]), ClientId("p2"): np.array([1, 2])},
+    label_holders=frozenset({ClientId("p1")}),
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (model_release_to_bytes(np.array([-2.0, 3.0])), ""),
+        (model_release_to_bytes(np.array([-2.0 - 1e-12, 3.0])), "p2: other weights than an earlier party"),
+        (model_release_to_bytes(np.array([-2.0])), "p2: weights: 2 finite numbers are due"),
+        (model_release_to_bytes(np.array([-2.0, np.nan])), "p2: weights: 2 finite numbers are due"),
+        (b"\xff\xff", "p2: the bytes are no ModelRelease"),
+        (b"", "the weights of 1 features came from nobody"),
+    ],
+    ids=["right", "other", "short", "not a number", "no message", "nothing"],
+)
+def test_the_parties_answers_are_checked_and_must_agree(answer: bytes, reason: str) -> None:
+    results = {ClientId("p1"): model_release_to_bytes(GIVEN), ClientId("p2"): answer}
+    release = put_together(results, layout=BOTH, certificate={}, noise=None)
+    assert reason in release.reason
+    assert (None if release.weights is None else release.weights.tolist()) == (None if reason else [1.0, -2.0, 3.0])
+
+
+def test_an_answer_that_cannot_be_right_spoils_the_release_and_not_the_run(tmp_path: Path) -> None:
+    held = federation(tmp_path, config(), grid=(2, 1))
+    second = ClientId("p2")
+    honest = held.parties[second].handle
+
+    def lie(task: Task) -> bytes:
+        body, spent = phase_result_from_bytes(honest(task))
+        return phase_result_to_bytes(body[:-8] if task.phase == FINISH else body, spent)
+
+    held.transport.handlers[second] = lie
+    assert held.drive().status is RunStatus.COMPLETED
+    assert held.releases == []
+    assert outcome(held)["release"]["reason"].startswith("p2: ")
+
+
+def test_a_feature_whose_only_holder_is_gone_leaves_the_model_incomplete(tmp_path: Path) -> None:
+    held = federation(tmp_path, config())
+    held.transport.absent = lambda phase, client: "gone" if phase.phase == FINISH and client == "p2" else None
+    assert held.drive().status is RunStatus.COMPLETED
+    assert held.releases == []
+    assert outcome(held)["release"]["reason"] == "the weights of 2 features came from nobody"
+
+
+def test_a_block_that_is_not_the_party_s_own_is_refused(tmp_path: Path) -> None:
+    held = federation(tmp_path, noisy())
+
+    def ask_for_more(task: Task) -> bytes:
+        if task.phase != FINISH:
+            return held.parties[ClientId("p1")].handle(task)
+        part = model_part_from_bytes(task.body, features=2)
+        more = ModelPart(part.weights, part.primal, part.dual, part.gap, part.state, first_holder_of=(0, 1))
+        other = Task(task.run, RoundId(task.round), task.phase, model_part_to_bytes(more))
+        return held.parties[ClientId("p1")].handle(other)
+
+    held.transport.handlers[ClientId("p1")] = ask_for_more
+    held.drive()
+    assert held.releases == []
+    assert set(outcome(held)["undelivered"]) == {"p1"}
