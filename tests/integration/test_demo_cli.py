@@ -44,7 +44,8 @@ def test_the_demo_proves_that_it_is_within_a_thousandth_of_the_centralized_optim
     seconds = dict(report["seconds"])
     total = seconds.pop("total")
     assert sum(seconds.values()) == pytest.approx(total, rel=0.02)
-    assert report["server_saw"]["signed sums of each party's rows inside the margin"] == "in clear, each round"
+    assert report["server_saw"]["signed sums of each party's rows inside the margin"] == "ciphertext"
+    assert report["privacy"] == "sealed"
     assert report["bytes"]["up"] > 0
     assert report["bytes"]["down"] > 0
 

@@ -86,8 +86,9 @@ def _assert_nothing_private_at_the_server(
     ids = {sample_id for shard in shards.values() for sample_id in shard.ids}
     assert not any(sample_id.encode() in seen for sample_id in ids)
     for shard in shards.values():
-        for row in np.asarray(shard.X)[:20]:
-            assert row.astype("<f8").tobytes() not in seen
+        for value in np.asarray(shard.X)[:20].ravel():
+            assert value.astype("<f8").tobytes() not in seen
+            assert PRODUCT_FORMAT.quantise(np.array([value])).tobytes() not in seen
     for weight in weights:
         assert weight.tobytes() not in seen
         assert PRODUCT_FORMAT.quantise(np.array([weight])).tobytes() not in seen
