@@ -9,6 +9,7 @@ many values of which kind it sent and got.
 import logging
 import math
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,7 +37,7 @@ from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
-from fenchel_common.errors import InvalidInput, KeyFileError, Refusal
+from fenchel_common.errors import InvalidInput, KeyFileError, Refusal, ValueOutOfRange
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
 from fenchel_common.layout import ClientLayout
@@ -59,6 +60,8 @@ ROUNDS_AHEAD = 2
 CORRECTIVE_FIGURES = 8
 """Ciphertexts that the numbers of a corrective round fill when as many points as possible are remembered."""
 
+OUTGROWN = "its values outgrow the encrypted vectors; columns of a smaller scale, or a larger lambda, would fit"
+
 RUN_SUFFIX = ".run"
 RELEASE_SUFFIX = ".release"
 
@@ -77,12 +80,17 @@ class ActiveRun:
     noise: ReleaseNoise | None
 
     def opening(self) -> bytes:
-        return self._unless_rows_are_long(self.algorithm.opening())
+        return self._bounded(self.algorithm.opening)
 
     def answer(self, phase: str, body: bytes) -> bytes:
-        return self._unless_rows_are_long(self.algorithm.answer(phase, body))
+        return self._bounded(lambda: self.algorithm.answer(phase, body))
 
-    def _unless_rows_are_long(self, result: bytes) -> bytes:
+    def _bounded(self, work: Callable[[], bytes]) -> bytes:
+        """The result, unless its values are too large for the vectors, or the rows too long for the noise."""
+        try:
+            result = work()
+        except ValueOutOfRange as error:
+            raise Refusal(str(error), public_reason=OUTGROWN) from error
         if self.noise is not None:
             check_rows(self.algorithm, self.noise)
         return result

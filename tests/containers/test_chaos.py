@@ -84,7 +84,8 @@ def assert_all_were_refused(started: dict[str, Any]) -> None:
     assert "key.pem is not the key of cert.pem" in logs["half"]
     assert "not connected" in logs["alien"]
     assert "attached" not in logs["alien"], "another authority's certificate ends in the TLS handshake"
-    assert "refused sync" in logs["double"], "the key of the run is in the state of the true hospital-3 alone"
+    # The key of the run is in the state of the true hospital-3 alone, which may also be back before a task has come.
+    assert "refused sync" in logs["double"] or "another process of hospital-3 took over" in logs["double"]
 
 
 @contextmanager

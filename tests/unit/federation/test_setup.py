@@ -2,6 +2,7 @@
 
 import stat
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,16 @@ def test_a_party_that_lost_its_state_says_that_it_has_no_key(federation: Federat
     with pytest.raises(Refusal) as caught:
         federation.answer(OTHER, "local_dual", b"", round_id=1)
     assert caught.value.public_reason == "it does not have the key of this run"
+
+
+def test_values_that_outgrow_the_vectors_are_refused_with_what_would_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    huge = SHARDS[OTHER]
+    monkeypatch.setitem(SHARDS, OTHER, replace(huge, X=1e7 * np.asarray(huge.X)))
+    with pytest.raises(Refusal) as caught:
+        Federation(tmp_path).set_up()
+    assert "smaller scale" in caught.value.public_reason
 
 
 def test_a_key_file_that_others_can_read_is_not_used(federation: Federation) -> None:
