@@ -89,8 +89,8 @@ class FederationLayout:
         """The holders of a block that have labels, in roster order; their number is the paper's |B_n|."""
         return tuple(client for client in self.blocks[block_id].holders if client in self.label_holders)
 
-    def feature_blocks(self) -> tuple[FeatureBlock, ...]:
-        """The features in cohorts: whoever may see one of a block may see all of it."""
+    def feature_cohorts(self) -> dict[tuple[ClientId, ...], list[int]]:
+        """The features with exactly the same holders, by these in roster order, in the order of first mention."""
         holders: list[list[ClientId]] = [[] for _ in self.features]
         for client in self.clients:
             for feature in self.client_features[client]:
@@ -98,9 +98,13 @@ class FederationLayout:
         cohorts: dict[tuple[ClientId, ...], list[int]] = {}
         for feature, held_by in enumerate(holders):
             cohorts.setdefault(tuple(held_by), []).append(feature)
+        return cohorts
+
+    def feature_blocks(self) -> tuple[FeatureBlock, ...]:
+        """The features in blocks of one cohort: whoever may see one of a block may see all of it."""
         pieces = [
             (held_by, features[start : start + self.slots])
-            for held_by, features in cohorts.items()
+            for held_by, features in self.feature_cohorts().items()
             for start in range(0, len(features), self.slots)
         ]
         return tuple(

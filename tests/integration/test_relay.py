@@ -48,14 +48,15 @@ async def round_trip_s(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     return time.perf_counter() - began
 
 
-@pytest.mark.parametrize("rtt_s", [0.1, 0.2575])
+@pytest.mark.parametrize("rtt_s", [0.02, 0.1, 0.2575])
 def test_a_round_trip_takes_twice_the_delay_within_a_tenth(rtt_s: float) -> None:
     async def measure() -> float:
         async with relayed(Line(rtt_s / 2)) as connection:
             await round_trip_s(*connection)
-            return statistics.median([await round_trip_s(*connection) for _ in range(5)])
+            # The least of them: a busy machine only ever adds to a round trip.
+            return min([await round_trip_s(*connection) for _ in range(10)])
 
-    assert asyncio.run(measure()) == pytest.approx(rtt_s, rel=0.1, abs=0.02)  # a scheduler's slice on a busy machine
+    assert asyncio.run(measure()) == pytest.approx(rtt_s, rel=0.1)
 
 
 def test_the_first_byte_waits_for_a_handshake_too() -> None:

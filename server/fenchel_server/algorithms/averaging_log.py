@@ -23,13 +23,10 @@ class CoordinateBlock:
 
 def coordinate_blocks(layout: FederationLayout, *, width: int) -> tuple[CoordinateBlock, ...]:
     """The blocks of the model: features with the same holders, in the order of their names, cut into S slots."""
-    holders: list[list[ClientId]] = [[] for _ in layout.features]
-    for client in layout.clients:
-        for feature in layout.client_features[client]:
-            holders[int(feature)].append(client)
-    cohorts: dict[tuple[ClientId, ...], list[int]] = {}
-    for feature, who in enumerate(holders):
-        cohorts.setdefault(tuple(who), []).extend(range(feature * width, (feature + 1) * width))
+    cohorts = {
+        who: [coordinate for feature in features for coordinate in range(feature * width, (feature + 1) * width)]
+        for who, features in layout.feature_cohorts().items()
+    }
     return tuple(
         CoordinateBlock(who, np.array(coordinates[start : start + layout.slots], dtype=np.int64))
         for who, coordinates in cohorts.items()

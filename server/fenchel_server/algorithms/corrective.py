@@ -27,8 +27,8 @@ from fenchel_common.wire.corrective_snapshot import CorrectiveState, state_from_
 from fenchel_common.wire.scope import share_key
 from fenchel_server.algorithms.base import Outcome, RoundReport
 from fenchel_server.algorithms.certificate import Certificate
-from fenchel_server.algorithms.corrective_exchange import CorrectiveExchange, Read, certified, summed_blocks
-from fenchel_server.algorithms.exchange import read_openings
+from fenchel_server.algorithms.corrective_exchange import CorrectiveExchange, certified, summed_blocks
+from fenchel_server.algorithms.exchange import Answers, read_openings
 from fenchel_server.algorithms.state import joined
 from fenchel_server.rounds.requests import PhaseRequest
 
@@ -353,7 +353,7 @@ class CorrectiveServer:
             return self._report(Outcome.FINISHED, "the run was to end here")
         return None
 
-    def _without_failed(self, answers: Read[R]) -> dict[ClientId, R]:
+    def _without_failed(self, answers: Answers[R]) -> dict[ClientId, R]:
         """The good answers; the other clients are left out of the rest of the round, and their memory is in doubt."""
         current = self._current()
         for client, reason in answers.failed.items():
@@ -363,7 +363,7 @@ class CorrectiveServer:
         self._has_norms -= answers.failed.keys()
         return answers.good
 
-    def _void_after(self, read: Read[R]) -> RoundReport | None:
+    def _void_after(self, read: Answers[R]) -> RoundReport | None:
         """The end of a round that cannot go on."""
         if not read.failed and not read.good:
             return self._void(STANDSTILL)

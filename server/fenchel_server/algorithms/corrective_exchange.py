@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from fenchel_common.algorithms.corrective import DualResult, Figures, Opening, PrimalResult, Products
 from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, BlockVector, HyfdcaSettings
@@ -16,20 +15,12 @@ from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.corrective_snapshot import CorrectiveState
 from fenchel_common.wire.scope import Scope
 from fenchel_server.algorithms.certificate import Certificate, Rounding
-from fenchel_server.algorithms.exchange import check_fresh
+from fenchel_server.algorithms.exchange import Answers, check_fresh
 from fenchel_server.algorithms.state import blocks_of
 
 R = TypeVar("R")
 
 FIGURES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Read(Generic[R]):
-    """The good answers, and why the others failed."""
-
-    good: dict[ClientId, R] = field(default_factory=dict)
-    failed: dict[ClientId, str] = field(default_factory=dict)
 
 
 class CorrectiveExchange:
@@ -43,7 +34,7 @@ class CorrectiveExchange:
 
     def products(
         self, openings: Mapping[ClientId, Opening], results: Mapping[ClientId, bytes], *, new: int
-    ) -> Read[Products]:
+    ) -> Answers[Products]:
         def read(client: ClientId, body: bytes) -> Products:
             answer = wire.product_result_from_bytes(body, self._scopes[client])
             if answer is None:
@@ -58,7 +49,7 @@ class CorrectiveExchange:
 
     def duals(
         self, openings: Mapping[ClientId, Opening], results: Mapping[ClientId, bytes], *, solving: frozenset[ClientId]
-    ) -> Read[DualResult]:
+    ) -> Answers[DualResult]:
         def read(client: ClientId, body: bytes) -> DualResult:
             answer = wire.dual_result_from_bytes(body, self._scopes[client])
             if answer is None:
@@ -80,7 +71,7 @@ class CorrectiveExchange:
         solved: bool,
         vertex: bool,
         report: bool,
-    ) -> Read[PrimalResult]:
+    ) -> Answers[PrimalResult]:
         def read(client: ClientId, body: bytes) -> PrimalResult:
             answer = wire.primal_result_from_bytes(body, self._scopes[client])
             if answer.impossible:
@@ -133,8 +124,8 @@ def certified(
 
 def _read(
     asked: Iterable[ClientId], results: Mapping[ClientId, bytes], read: Callable[[ClientId, bytes], R]
-) -> Read[R]:
-    answers: Read[R] = Read()
+) -> Answers[R]:
+    answers: Answers[R] = Answers({}, {})
     for client in asked:
         if client not in results:
             answers.failed[client] = "no result"
