@@ -57,7 +57,7 @@ from fenchel_common.wire.setup import (
 ROUNDS_AHEAD = 2
 """How many rounds' nonces are made in idle time; more would only keep the processor busy."""
 
-CORRECTIVE_FIGURES = 8
+CORRECTIVE_FIGURES = 9
 """Ciphertexts that the numbers of a corrective round fill when as many points as possible are remembered."""
 
 OUTGROWN = "its values outgrow the encrypted vectors; columns of a smaller scale, or a larger lambda, would fit"
@@ -229,8 +229,8 @@ class Party:
         assert isinstance(settings, HyfdcaSettings), "the two kinds of algorithms"
         sealed = settings.privacy == "sealed"
         if settings.local == "corrective":
-            # By sample: products of point and vertex, the new point, α. By feature: point, vertex, model. Figures.
-            return 4 * len(layout.block_ids) + sealed * (3 * len(layout.feature_blocks) + CORRECTIVE_FIGURES)
+            # By sample: products of point and vertex, the new point, α. By feature: point, vertex, two models. Figures.
+            return 4 * len(layout.block_ids) + sealed * (4 * len(layout.feature_blocks) + CORRECTIVE_FIGURES)
         return 2 * len(layout.block_ids) + sealed * (len(layout.feature_blocks) + 1)
 
     def _finish(self, task: Task) -> bytes:

@@ -97,7 +97,7 @@ def vectors_in(message: Message) -> Iterator[tuple[str, vectors_pb2.Vector]]:
             yield from vectors_in(value)
 
 
-BY_FEATURE = {"primal.point", "primal.vertex", "local_dual.weights"}
+BY_FEATURE = {"primal.point", "primal.vertex", "primal.model", "local_dual.weights"}
 FIGURES = {"inner_product.gram", "local_dual.figures", "primal.conjugates"}
 BY_SAMPLE = {"inner_product.point", "inner_product.vertex", "local_dual.point", "local_dual.alpha"}
 

@@ -1,8 +1,11 @@
 """Corrective HyFDCA with clients that come, go and forget, and servers that die: D is kept, and the run goes on."""
 
+import itertools
+
 import numpy as np
 import pytest
 
+from fenchel_client.algorithms.hull import ANCHOR
 from fenchel_common.errors import InvalidInput, StateDamaged
 from fenchel_common.ids import RoundId
 from fenchel_server.algorithms.base import Outcome, RoundReport
@@ -139,6 +142,64 @@ def test_a_client_that_fails_in_primal_costs_neither_the_certificate_nor_the_new
     ascent = Ascent(shaken, case)
     shaken.round()
     assert ascent.check().metrics.gap is not None
+
+
+def test_a_round_whose_best_model_was_not_told_whole_has_no_certificate_and_the_one_before_stays() -> None:
+    """FIRST answers for features; the dual variables were on record before it failed."""
+    case = problem(**CASE)
+    calm, shaken = simulation(case), simulation(case)
+    shaken.absent = lambda at, during, who: (at, during, who) == (4, "primal", FIRST)
+    calm.run(4)
+    shaken.run(3)
+    model = shaken.model()
+    ascent = Ascent(shaken, case)
+    metrics = shaken.round().metrics
+    assert (metrics.gap, metrics.note) == (None, UNCERTIFIED)
+    assert metrics.absences == {FIRST: "primal: no result"}
+    np.testing.assert_array_equal(shaken.model(), model)
+    np.testing.assert_array_equal(shaken.alpha(case.ids), calm.alpha(case.ids))
+    shaken.round()
+    assert ascent.check().metrics.gap is not None
+    assert shaken.reports[-1].metrics.absences == {}
+
+
+def test_a_closing_round_whose_model_was_not_told_whole_is_void_and_can_be_repeated() -> None:
+    case = problem(**CASE)
+    run = simulation(case, stop={"gap": None, "rounds": 3})
+    run.run(3)
+    run.absent = lambda at, during, who: (at, during, who) == (4, "primal", FIRST)
+    report = run.round()
+    assert report.outcome is None
+    assert VOID in report.metrics.note
+    report = run.round(closing=True)
+    assert report.outcome is Outcome.FINISHED
+    assert report.metrics.gap is not None
+    assert error_of(run, case) <= report.metrics.gap
+
+
+def test_without_everybody_the_model_on_record_is_that_of_the_dual_variables() -> None:
+    """P is not known then; the features of whoever is away keep the weights of the anchor."""
+    case = problem(**CASE)
+    run = simulation(case, (4, 1))
+    run.run(3)
+    for _ in range(3):
+        run.round(available=run.names - {LAST})
+    w = case.data.X.T @ run.alpha(case.ids) / (case.lambda_ * len(case.ids))
+    np.testing.assert_allclose(run.weights(case.data.features), w, atol=1e-7)
+
+
+def test_a_restart_takes_nothing_from_the_certified_gap() -> None:
+    case = problem(**{**CASE, "lambda_": 1e-3})
+    run = simulation(case)
+    gaps = [run.round().metrics.gap]
+    for round_id in range(2, 20):
+        restarted = frozenset({SECOND}) if round_id % 3 == 0 else frozenset()
+        for client in restarted:
+            run.restart(client)
+        gaps.append(run.round(restarted=restarted).metrics.gap)
+    known = [gap for gap in gaps if gap is not None]
+    assert len(known) == len(gaps)
+    assert all(after <= before + 1e-7 for before, after in itertools.pairwise(known))
 
 
 def storm(case: Problem, *, seed: int, grid: tuple[int, int]) -> Simulation:
@@ -290,10 +351,14 @@ def test_who_kept_the_anchor_and_who_gets_it_from_the_server_hold_the_same_bits(
     kept.round(restarted=frozenset({SECOND}))
     told.round(restarted=told.names)
     for name, half in halves_of(kept).items():
-        left, right = half._kept[5].anchor_place, halves_of(told)[name]._kept[5].anchor_place
-        np.testing.assert_array_equal(left.values, right.values)
-        np.testing.assert_array_equal(left.weights, right.weights)
-        assert left.value == right.value
+        mine, given = half._kept[5], halves_of(told)[name]._kept[5]
+        assert mine.best == given.best
+        for place in ((ANCHOR, 0), mine.best):
+            left, right = mine.places[place], given.places[place]
+            np.testing.assert_array_equal(left.values, right.values)
+            np.testing.assert_array_equal(left.weights, right.weights)
+            np.testing.assert_array_equal(left.predictions, right.predictions)
+            assert left.value == right.value
     for _ in range(3):
         assert kept.round().metrics == told.round().metrics
         np.testing.assert_array_equal(kept.model(), told.model())

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms import corrective as client_half
 from fenchel_client.algorithms import hull
-from fenchel_common.algorithms.corrective import MEMORY
+from fenchel_common.algorithms.corrective import MEMORY, STEPS
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.data.datasets import load_dataset
 from fenchel_common.data.partition import partition
@@ -34,7 +34,7 @@ from support.corrective import (
     simulation,
     state_of,
 )
-from support.problems import problem
+from support.problems import Problem, problem
 from support.simulation import Simulation
 
 Array = NDArray[np.float64]
@@ -70,14 +70,52 @@ def test_the_figures_are_p_and_d_of_the_model_and_the_dual_variables_on_record(l
         assert metrics.accuracy == pytest.approx(float((predicted == case.data.y).mean()), abs=1e-8)
 
 
-def test_the_model_of_a_round_is_the_combination_that_entered_it() -> None:
-    """w = 1/(λN) Σ α_i x_i of the very dual variables that the round puts on record."""
-    case = problem(**CASE)
+def model_of(case: Problem, alpha: Array) -> Array:
+    """w(α) = 1/(λN) Σ α_i x_i."""
+    return np.asarray(case.data.X.T @ alpha / (case.lambda_ * len(case.ids)))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_model_of_a_round_is_the_best_on_the_way_to_the_combination_that_entered_it(loss: str) -> None:
+    case = problem(**CASE, loss=loss)
     run = simulation(case)
+    best = np.zeros(len(case.data.features))
     for _ in range(6):
         run.round()
-        w = case.data.X.T @ run.alpha(case.ids) / (case.lambda_ * len(case.ids))
-        np.testing.assert_allclose(run.weights(case.data.features), w, atol=1e-7)
+        reached = model_of(case, run.alpha(case.ids))
+        ways = [hull.on_the_way(best, reached, step) for step in range(STEPS + 1)]
+        best = run.weights(case.data.features)
+        assert case.primal(best) == pytest.approx(min(map(case.primal, ways)), abs=1e-7)
+        assert min(float(np.abs(way - best).max()) for way in ways) <= 1e-6
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_program_rises_towards_the_new_vertex_by_the_duality_gap_at_least(loss: str) -> None:
+    """The proof of progress in docs/corrective.md: c(v) − c(α) − λ w·(w(v) − w) ≥ P(best) − D(α)."""
+    case = problem(**CASE, loss=loss)
+    run = simulation(case)
+    short = 0
+    for round_id in range(1, 9):
+        run.round()
+        alpha, v = run.alpha(case.ids), vertex_of(run, case, round_id)
+        w, best = model_of(case, alpha), run.weights(case.data.features)
+        rise = float((case.loss.conjugate(alpha, case.data.y) - case.loss.conjugate(v, case.data.y)).mean())
+        rise -= case.lambda_ * float(w @ (model_of(case, v) - w))
+        assert rise >= case.primal(best) - case.dual(alpha) - 1e-7
+        short += case.primal(best) < case.primal(w) - 1e-6
+    assert short > 2  # The best model was another one than w(α): the claim is more than Fenchel's equality.
+
+
+def vertex_of(run: Simulation, case: Problem, round_id: int) -> Array:
+    """The vertex that the parties made in a round."""
+    values: dict[str, float] = {}
+    for name, half in halves_of(run).items():
+        made = half._kept[round_id].made
+        assert made is not None
+        assert made.vertex is not None
+        ids = [run.shards[name].ids[row] for row in run.alignment.clients[name].rows]
+        values |= zip(ids, made.vertex.tolist(), strict=True)
+    return np.array([values[sample] for sample in case.ids])
 
 
 def test_the_model_at_the_end_is_the_certified_one_also_for_a_restored_server() -> None:

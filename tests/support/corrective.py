@@ -98,12 +98,20 @@ def combinations_of(run: Simulation, round_id: int) -> set[bytes]:
 
 
 class Ascent:
-    """Watches a run: D at the dual variables on record must not fall, and every certificate must bound the error."""
+    """Watches a run.
+
+    D at the dual variables on record must not fall, nor P of the model on record rise but where somebody was absent,
+    and every certificate must bound the error.
+    """
 
     def __init__(self, run: Simulation, case: Problem) -> None:
         self._run, self._case = run, case
         self._dual = case.dual(run.alpha(case.ids))
+        self._primal, self._relative = self._recorded()
         self.certificates = 0
+
+    def _recorded(self) -> tuple[float, int]:
+        return self._case.primal(self._run.weights(self._case.data.features)), state_of(self._run).relative_rounds
 
     def check(self) -> RoundReport:
         """After a round."""
@@ -112,6 +120,9 @@ class Ascent:
         now = case.dual(alpha)
         assert now >= self._dual - FIXED_POINT
         self._dual = max(now, self._dual)
+        primal, relative = self._recorded()
+        assert primal <= self._primal + FIXED_POINT or relative > self._relative
+        self._primal, self._relative = primal, relative
         assert (case.data.y * alpha).min() >= 0.0
         assert (case.data.y * alpha).max() <= 1.0
         metrics = report.metrics

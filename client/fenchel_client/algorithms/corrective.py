@@ -1,12 +1,13 @@
 """Corrective HyFDCA at a party: one phase after the other.
 
 The party takes up its memory as it was after a given round, so that a round can be repeated, and puts down a new one
-at the round's end. Whoever has lost it says so, gets the anchor, and then all forget everything else. What a memory
-holds is exactly what was decrypted, or made of it by elementwise arithmetic that every holder repeats to the same bits.
+at the round's end. Whoever has lost it says so, gets the anchor and the best model, and then all forget the rest. What
+a memory holds is exactly what was decrypted, or made of it by elementwise arithmetic that every holder repeats to the
+same bits.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Final
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms.holdings import IMPOSSIBLE_DUALS, Holdings
 from fenchel_client.algorithms.hull import (
     ANCHOR,
+    BEST,
     MODEL,
     POINT,
     VERTEX,
@@ -30,13 +32,17 @@ from fenchel_client.algorithms.hull import (
     dual_value,
     extended,
     fresh_memory,
+    largest_squared_norm,
+    on_the_way,
+    primal_values,
     settled,
 )
 from fenchel_client.algorithms.local_rows import found_locally
-from fenchel_client.algorithms.measures import figures_of, number_count, numbers_of
+from fenchel_client.algorithms.measures import RoundFigures, figures_of, number_count, numbers_of
 from fenchel_client.algorithms.simplex_qp import dot
 from fenchel_common.algorithms.corrective import (
     POINT_PRODUCT_FORMAT,
+    STEPS,
     Anchor,
     DualResult,
     DualTask,
@@ -110,7 +116,8 @@ class CorrectiveClient:
         self._scope = Scope.of_client(layout, key=key, sealed=sealed)
         self._serialising = serialising
         self._norms: Array | None = None if self._own.shared else squared_row_norms(self._own.X)
-        self._kept: dict[int, Memory] = {0: fresh_memory(0, self._place(np.zeros(self._own.rows)))}
+        zero = self._place(np.zeros(self._own.rows))
+        self._kept: dict[int, Memory] = {0: fresh_memory(0, zero, best=0, model=replace(zero, values=np.zeros(0)))}
         self._round: _Round | None = None
 
     @property
@@ -173,35 +180,40 @@ class CorrectiveClient:
         """The round as the opening begins it; None if the memory that it takes up is not here."""
         live = self._own.positions(opening.live_blocks)
         if opening.collapse:
-            anchor = self._recalled(opening)
-            if anchor is None:
+            recalled = self._recalled(opening) if opening.lost is None else self._from_server(opening.lost)
+            if recalled is None:
                 return None
-            return _Round(opening, fresh_memory(opening.anchor, anchor), {(ANCHOR, 0): anchor}, live, np.zeros(0))
+            fresh = fresh_memory(opening.anchor, recalled[0], best=opening.best, model=recalled[1])
+            return _Round(opening, fresh, dict(fresh.places), live, np.zeros(0))
         memory = self._kept.get(opening.after)
         if memory is None or memory.made is None or memory.anchor != opening.anchor:
             return None
         told = self._told_numbers(opening, memory, memory.made)
         return _Round(opening, memory, self._new_points(opening, memory, memory.made, told), live, told)
 
-    def _recalled(self, opening: Opening) -> Place | None:
-        """The anchor as its ciphertexts hold it."""
-        if opening.lost is not None:
-            return self._from_server(opening.lost)
-        for memory in self._kept.values():
-            if memory.anchor == opening.anchor:
-                values = memory.anchor_place.values
-                weights = PRODUCT_FORMAT.dequantise(PRODUCT_FORMAT.quantise(memory.anchor_place.weights))
-                return Place(weights, np.zeros(self._own.rows), _cut(values))
-        return None
+    def _recalled(self, opening: Opening) -> tuple[Place, Place] | None:
+        """The anchor and the best model as their ciphertexts hold them."""
+        anchors = [memory.anchor_place for memory in self._kept.values() if memory.anchor == opening.anchor]
+        models = [memory.places[memory.best] for memory in self._kept.values() if memory.best == (BEST, opening.best)]
+        if not anchors or not models:
+            return None
+        anchor, model = anchors[0], models[0]
+        return (
+            replace(self._place(_cut(anchor.values)), weights=_rounded(anchor.weights)),
+            replace(self._place(np.zeros(0)), weights=_rounded(model.weights)),
+        )
 
-    def _from_server(self, lost: Anchor) -> Place:
+    def _from_server(self, lost: Anchor) -> tuple[Place, Place]:
         values = np.zeros(self._own.rows)
         if lost.alpha is not None:
             values[self._own.positions(lost.alpha.blocks)], impossible = self._own.duals_from(lost.alpha)
             if impossible:
                 raise InvalidInput("opening.lost: these dual variables are impossible")
-        weights = np.zeros(self._own.width) if lost.weights is None else self._own.from_features(lost.weights)
-        return replace(self._place(values), weights=weights)
+        weights, model = (
+            np.zeros(self._own.width) if given is None else self._own.from_features(given)
+            for given in (lost.weights, lost.model)
+        )
+        return replace(self._place(values), weights=weights), replace(self._place(np.zeros(0)), weights=model)
 
     def _place(self, values: Array) -> Place:
         return Place(np.zeros(self._own.width), np.zeros(self._own.rows), values)
@@ -269,7 +281,14 @@ class CorrectiveClient:
         return DualResult(
             point=point,
             figures=self._own.to_figures(
-                figures_of(self._own, place, self._own.positions(reports), norms=norms, loss=self._loss)
+                figures_of(
+                    self._own,
+                    current.memory,
+                    task.round_id,
+                    self._own.positions(reports),
+                    norms=norms,
+                    loss=self._loss,
+                )
             ),
             alpha=self._own.to_blocks(reports, _cut(place.values), ALPHA_FORMAT) if reports else None,
             weights=self._own.to_features(place.weights, features) if features else None,
@@ -293,7 +312,7 @@ class CorrectiveClient:
         for (name, place), told in zip(list(current.new.items()), sums, strict=False):
             current.new[name] = replace(place, predictions=self._predictions(current, place, told))
         if current.opening.collapse:
-            current.memory = Memory(current.opening.anchor, current.new, rows, np.zeros((1, 1)))
+            current.memory = Memory(current.opening.anchor, current.new, rows, np.zeros_like(rows))
         else:
             spread = current.told[count:].reshape(count, -1) if len(current.told) > count else np.zeros_like(rows)
             current.memory = extended(current.memory, current.new, gram=rows, spread=spread)
@@ -331,70 +350,79 @@ class CorrectiveClient:
         return values
 
     def _primal(self, current: _Round, task: PrimalTask) -> PrimalResult:
-        """Settles what the anchor is, puts the memory down, and measures the new point and vertex."""
-        loss, conjugate, accuracy, row_norm, spread = self._own.from_figures(task.figures).tolist()
+        """Settles what anchor and best model are, puts the memory down, and measures the new point and vertex."""
+        sums = RoundFigures.of(self._own.from_figures(task.figures))
         memory, name = current.memory, (MODEL, task.round_id)
         if name not in memory.places:
             raise InvalidInput("round: is not the one under way")
-        reached = dual_value(memory, name, value=-conjugate, lambda_=self._lambda)
+        reached = dual_value(memory, name, value=-sums.conjugate, lambda_=self._lambda)
         place = memory.anchor_place
         before = dual_value(memory, (ANCHOR, 0), value=place.value, lambda_=self._lambda)
         accepted = not current.opening.collapse and reached >= before
         if current.opening.collapse:
             before = reached
-            known = {**memory.places, (ANCHOR, 0): replace(place, value=-conjugate)}
-            memory = replace(memory, places=known, spread=np.full_like(memory.spread, spread))
-        (row,) = memory.rows([name])
-        squared_norm = float(memory.gram[row, row])
-        primal = self._lambda / 2.0 * squared_norm + loss
-        figures = Figures(primal, max(before, reached), accuracy, squared_norm, row_norm)
-        settled_memory = settled(memory, task.round_id, value=-conjugate, accepted=accepted)
+            known = {**memory.places, (ANCHOR, 0): replace(place, value=-sums.conjugate)}
+            memory = replace(memory, places=known, spread=np.full_like(memory.spread, sums.spread))
+        primals = primal_values(memory, task.round_id, losses=sums.losses, lambda_=self._lambda)
+        # Without everybody P is not known, and the round's model is taken.
+        step = STEPS if task.relative else int(np.argmin(primals))
+        figures = Figures(
+            primal=primals[step],
+            dual=max(before, reached),
+            accuracy=sums.accuracies[step],
+            squared_norm=largest_squared_norm(memory, task.round_id, step),
+            row_norm=sums.row_norm,
+        )
+        settled_memory = settled(memory, task.round_id, value=-sums.conjugate, accepted=accepted, step=step)
+        result = PrimalResult(
+            point=None,
+            vertex=None,
+            conjugates=None,
+            model=self._best_model(settled_memory, current.opening.feature_blocks),
+            figures=figures if task.report else None,
+            accepted=accepted,
+        )
         if task.point is None:
-            return PrimalResult(None, None, None, figures if task.report else None, accepted=accepted)
+            return result
         if task.point.blocks != current.opening.live_blocks:
             raise InvalidInput("point.blocks: must be the blocks that take part")
         point, impossible = self._own.duals_from(task.point)
         if impossible:
             log.error(IMPOSSIBLE_DUALS, len(impossible))
-            return PrimalResult(None, None, None, None, accepted=False, impossible=impossible)
-        made = self._made(current, task, settled_memory.anchor_place.values, point, memory.places[name])
+            return PrimalResult(None, None, None, None, None, accepted=False, impossible=impossible)
+        wanted = on_the_way(
+            memory.places[memory.best].predictions, memory.places[name].predictions, min(step + 1, STEPS)
+        )
+        made = self._made(current, task, settled_memory.anchor_place.values, point, wanted)
         self._kept = {number: kept for number, kept in self._kept.items() if number == current.opening.after} | {
             task.round_id: replace(settled_memory, made=made)
         }
-        return self._measured(current, task, made, settled_memory, figures if task.report else None, accepted)
+        return self._measured(current, made, settled_memory, result)
 
-    def _made(self, current: _Round, task: PrimalTask, anchor: Array, found: Array, place: Place) -> Made:
-        """The new point and vertex: equal to the anchor where they do not tell otherwise."""
+    def _best_model(self, memory: Memory, blocks: Sequence[int]) -> BlockVector | None:
+        return self._own.to_features(memory.places[memory.best].weights, blocks) if blocks else None
+
+    def _made(self, current: _Round, task: PrimalTask, anchor: Array, found: Array, predictions: Array) -> Made:
+        """The new point, and the vertex at the predictions: equal to the anchor where they do not tell otherwise."""
         point, vertex = anchor.copy(), None
         point[current.live] = found
         if task.vertex:
             vertex = anchor.copy()
-            vertex[current.live] = self._loss.subgradient(
-                place.predictions[current.live], self._own.labels()[current.live]
-            )
+            vertex[current.live] = self._loss.subgradient(predictions[current.live], self._own.labels()[current.live])
         return Made(point, vertex, task.relative)
 
-    def _measured(
-        self,
-        current: _Round,
-        task: PrimalTask,
-        made: Made,
-        memory: Memory,
-        figures: Figures | None,
-        accepted: bool,
-    ) -> PrimalResult:
-        anchor = memory.anchor_place.values
-        base = anchor if made.relative else np.zeros(self._own.rows)
+    def _measured(self, current: _Round, made: Made, memory: Memory, result: PrimalResult) -> PrimalResult:
+        """The result with what was made."""
+        base = memory.anchor_place.values if made.relative else np.zeros(self._own.rows)
         scale = self._lambda * self._own.sample_count
         reports = self._own.positions(current.opening.report_blocks)
         points = [values for values in (made.point, made.vertex) if values is not None]
         shares = [self._own.to_features(np.asarray(self._own.X.T @ (values - base)) / scale) for values in points]
-        return PrimalResult(
+        return replace(
+            result,
             point=shares[0],
-            vertex=shares[1] if task.vertex else None,
+            vertex=None if made.vertex is None else shares[1],
             conjugates=self._own.to_figures(numbers_of(self._own, memory, points, reports, loss=self._loss)),
-            figures=figures,
-            accepted=accepted,
         )
 
 
@@ -402,3 +430,8 @@ def _cut(values: Array) -> Array:
     """In fixed point, rounded towards zero, where α stays feasible."""
     unit = ALPHA_FORMAT.resolution
     return np.asarray(np.trunc(values / unit) * unit, dtype=np.float64)
+
+
+def _rounded(weights: Array) -> Array:
+    """As their ciphertexts hold them."""
+    return PRODUCT_FORMAT.dequantise(PRODUCT_FORMAT.quantise(weights))

@@ -10,6 +10,9 @@ which is the inequality of strong convexity of l*, with equality for the hinge (
 anchor is among the points, so that the maximum is at least D as it stands; weights that do not reach it are not used.
 Models are remembered for what they tell of the others' columns, not as points.
 
+The best model is on the way from the best one so far to that of each new combination, wherever P is least. So P does
+not rise while D does not fall.
+
 All of this is done by elementwise operations and correctly rounded sums, so that every party finds the same weights.
 """
 
@@ -23,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.simplex_qp import dot, maximise_over_simplex, times
-from fenchel_common.algorithms.corrective import MEMORY
+from fenchel_common.algorithms.corrective import MEMORY, STEPS
 
 Array = NDArray[np.float64]
 Name = tuple[str, int]
@@ -33,6 +36,8 @@ ANCHOR: Final = "anchor"
 POINT: Final = "point"
 VERTEX: Final = "vertex"
 MODEL: Final = "model"
+BEST: Final = "best"
+POINTS: Final = (ANCHOR, POINT, VERTEX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,7 @@ class Memory:
     """What a party remembers between rounds.
 
     `places` order the rows of `gram`, the products w_a·w_b, and of `spread`, the products p_a·p_b/N of the points. The
-    anchor is first.
+    anchor is first, then the best model.
     """
 
     anchor: int
@@ -76,6 +81,11 @@ class Memory:
     def anchor_place(self) -> Place:
         return self.places[(ANCHOR, 0)]
 
+    @property
+    def best(self) -> Name:
+        """The best model's name, with the round that found it."""
+        return BEST, self.named(BEST)[-1]
+
     def named(self, kind: str) -> tuple[int, ...]:
         return tuple(number for what, number in self.places if what == kind)
 
@@ -84,9 +94,9 @@ class Memory:
         return [index[name] for name in names]
 
 
-def fresh_memory(anchor: int, place: Place) -> Memory:
-    """The anchor alone, of which no inner product is known yet."""
-    return Memory(anchor, {(ANCHOR, 0): place}, np.zeros((1, 1)), np.zeros((1, 1)))
+def fresh_memory(anchor: int, place: Place, *, best: int, model: Place) -> Memory:
+    """The anchor and the best model alone, of which no inner product is known yet."""
+    return Memory(anchor, {(ANCHOR, 0): place, (BEST, best): model}, np.zeros((2, 2)), np.zeros((2, 2)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +127,7 @@ def _bordered(matrix: Array, rows: Array) -> Array:
 
 def best_combination(memory: Memory, *, lambda_: float, modulus: float) -> Combination:
     """The weights of anchor, point and vertices; all on the anchor if nothing better was found."""
-    names = tuple(name for name in memory.places if name[0] != MODEL)
+    names = tuple(name for name in memory.places if name[0] in POINTS)
     rows = memory.rows(names)
     spread = modulus * memory.spread[np.ix_(rows, rows)]
     G = lambda_ * memory.gram[np.ix_(rows, rows)] + spread
@@ -169,18 +179,70 @@ def dual_value(memory: Memory, name: Name, *, value: float, lambda_: float) -> f
     return value - lambda_ / 2.0 * float(memory.gram[row, row])
 
 
-def settled(memory: Memory, round_id: int, *, value: float, accepted: bool) -> Memory:
+def on_the_way(start: Array, end: Array, step: int) -> Array:
+    """From `start` at step 0 to `end` at the last."""
+    t = step / STEPS
+    return (1.0 - t) * start + t * end
+
+
+def primal_values(memory: Memory, round_id: int, *, losses: Sequence[float], lambda_: float) -> list[float]:
+    """P at every step from the best model to that of the round, where the mean losses are `losses`."""
+    return [
+        lambda_ / 2.0 * squared + loss for squared, loss in zip(_squared_norms(memory, round_id), losses, strict=True)
+    ]
+
+
+def largest_squared_norm(memory: Memory, round_id: int, step: int) -> float:
+    """Of the model of the round and the one at a step towards it."""
+    norms = _squared_norms(memory, round_id)
+    return max(norms[step], norms[STEPS])
+
+
+def _squared_norms(memory: Memory, round_id: int) -> list[float]:
+    best, model = memory.rows([memory.best, (MODEL, round_id)])
+    start, across, end = (float(memory.gram[pair]) for pair in ((best, best), (best, model), (model, model)))
+    return [
+        (1.0 - t) * (1.0 - t) * start + 2.0 * t * (1.0 - t) * across + t * t * end
+        for t in (step / STEPS for step in range(STEPS + 1))
+    ]
+
+
+def settled(memory: Memory, round_id: int, *, value: float, accepted: bool, step: int) -> Memory:
     """The memory after a round, without what is old.
 
-    If accepted, the round's dual variables become the anchor, and c there is `value`.
+    If accepted, the round's dual variables become the anchor, and c there is `value`. The best model is the one at
+    `step`.
     """
+    memory = _with_best(memory, round_id, step)
     models = memory.named(MODEL)[-MEMORY:]
     vertices = [number for number in memory.named(VERTEX) if number in models]
     source = (MODEL, round_id) if accepted else (ANCHOR, 0)
-    names = [source, *((VERTEX, number) for number in vertices), *((MODEL, number) for number in models)]
+    names = [
+        source,
+        memory.best,
+        *((VERTEX, number) for number in vertices),
+        *((MODEL, number) for number in models),
+    ]
     rows = memory.rows(names)
     places = {(ANCHOR, 0): replace(memory.places[source], value=value) if accepted else memory.places[source]}
     for name in names[1:]:
         places[name] = replace(memory.places[name], values=np.zeros(0)) if name[0] == MODEL else memory.places[name]
     grid = np.ix_(rows, rows)
     return Memory(round_id if accepted else memory.anchor, places, memory.gram[grid], memory.spread[grid])
+
+
+def _with_best(memory: Memory, round_id: int, step: int) -> Memory:
+    names = [memory.best, (MODEL, round_id)]
+    start, end = (memory.places[name] for name in names)
+    place = Place(
+        weights=on_the_way(start.weights, end.weights, step),
+        predictions=on_the_way(start.predictions, end.predictions, step),
+        values=np.zeros(0),
+    )
+    rows, shares = memory.rows(names), np.array([1.0 - step / STEPS, step / STEPS])
+    return extended(
+        memory,
+        {(BEST, round_id): place},
+        gram=_combined_row(memory.gram, rows, shares),
+        spread=np.zeros((1, len(memory.places) + 1)),
+    )

@@ -1,30 +1,52 @@
 """A party's part of the numbers that all parties know of the places of a corrective run, each divided by N."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.holdings import Holdings, Positions
-from fenchel_client.algorithms.hull import Memory, Place
+from fenchel_client.algorithms.hull import MODEL, Memory, on_the_way
+from fenchel_common.algorithms.corrective import FIGURES, STEPS
+from fenchel_common.errors import InvalidInput
 from fenchel_common.losses import Loss
 
 Array = NDArray[np.float64]
 
-FIGURES = 5
+
+@dataclass(frozen=True, slots=True)
+class RoundFigures:
+    """Means over all samples: of losses and correct predictions at each step to the round's model, l*, ‖x_i‖ and α²."""
+
+    losses: Sequence[float]
+    accuracies: Sequence[float]
+    conjugate: float
+    row_norm: float
+    spread: float
+
+    @classmethod
+    def of(cls, sums: Array) -> "RoundFigures":
+        """From what `figures_of` gives, added up."""
+        if len(sums) != FIGURES:
+            raise InvalidInput(f"figures: must be {FIGURES}")
+        losses, accuracies, rest = np.split(sums, [STEPS + 1, 2 * (STEPS + 1)])
+        return cls(losses.tolist(), accuracies.tolist(), *rest.tolist())
 
 
-def figures_of(own: Holdings, place: Place, held: Positions, *, norms: Array, loss: Loss) -> Array:
-    """Of the samples `held`: losses, conjugates, correct predictions, row norms and α²."""
+def figures_of(own: Holdings, memory: Memory, round_id: int, held: Positions, *, norms: Array, loss: Loss) -> Array:
+    """A party's part of the round's figures, of the samples `held`."""
     if not len(held):
         return np.zeros(FIGURES)
-    z, y = place.predictions[held], own.labels()[held]
+    y, place, best = own.labels()[held], memory.places[(MODEL, round_id)], memory.places[memory.best]
+    alpha = place.values[held]
+    ways = [on_the_way(best.predictions[held], place.predictions[held], step) for step in range(STEPS + 1)]
     sums = [
-        loss.value(z, y).sum(),
-        loss.conjugate(place.values[held], y).sum(),
-        np.count_nonzero(np.where(z >= 0.0, 1.0, -1.0) == y),
+        *(loss.value(z, y).sum() for z in ways),
+        *(np.count_nonzero(np.where(z >= 0.0, 1.0, -1.0) == y) for z in ways),
+        loss.conjugate(alpha, y).sum(),
         np.sqrt(norms[held]).sum(),
-        place.values[held] @ place.values[held],
+        alpha @ alpha,
     ]
     return np.array(sums, dtype=np.float64) / own.sample_count
 

@@ -25,28 +25,32 @@ class CorrectiveAnchor(_message.Message):
     """HyFDCA with corrective steps. The anchor is known by the round that made it, 0 at the start. Vectors by feature and
     figures are ciphertext in a sealed run, vectors by sample in every run that encrypts.
 
-    The anchor, for a client that has lost its state. What is not given is zero.
+    The anchor and the best model, for a client that has lost its state. What is not given is zero.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ALPHA_FIELD_NUMBER: _builtins.int
     WEIGHTS_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def alpha(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
     def weights(self) -> _hyfdca_pb2.BlockVector:
-        """By feature."""
+        """By feature: the anchor's model, and the one at which the objective was least so far."""
 
+    @_builtins.property
+    def model(self) -> _hyfdca_pb2.BlockVector: ...
     def __init__(
         self,
         *,
         alpha: _hyfdca_pb2.BlockVector | None = ...,
         weights: _hyfdca_pb2.BlockVector | None = ...,
+        model: _hyfdca_pb2.BlockVector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "weights", b"weights"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "model", b"model", "weights", b"weights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "model", b"model", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -68,11 +72,14 @@ class CorrectiveOpening(_message.Message):
     POINT_FIELD_NUMBER: _builtins.int
     VERTEX_FIELD_NUMBER: _builtins.int
     CONJUGATES_FIELD_NUMBER: _builtins.int
+    BEST_FIELD_NUMBER: _builtins.int
     after: _builtins.int
     """The round after which the client's memory is taken up."""
     anchor: _builtins.int
     collapse: _builtins.bool
-    """Forget all but the anchor, which becomes what its ciphertexts hold."""
+    """Forget all but anchor and best model, which become what their ciphertexts hold."""
+    best: _builtins.int
+    """The round that made the best model."""
     @_builtins.property
     def lost(self) -> Global___CorrectiveAnchor: ...
     @_builtins.property
@@ -108,10 +115,11 @@ class CorrectiveOpening(_message.Message):
         point: _hyfdca_pb2.BlockVector | None = ...,
         vertex: _hyfdca_pb2.BlockVector | None = ...,
         conjugates: _vectors_pb2.Vector | None = ...,
+        best: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates", b"conjugates", "lost", b"lost", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "anchor", b"anchor", "collapse", b"collapse", "conjugates", b"conjugates", "feature_blocks", b"feature_blocks", "live_blocks", b"live_blocks", "lost", b"lost", "point", b"point", "report_blocks", b"report_blocks", "vertex", b"vertex"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "anchor", b"anchor", "best", b"best", "collapse", b"collapse", "conjugates", b"conjugates", "feature_blocks", b"feature_blocks", "live_blocks", b"live_blocks", "lost", b"lost", "point", b"point", "report_blocks", b"report_blocks", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -151,7 +159,7 @@ class CorrectiveProductResult(_message.Message):
     """The memory that the task takes up is not there, and nothing else is given."""
     @_builtins.property
     def point(self) -> _hyfdca_pb2.BlockVector:
-        """Inner products of the new point, or of the anchor after a collapse, and of the new vertex."""
+        """Inner products of the new point and vertex, or of anchor and best model after a collapse."""
 
     @_builtins.property
     def vertex(self) -> _hyfdca_pb2.BlockVector: ...
@@ -251,11 +259,13 @@ class CorrectiveDualResult(_message.Message):
     def point(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
     def figures(self) -> _vectors_pb2.Vector:
-        """This client's part of losses, conjugates, correct predictions and row norms, divided by the number of samples."""
+        """This client's part of these sums, divided by the number of samples: losses, then correct predictions, at each of 17
+        models on the way from the best one to that of the round; conjugates, row norms, squared dual variables.
+        """
 
     @_builtins.property
     def alpha(self) -> _hyfdca_pb2.BlockVector:
-        """The new dual variables on report_blocks, and the new model on feature_blocks."""
+        """The new dual variables on report_blocks, and their model on feature_blocks."""
 
     @_builtins.property
     def weights(self) -> _hyfdca_pb2.BlockVector: ...
@@ -293,7 +303,7 @@ class CorrectivePrimalTask(_message.Message):
     relative: _builtins.bool
     """Tell the weights of point and vertex as differences from the anchor's."""
     vertex: _builtins.bool
-    """The vertex of the present model is wanted."""
+    """A vertex is wanted."""
     report: _builtins.bool
     """The figures are wanted in clear."""
     @_builtins.property
@@ -330,6 +340,7 @@ class CorrectivePrimalResult(_message.Message):
     FIGURES_FIELD_NUMBER: _builtins.int
     ACCEPTED_FIELD_NUMBER: _builtins.int
     IMPOSSIBLE_BLOCKS_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
     accepted: _builtins.bool
     """The new dual variables are the anchor from now on."""
     @_builtins.property
@@ -346,6 +357,10 @@ class CorrectivePrimalResult(_message.Message):
     def impossible_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Blocks of samples whose new point no honest sum can give; there is then nothing else."""
 
+    @_builtins.property
+    def model(self) -> _hyfdca_pb2.BlockVector:
+        """The best model on feature_blocks."""
+
     def __init__(
         self,
         *,
@@ -355,10 +370,11 @@ class CorrectivePrimalResult(_message.Message):
         figures: Global___CorrectiveFigures | None = ...,
         accepted: _builtins.bool = ...,
         impossible_blocks: _abc.Iterable[_builtins.int] | None = ...,
+        model: _hyfdca_pb2.BlockVector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates", b"conjugates", "figures", b"figures", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates", b"conjugates", "figures", b"figures", "model", b"model", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "conjugates", b"conjugates", "figures", b"figures", "impossible_blocks", b"impossible_blocks", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "conjugates", b"conjugates", "figures", b"figures", "impossible_blocks", b"impossible_blocks", "model", b"model", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -379,6 +395,7 @@ class CorrectiveFigures(_message.Message):
     dual: _builtins.float
     accuracy: _builtins.float
     squared_norm: _builtins.float
+    """The larger one of the best model's and of that of the dual variables."""
     row_norm: _builtins.float
     """The mean of the rows' norms."""
     def __init__(
@@ -440,11 +457,13 @@ class CorrectiveSnapshot(_message.Message):
     CONJUGATES_FIELD_NUMBER: _builtins.int
     COLLAPSES_FIELD_NUMBER: _builtins.int
     RELATIVE_ROUNDS_FIELD_NUMBER: _builtins.int
+    BEST_FIELD_NUMBER: _builtins.int
     round: _builtins.int
     concluded: _builtins.int
     anchor: _builtins.int
     collapses: _builtins.int
     relative_rounds: _builtins.int
+    best: _builtins.int
     @_builtins.property
     def makers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -480,10 +499,11 @@ class CorrectiveSnapshot(_message.Message):
         conjugates: _vectors_pb2.Vector | None = ...,
         collapses: _builtins.int = ...,
         relative_rounds: _builtins.int = ...,
+        best: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates", b"conjugates"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "anchor", b"anchor", "collapses", b"collapses", "concluded", b"concluded", "conjugates", b"conjugates", "makers", b"makers", "model", b"model", "norms", b"norms", "point", b"point", "relative_rounds", b"relative_rounds", "round", b"round", "sound", b"sound", "vertex", b"vertex", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "anchor", b"anchor", "best", b"best", "collapses", b"collapses", "concluded", b"concluded", "conjugates", b"conjugates", "makers", b"makers", "model", b"model", "norms", b"norms", "point", b"point", "relative_rounds", b"relative_rounds", "round", b"round", "sound", b"sound", "vertex", b"vertex", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -4,7 +4,9 @@ There are known points, feasible dual variables of all samples:
 
     anchor   α, the dual variables as they stand
     point    p, the average of what the clients found in their local problems
-    vertex   v_j ∈ −∂l(X·w_j), one for each of the last models w_j; every label holder can tell it from x_i·w_j
+    vertex   v_j ∈ −∂l(X·u_j), one for each of the last rounds; every label holder can tell it from x_i·u_j
+
+where u_j is one step towards the round's model from the best model, at which P was least so far.
 
 Of every point each client knows its values on its own samples, w = 1/(λN) Σ_i α_i x_i on its own features and x_i·w of
 its own samples; all clients know c = −1/N Σ_i l*(−α_i) and the Gram matrix of the w. So every client finds by itself
@@ -29,14 +31,19 @@ POINT_PRODUCT_FORMAT: Final = VectorFormat(bound=2.0**24)
 """For inner products with points: those of a vertex grow with 1/λ, and only a sample's holders add to them."""
 MEMORY: Final = 20
 """Models that are kept, with the inner products and the vertex of each."""
+STEPS: Final = 16
+"""P is compared at so many equal steps from the best model so far to the new one."""
+FIGURES: Final = 2 * (STEPS + 1) + 3
+"""Losses and correct predictions at each step; conjugates, row norms and squares of the dual variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """The anchor's dual variables and model; blocks that are not given are zero."""
+    """The anchor's dual variables and its model, and the best model; blocks that are not given are zero."""
 
     alpha: BlockVector | None
     weights: BlockVector | None
+    model: BlockVector | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +54,12 @@ class Opening:
     ----------
     after
         The round after which the client's memory is taken up.
-    anchor
-        The round that made the anchor.
+    anchor, best
+        The rounds that made the anchor and the best model.
     collapse
-        Forget all points but the anchor, which becomes what its ciphertexts hold.
+        Forget all points but the anchor; it and the best model become what their ciphertexts hold.
     lost
-        The anchor, for a client without memory.
+        These, for a client without memory.
     live_blocks
         The client's blocks that take part.
     report_blocks, feature_blocks
@@ -65,6 +72,7 @@ class Opening:
 
     after: int
     anchor: int
+    best: int
     collapse: bool
     lost: Anchor | None
     live_blocks: tuple[int, ...]
@@ -77,7 +85,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """Inner products of the new point (of the anchor after a collapse) and vertex, and the new Gram rows."""
+    """Inner products of the new point and vertex (of anchor and best model after a collapse), and the new Gram rows."""
 
     point: BlockVector | None
     vertex: BlockVector | None
@@ -113,7 +121,7 @@ class DualTask:
 
 @dataclass(frozen=True, slots=True)
 class DualResult:
-    """`figures` are this client's part of losses, conjugates, correct predictions and row norms, all divided by N.
+    """`figures` are this client's part of `FIGURES` sums, all divided by N.
 
     `combination` is a hash of the weights, which all clients find by themselves.
     """
@@ -139,7 +147,10 @@ class PrimalTask:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of the whole federation, at the model and the dual variables that entered the round."""
+    """Of the whole federation, at the best model and the dual variables that entered the round.
+
+    `squared_norm` is the larger one of the best model's and of w(α)'s.
+    """
 
     primal: float
     dual: float
@@ -150,11 +161,15 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class PrimalResult:
-    """`impossible` are blocks of samples whose new point no honest sum can give; then there is nothing else."""
+    """`model` is the best model, on the blocks of features for which the client answers.
+
+    `impossible` are blocks of samples whose new point no honest sum can give; then there is nothing else.
+    """
 
     point: BlockVector | None
     vertex: BlockVector | None
     conjugates: Vector | None
+    model: BlockVector | None
     figures: Figures | None
     accepted: bool
     impossible: tuple[int, ...] = ()

@@ -65,7 +65,7 @@ class Loss(ABC):
         """
         return y * self._best_dual(y * alpha, y * ip, curvature) - alpha
 
-    def theory_step(self, alpha: Array, y: Array, ip: Array, curvature: Array, scale: float) -> Array:
+    def theory_step(self, alpha: Array, y: Array, ip: Array, curvature: Array, scale: float | Array) -> Array:
         """The s ∈ [0, 1] of Algorithm 3, for the direction d = scale·(u − α).
 
         It maximises −l*(−(α+s·d)) − s·d·ip − curvature/2·(s·d)² with scale = c_k·γ_t and curvature = ‖x‖²/λ. As a

@@ -37,8 +37,8 @@ class Logistic(Loss):
         With t = σ(v) the optimality condition is F(v) = v + m + curvature·(σ(v) − b) = 0. F' lies between 1 and
         1 + curvature/4, so the root is unique and |F| bounds the distance to it; in t itself the derivative would be
         unbounded at both ends of the interval. F is at most 0 at v = −m − curvature·(1 − b) and at least 0 at
-        v = −m + curvature·b. A Newton step that leaves the bracket, or that fails to halve it in two steps, is
-        replaced by its middle.
+        v = −m + curvature·b. A Newton step that leaves the bracket is replaced by its middle, and so is every third
+        one, which bounds the number of steps whatever the curvature; a Newton step of no length is the end.
         """
         low = -margin - curvature * np.maximum(1.0 - b, 0.0)
         high = -margin + curvature * np.maximum(b, 0.0)
@@ -49,10 +49,10 @@ class Logistic(Loss):
             low = np.where(residual <= 0.0, v, low)
             high = np.where(residual >= 0.0, v, high)
             newton = v - residual / (1.0 + curvature * sigma * (1.0 - sigma))
-            # Every third step bisects, which bounds the number of steps whatever the curvature.
             inside = (newton > low) & (newton < high) & (step % 3 < 2)
-            following = np.where(inside, newton, 0.5 * (low + high))
-            settled = np.abs(following - v) <= TOLERANCE * np.maximum(1.0, np.abs(v))
+            near = TOLERANCE * np.maximum(1.0, np.abs(v))
+            following = np.where(inside | (np.abs(newton - v) <= near), newton, 0.5 * (low + high))
+            settled = np.abs(following - v) <= near
             v = following
             if settled.all():
                 return np.asarray(expit(v), dtype=np.float64)

@@ -171,6 +171,7 @@ def primal_result_to_bytes(result: PrimalResult) -> bytes:
         point=optional_vector_to_proto(result.point),
         vertex=optional_vector_to_proto(result.vertex),
         conjugates=figures_to_proto(result.conjugates),
+        model=optional_vector_to_proto(result.model),
         figures=figures,
         accepted=result.accepted,
         impossible_blocks=result.impossible,
@@ -183,6 +184,7 @@ def primal_result_from_bytes(data: bytes, scope: Scope) -> PrimalResult:
         point=_features(message, "point", scope),
         vertex=_features(message, "vertex", scope),
         conjugates=_figures(message, "conjugates", scope),
+        model=_features(message, "model", scope),
         figures=_told_figures(message.figures) if message.HasField("figures") else None,
         accepted=message.accepted,
         impossible=block_ids(message.impossible_blocks, scope, "impossible_blocks"),
@@ -204,11 +206,14 @@ def _opening_to_proto(opening: Opening) -> corrective_pb2.CorrectiveOpening:
     return corrective_pb2.CorrectiveOpening(
         after=opening.after,
         anchor=opening.anchor,
+        best=opening.best,
         collapse=opening.collapse,
         lost=None
         if lost is None
         else corrective_pb2.CorrectiveAnchor(
-            alpha=optional_vector_to_proto(lost.alpha), weights=optional_vector_to_proto(lost.weights)
+            alpha=optional_vector_to_proto(lost.alpha),
+            weights=optional_vector_to_proto(lost.weights),
+            model=optional_vector_to_proto(lost.model),
         ),
         live_blocks=opening.live_blocks,
         report_blocks=opening.report_blocks,
@@ -222,7 +227,11 @@ def _opening_to_proto(opening: Opening) -> corrective_pb2.CorrectiveOpening:
 def _opening_from_proto(message: corrective_pb2.CorrectiveOpening, scope: Scope) -> Opening:
     lost = None
     if message.HasField("lost"):
-        lost = Anchor(_samples(message.lost, "alpha", scope, ALPHA_FORMAT), _features(message.lost, "weights", scope))
+        lost = Anchor(
+            alpha=_samples(message.lost, "alpha", scope, ALPHA_FORMAT),
+            weights=_features(message.lost, "weights", scope),
+            model=_features(message.lost, "model", scope),
+        )
     if lost is not None and not message.collapse:
         raise InvalidInput("opening.lost: comes with a collapse only")
     live = block_ids(message.live_blocks, scope, "opening.live_blocks")
@@ -232,6 +241,7 @@ def _opening_from_proto(message: corrective_pb2.CorrectiveOpening, scope: Scope)
     return Opening(
         after=message.after,
         anchor=message.anchor,
+        best=message.best,
         collapse=message.collapse,
         lost=lost,
         live_blocks=live,

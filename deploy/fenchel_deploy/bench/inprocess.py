@@ -101,11 +101,15 @@ class FastSteps:
 
     def round(self) -> None:
         self._round_id += 1
+        drawn = [
+            self._drawn(index, self._rows[client], Pace().samples(self._settings, self._held, client))
+            for index, client in enumerate(self._clients)
+        ]
+        rows = np.concatenate(drawn)
+        scales = [self._rule.step_scale(self._held[client], len(self._alpha)) for client in self._clients]
         change = np.zeros(len(self._alpha))
-        for index, client in enumerate(self._clients):
-            count = Pace().samples(self._settings, self._held, client)
-            rows = self._drawn(index, self._rows[client], count)
-            change[rows] += self._steps(rows, self._held[client]) / self._divisors[rows]
+        steps = self._steps(rows, np.repeat(scales, [len(part) for part in drawn]))
+        np.add.at(change, rows, steps / self._divisors[rows])
         changed = np.flatnonzero(change)
         self._alpha[changed] += change[changed]
         scale = 1.0 / (self._settings.lambda_ * len(change))
@@ -119,14 +123,13 @@ class FastSteps:
         circle = np.concatenate([blocks[place] for place in order])
         return circle[(int(rng.integers(len(circle))) + np.arange(count)) % len(circle)]
 
-    def _steps(self, rows: NDArray[np.int64], held: int) -> Array:
+    def _steps(self, rows: NDArray[np.int64], scale: Array) -> Array:
         settings, loss = self._settings, self._settings.loss_function
         alpha, y, norms, products = (
             values[rows] for values in (self._alpha, self._dataset.y, self._norms, self._predictions)
         )
         gamma = self._rule.gamma_at(RoundId(self._round_id))
         if settings.local == "theory":
-            scale = self._rule.step_scale(held, len(self._alpha))
             s = loss.theory_step(alpha, y, products, norms / settings.lambda_, scale * gamma)
             return gamma * s * scale * (loss.subgradient(products, y) - alpha)
         return gamma * loss.dual_step(alpha, y, products, norms / (settings.lambda_ * len(self._alpha)))

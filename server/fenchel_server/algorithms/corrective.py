@@ -5,6 +5,8 @@ is not needed. Every block whose holders are all there takes part; the others ke
 clients' memories. When a client has lost its memory, or others take part than before, all forget every point but the
 anchor: the others would move blocks that must not move, or cannot be told to whoever missed them.
 
+The model on record is the best one: where P was least on the ways from one round's model to the next.
+
 D cannot fall. New dual variables replace the anchor only where the clients' own figures say that D is at least as
 large, and the anchor's ciphertexts are replaced in the same moment; so a round in which a client fails before that is
 void and harmless.
@@ -203,10 +205,15 @@ class CorrectiveServer:
         lost = None
         if current.collapse and client not in state.sound:
             held = [block for block in self._layout.blocks_of(client) if block in state.alpha]
-            lost = Anchor(joined(held, state.alpha), self._features_of(client, state.weights))
+            lost = Anchor(
+                alpha=joined(held, state.alpha),
+                weights=self._features_of(client, state.weights),
+                model=self._features_of(client, state.model),
+            )
         return Opening(
             after=state.concluded,
             anchor=state.anchor,
+            best=state.best,
             collapse=current.collapse,
             lost=lost,
             live_blocks=self._live_blocks(client),
@@ -225,7 +232,7 @@ class CorrectiveServer:
 
     @property
     def _new_points(self) -> int:
-        return 1 if self._current().collapse or not self._vertices else 2
+        return 2 if self._current().collapse or self._vertices else 1
 
     def _product_request(self) -> PhaseRequest | None:
         """Not needed where every client has whole rows: it then finds inner products and Gram matrix by itself."""
@@ -315,9 +322,8 @@ class CorrectiveServer:
         current, state = self._current(), self._state
         report = current.certifying and self._complete
         solved = not current.closing
-        read = self._exchange.primals(
-            list(current.present), results, solved=solved, vertex=solved and self._vertices, report=report
-        )
+        openings = {client: current.openings[client] for client in current.present}
+        read = self._exchange.primals(openings, results, solved=solved, vertex=solved and self._vertices, report=report)
         for client, answer in read.good.items():
             if answer.impossible:
                 raise DualsImpossible(client, self._holders_of(answer.impossible))
@@ -326,16 +332,20 @@ class CorrectiveServer:
         if len({0 if each.conjugates is None else each.conjugates.length for each in read.good.values()}) > 1:
             raise InvalidInput("conjugates: clients disagree on what they remember")
         answers = self._without_failed(read)
-        if not answers:
+        model = summed_blocks(answer.model for answer in answers.values())
+        told = model.keys() == {block for opening in openings.values() for block in opening.feature_blocks}
+        if not answers or (current.closing and not told):
             return self._void(VOID)
         first = next(iter(answers.values()))
-        if first.figures is not None:
-            current.certificate = certified(first.figures, state, settings=self._settings, layout=self._layout)
-        state.model = state.weights | summed_blocks(answer.weights for answer in current.duals.values())
+        weights = state.weights | summed_blocks(answer.weights for answer in current.duals.values())
+        if told:
+            state.best, state.model = current.id, weights | model
+            if first.figures is not None:
+                current.certificate = certified(first.figures, state, settings=self._settings, layout=self._layout)
         if (ending := self._verdict()) is not None:
             return ending
         if first.accepted:
-            state.anchor, state.weights = current.id, state.model
+            state.anchor, state.weights = current.id, weights
             state.alpha |= summed_blocks(answer.alpha for answer in current.duals.values())
         state.concluded, state.sound = current.id, frozenset(current.present)
         state.relative_rounds += not self._complete

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from fenchel_common.algorithms.corrective import DualResult, Figures, Opening, PrimalResult, Products
+from fenchel_common.algorithms.corrective import FIGURES, DualResult, Figures, Opening, PrimalResult, Products
 from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, BlockVector, HyfdcaSettings
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Vector, total
@@ -19,8 +19,6 @@ from fenchel_server.algorithms.exchange import Answers, check_fresh
 from fenchel_server.algorithms.state import blocks_of
 
 R = TypeVar("R")
-
-FIGURES = 5
 
 
 class CorrectiveExchange:
@@ -65,7 +63,7 @@ class CorrectiveExchange:
 
     def primals(
         self,
-        asked: Iterable[ClientId],
+        openings: Mapping[ClientId, Opening],
         results: Mapping[ClientId, bytes],
         *,
         solved: bool,
@@ -79,13 +77,14 @@ class CorrectiveExchange:
             every = tuple(self._scopes[client].feature_blocks)
             _check(answer.point, every if solved else (), "point")
             _check(answer.vertex, every if vertex else (), "vertex")
+            _check(answer.model, openings[client].feature_blocks, "model")
             if (answer.conjugates is not None) != solved or (answer.figures is not None) != report:
                 raise InvalidInput("conjugates, figures: must be there if and only if they were asked for")
             if answer.conjugates is not None:
                 _check_terms(answer.conjugates, "conjugates")
             return answer
 
-        return _read(asked, results, read)
+        return _read(openings, results, read)
 
 
 def summed_blocks(vectors: Iterable[BlockVector | None]) -> dict[int, Vector]:
@@ -101,10 +100,10 @@ def summed_blocks(vectors: Iterable[BlockVector | None]) -> dict[int, Vector]:
 def certified(
     figures: Figures, state: CorrectiveState, *, settings: HyfdcaSettings, layout: FederationLayout
 ) -> Certificate:
-    """P and D at what entered the round, and by how much fixed point can have put them off.
+    """P at the best model, D at what entered the round, and by how much fixed point can have put them off.
 
-    D is of dual variables whose w is that of the figures but for `drift`. P allows for the model that is put on record,
-    which is rounded once more.
+    D is of dual variables whose w is the one that the parties know but for `drift`. P allows for the model that is put
+    on record, which is rounded once more.
     """
     lambda_, loss = settings.lambda_, settings.loss_function
     rounding = Rounding.of(layout, lipschitz=loss.lipschitz, shares=len(layout.clients))

@@ -8,6 +8,7 @@ import pytest
 
 from fenchel.v1 import corrective_pb2 as pb
 from fenchel_common.algorithms.corrective import (
+    FIGURES,
     POINT_PRODUCT_FORMAT,
     Anchor,
     DualResult,
@@ -45,8 +46,9 @@ def opening(*, collapse: bool = False) -> Opening:
     return Opening(
         after=7,
         anchor=6,
+        best=5,
         collapse=collapse,
-        lost=Anchor(blocks((2, 9), ALPHA_FORMAT), blocks((0,))) if collapse else None,
+        lost=Anchor(blocks((2, 9), ALPHA_FORMAT), blocks((0,)), blocks((0, 3))) if collapse else None,
         live_blocks=(2, 5),
         report_blocks=(5,),
         feature_blocks=(3,),
@@ -74,18 +76,20 @@ def dual_task(*, collapse: bool = False) -> DualTask:
 
 def dual_result() -> DualResult:
     return DualResult(
-        blocks((2, 5), ALPHA_FORMAT), figures(5), blocks((5,), ALPHA_FORMAT), blocks((3,)), bytes(range(32))
+        blocks((2, 5), ALPHA_FORMAT), figures(FIGURES), blocks((5,), ALPHA_FORMAT), blocks((3,)), bytes(range(32))
     )
 
 
 def primal_task() -> PrimalTask:
-    return PrimalTask(8, blocks((2, 5), ALPHA_FORMAT), figures(5), relative=True, vertex=False, report=True)
+    return PrimalTask(8, blocks((2, 5), ALPHA_FORMAT), figures(FIGURES), relative=True, vertex=False, report=True)
 
 
 def primal_result() -> PrimalResult:
     told = Figures(primal=0.5, dual=0.25, accuracy=0.75, squared_norm=2.0, row_norm=1.0)
-    return PrimalResult(blocks((0, 3)), blocks((0, 3)), figures(2), told, accepted=True)
+    return PrimalResult(blocks((0, 3)), blocks((0, 3)), figures(2), blocks((3,)), told, accepted=True)
 
+
+UNSOLVED = PrimalResult(None, None, None, None, None, accepted=False)
 
 KINDS: list[tuple[Any, Callable[[Any], bytes], Callable[..., Any]]] = [
     (opening(), wire.product_task_to_bytes, wire.product_task_from_bytes),
@@ -99,7 +103,7 @@ KINDS: list[tuple[Any, Callable[[Any], bytes], Callable[..., Any]]] = [
     (None, wire.dual_result_to_bytes, wire.dual_result_from_bytes),
     (primal_task(), wire.primal_task_to_bytes, wire.primal_task_from_bytes),
     (primal_result(), wire.primal_result_to_bytes, wire.primal_result_from_bytes),
-    (PrimalResult(None, None, None, None, accepted=False), wire.primal_result_to_bytes, wire.primal_result_from_bytes),
+    (UNSOLVED, wire.primal_result_to_bytes, wire.primal_result_from_bytes),
     (blocks((0, 3)), wire.model_to_bytes, wire.model_from_bytes),
     (None, wire.model_to_bytes, wire.model_from_bytes),
 ]
@@ -116,7 +120,7 @@ def test_a_task_arrives_value_by_value() -> None:
     task = wire.dual_task_from_bytes(wire.dual_task_to_bytes(dual_task()), SCOPE)
     assert task.opening is not None
     told = task.opening
-    assert (told.after, told.anchor, told.collapse, told.lost) == (7, 6, False, None)
+    assert (told.after, told.anchor, told.best, told.collapse, told.lost) == (7, 6, 5, False, None)
     assert (told.live_blocks, told.report_blocks, told.feature_blocks) == ((2, 5), (5,), (3,))
     assert (task.round_id, task.divisors, task.scale, task.certify_only) == (8, (2, 3), 4.5, True)
     assert task.products is not None

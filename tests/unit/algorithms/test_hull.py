@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms import hull
 from fenchel_client.algorithms.hull import (
     ANCHOR,
+    BEST,
     MODEL,
     POINT,
+    POINTS,
     VERTEX,
     Combination,
     Memory,
@@ -21,9 +23,12 @@ from fenchel_client.algorithms.hull import (
     dual_value,
     extended,
     fresh_memory,
+    largest_squared_norm,
+    on_the_way,
+    primal_values,
     settled,
 )
-from fenchel_common.algorithms.corrective import MEMORY
+from fenchel_common.algorithms.corrective import MEMORY, STEPS
 from fenchel_common.losses import loss_named
 from fenchel_common.objectives import dual
 from support.problems import Problem, problem
@@ -179,10 +184,13 @@ def test_a_hash_tells_weights_apart_that_differ_in_the_last_bit() -> None:
     assert len(first.digest()) == 32
 
 
+NO_POINT = Place(np.zeros(2), np.zeros(3), np.zeros(0))
+
+
 def grown(rounds: int, *, accepted: bool) -> Memory:
     """A memory after some rounds, each with a point and a vertex."""
     rng = np.random.default_rng(0)
-    memory = fresh_memory(0, Place(np.zeros(2), np.zeros(3), np.zeros(3)))
+    memory = fresh_memory(0, Place(np.zeros(2), np.zeros(3), np.zeros(3)), best=0, model=NO_POINT)
     for round_id in range(1, rounds + 1):
         latest = memory.named(MODEL)[-1:]
         new = {
@@ -192,10 +200,10 @@ def grown(rounds: int, *, accepted: bool) -> Memory:
         }
         size = len(memory.places) + len(new)
         memory = extended(memory, new, gram=np.full((len(new), size), 1.0), spread=np.zeros((len(new), size)))
-        names = tuple(name for name in memory.places if name[0] != MODEL)
+        names = tuple(name for name in memory.places if name[0] in POINTS)
         weights = np.full(len(names), 1.0 / len(names))
         memory = combined(memory, Combination(names, weights), round_id, feasible=lambda values: values)
-        memory = settled(memory, round_id, value=0.25, accepted=accepted)
+        memory = settled(memory, round_id, value=0.25, accepted=accepted, step=4)
     return memory
 
 
@@ -209,7 +217,7 @@ def test_an_accepted_combination_is_the_new_anchor_and_a_refused_one_is_not() ->
         assert memory.named(MODEL) == (1, 2, 3, 4)
         assert memory.named(VERTEX) == (1, 2, 3)
         assert memory.named(POINT) == ()
-        assert memory.names[0] == (ANCHOR, 0)
+        assert memory.names[:2] == ((ANCHOR, 0), (BEST, 4))
         assert all(len(memory.places[(MODEL, number)].values) == 0 for number in (1, 2, 3, 4))
     np.testing.assert_array_equal(taken.places[(MODEL, 4)].weights, taken.anchor_place.weights)
 
@@ -218,15 +226,64 @@ def test_only_the_last_models_and_their_vertices_are_kept() -> None:
     memory = grown(MEMORY + 5, accepted=True)
     assert memory.named(MODEL) == tuple(range(6, MEMORY + 6))
     assert memory.named(VERTEX) == tuple(range(6, MEMORY + 5))
-    assert memory.gram.shape == memory.spread.shape == (2 * MEMORY, 2 * MEMORY)
+    assert memory.gram.shape == memory.spread.shape == (2 * MEMORY + 1, 2 * MEMORY + 1)
     np.testing.assert_array_equal(memory.gram, memory.gram.T)
 
 
 def test_new_rows_border_the_gram_matrix_on_both_sides() -> None:
-    memory = fresh_memory(2, Place(np.zeros(1), np.zeros(1), np.zeros(1)))
+    memory = Memory(2, {(ANCHOR, 0): Place(np.zeros(1), np.zeros(1), np.zeros(1))}, np.zeros((1, 1)), np.zeros((1, 1)))
     new = {(POINT, 2): Place(np.ones(1), np.ones(1), np.ones(1))}
     larger = extended(memory, new, gram=np.array([[3.0, 4.0]]), spread=np.array([[5.0, 6.0]]))
     np.testing.assert_array_equal(larger.gram, [[0.0, 3.0], [3.0, 4.0]])
     np.testing.assert_array_equal(larger.spread, [[0.0, 5.0], [5.0, 6.0]])
     assert larger.rows([(POINT, 2), (ANCHOR, 0)]) == [1, 0]
     assert larger.anchor == 2
+
+
+def with_best(case: Problem, seed: int) -> tuple[Memory, Place, Place]:
+    """A memory whose best model belongs to other dual variables than the model of round 4."""
+    anchor, best, model = (place_of(case, alpha) for alpha in some_points(case, 3, seed))
+    best = Place(best.weights, best.predictions, np.zeros(0))
+    places = {(ANCHOR, 0): anchor, (BEST, 3): best, (MODEL, 4): model}
+    W = np.array([place.weights for place in places.values()])
+    return Memory(3, places, W @ W.T, np.zeros((3, 3))), best, model
+
+
+def test_the_way_to_a_model_begins_at_the_best_one_and_ends_there_to_the_last_bit() -> None:
+    start, end = np.array([0.1, -0.3]), np.array([0.7, 1e9])
+    np.testing.assert_array_equal(on_the_way(start, end, 0), start)
+    np.testing.assert_array_equal(on_the_way(start, end, STEPS), end)
+    np.testing.assert_allclose(on_the_way(start, end, STEPS // 4), 0.75 * start + 0.25 * end, rtol=1e-15)
+
+
+def test_p_on_the_way_is_that_of_the_models_there() -> None:
+    """Equation (1) of the HyFDCA paper."""
+    case = problem(rows=20, columns=5, lambda_=LAMBDA)
+    memory, best, model = with_best(case, 1)
+    ways = [on_the_way(best.predictions, model.predictions, step) for step in range(STEPS + 1)]
+    losses = [float(case.loss.value(z, case.data.y).mean()) for z in ways]
+    found = primal_values(memory, 4, losses=losses, lambda_=LAMBDA)
+    models = [on_the_way(best.weights, model.weights, step) for step in range(STEPS + 1)]
+    np.testing.assert_allclose(found, [case.primal(w) for w in models], rtol=1e-12)
+    for step in (0, 5, STEPS):
+        largest = max(float(w @ w) for w in (models[step], models[STEPS]))
+        assert largest_squared_norm(memory, 4, step) == pytest.approx(largest, rel=1e-12)
+
+
+@pytest.mark.parametrize("step", [0, 7, STEPS])
+def test_the_best_model_moves_to_its_step_and_the_gram_matrix_with_it(step: int) -> None:
+    case = problem(rows=20, columns=5, lambda_=LAMBDA)
+    memory, best, model = with_best(case, 2)
+    after = settled(memory, 4, value=0.0, accepted=False, step=step)
+    assert after.best == (BEST, 4)
+    assert after.named(BEST) == (4,)
+    place = after.places[after.best]
+    np.testing.assert_array_equal(place.weights, on_the_way(best.weights, model.weights, step))
+    np.testing.assert_array_equal(place.predictions, on_the_way(best.predictions, model.predictions, step))
+    W = np.array([each.weights for each in after.places.values()])
+    np.testing.assert_allclose(after.gram, W @ W.T, rtol=1e-12)
+
+
+def test_the_best_model_is_no_point_of_the_program() -> None:
+    memory, _, _ = with_best(problem(rows=20, columns=5, lambda_=LAMBDA), 3)
+    assert best_combination(memory, lambda_=LAMBDA, modulus=0.0).names == ((ANCHOR, 0),)
