@@ -1,6 +1,4 @@
-"""HyFDCA's rounds: phases, convergence, certificates, clients that come and go, snapshots."""
-
-from collections.abc import Callable
+"""HyFDCA's rounds: phases, convergence, certificates, what travels."""
 
 import numpy as np
 import pytest
@@ -9,30 +7,15 @@ from fenchel.v1 import hyfdca_pb2
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
-from fenchel_common.errors import DualsImpossible, InvalidInput
+from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.objectives import primal_point
 from fenchel_server.algorithms.base import Outcome
 from fenchel_server.algorithms.state import HyfdcaState
 from fenchel_server.cohorts import OverlapRule
-from support.problems import Problem, problem
-from support.simulation import Absent, Simulation
-
-CASE = {"rows": 120, "columns": 8, "lambda_": 0.05}
-FIRST, LAST = ClientId("party-00"), ClientId("party-03")
-GRIDS = [(2, 2), (4, 1), (1, 4)]
-
-
-def settings(case: Problem, **values: object) -> HyfdcaSettings:
-    return HyfdcaSettings.parse({"loss": case.loss.name, "lambda": case.lambda_, **values})
-
-
-def simulation(case: Problem, grid: tuple[int, int] = (2, 2), **values: object) -> Simulation:
-    return Simulation.of(partition(case.data, grid=grid), settings(case, **values))
-
-
-def absent_in(round_id: int, phase: str, client: ClientId) -> Absent:
-    return lambda at, during, who: (at, during, who) == (round_id, phase, client)
+from support.hyfdca import CASE, FIRST, GRIDS, LAST, settings, simulation
+from support.problems import problem
+from support.simulation import Simulation
 
 
 @pytest.mark.parametrize("local", ["paper", "theory"])
@@ -258,235 +241,6 @@ def test_the_model_travels_whole_and_only_to_those_who_lack_it() -> None:
                 assert tuple(state.model.blocks) == tuple(run.alignment.clients[client].feature_blocks)
                 told.add((at, phase, client))
     assert told == {(at, "inner_product_after", client) for at in range(1, 5) for client in run.names}
-
-
-def test_a_client_absent_in_primal_is_stale_until_it_syncs_and_no_certificate_is_given_meanwhile() -> None:
-    case = problem(**CASE)
-    run = simulation(case, certificate_every=1, stop={"gap": None})
-    run.absent = lambda at, phase, who: who == LAST and ((at, phase) == (2, "primal") or at == 3)
-    assert run.round().metrics.stale == ()
-    second = run.round().metrics
-    assert second.stale == (LAST,)
-    assert "primal" in second.absences[LAST]
-    third = run.round().metrics
-    assert third.gap is None
-    assert "no certificate" in third.note
-    assert "sync" in third.absences[LAST]
-    fourth = run.round().metrics
-    assert next(phase for at, phase in run.phases if at == 4) == "sync"
-    assert fourth.gap is not None
-    assert fourth.stale == ()
-    w = primal_point(case.data.X, run.alpha(case.ids), lambda_=case.lambda_)
-    run.round()
-    np.testing.assert_allclose(run.weights(case.data.features), w, rtol=0, atol=4 * 2.0**-33)
-
-
-@pytest.mark.parametrize("phase", ["inner_product", "local_dual", "primal"])
-def test_a_client_that_misses_one_phase_does_not_stop_the_run(phase: str) -> None:
-    case = problem(**CASE)
-    run = simulation(case, stop={"gap": 1e-4, "rounds": 400})
-    run.absent = absent_in(3, phase, FIRST)
-    assert run.run().outcome is Outcome.CONVERGED
-    assert phase in run.reports[2].metrics.absences[FIRST]
-
-
-@pytest.mark.parametrize("participation", ["all", "fraction:0.75"])
-def test_a_run_converges_through_a_storm_of_absences_and_restarts(participation: str) -> None:
-    case = problem(**CASE)
-    run = simulation(case, participation=participation, certificate_every=1, stop={"gap": 1e-4, "rounds": 600})
-    rng = np.random.default_rng(5)
-    run.absent = lambda at, _phase, _who: at <= 60 and rng.random() < 0.1
-    for _ in range(60):
-        restarted = frozenset(client for client in sorted(run.names) if rng.random() < 0.1)
-        for client in restarted:
-            run.restart(client)
-        available = frozenset(client for client in sorted(run.names) if rng.random() < 0.9)
-        if run.round(available=available, restarted=restarted).outcome is not None:
-            break
-    if run.reports[-1].outcome is None:
-        run.run()
-    assert run.reports[-1].outcome is Outcome.CONVERGED
-    assert case.primal(run.weights(case.data.features)) - case.optimum <= 1e-4
-
-
-def test_an_absent_client_is_named_and_the_others_go_on() -> None:
-    case = problem(**CASE)
-    run = simulation(case, stop={"gap": None})
-    report = run.round(available=run.names - {LAST})
-    assert report.metrics.absences == {LAST: "not there when the round began"}
-    assert report.metrics.samples_updated > 0
-
-
-def beyond_its_bound(share: hyfdca_pb2.BlockVector) -> None:
-    share.vector.plain.values = share.vector.plain.values[:-8] + (1 << 60).to_bytes(8, "little")
-
-
-def of_two_terms(share: hyfdca_pb2.BlockVector) -> None:
-    share.vector.plain.terms = 2
-
-
-def without_a_block(share: hyfdca_pb2.BlockVector) -> None:
-    del share.blocks[:]
-
-
-def of_a_foreign_block(share: hyfdca_pb2.BlockVector) -> None:
-    share.blocks[0] += 1000
-
-
-def encrypted_under_another_key(share: hyfdca_pb2.BlockVector) -> None:
-    share.vector.encrypted.key_fingerprint = b"another"
-
-
-Tampering = Callable[[hyfdca_pb2.BlockVector], None]
-
-
-@pytest.mark.parametrize(
-    "tamper", [beyond_its_bound, of_two_terms, without_a_block, of_a_foreign_block, encrypted_under_another_key]
-)
-def test_a_share_that_cannot_be_is_rejected_and_the_run_goes_on(
-    monkeypatch: pytest.MonkeyPatch, tamper: Tampering
-) -> None:
-    case = problem(**CASE)
-    run = simulation(case, stop={"gap": None})
-    run.round()
-    honest = run.answer
-
-    def tampered(round_id: RoundId, phase: str, client: ClientId, task: bytes) -> bytes:
-        result = honest(round_id, phase, client, task)
-        if (round_id, phase, client) != (2, "primal", LAST):
-            return result
-        message = hyfdca_pb2.HyfdcaPrimalResult.FromString(result)
-        tamper(message.share)
-        return message.SerializeToString()
-
-    monkeypatch.setattr(run, "answer", tampered)
-    second = run.round()
-    assert second.metrics.absences[LAST].startswith("primal: rejected: ")
-    assert second.metrics.stale == (LAST,)
-    w = primal_point(case.data.X, run.alpha(case.ids), lambda_=case.lambda_)
-    assert run.round().metrics.stale == ()
-    np.testing.assert_allclose(run.weights(case.data.features), w, rtol=0, atol=4 * 2.0**-33)
-
-
-@pytest.mark.parametrize("liar", [FIRST, LAST])
-def test_clients_that_open_other_figures_than_the_first_are_rejected(
-    monkeypatch: pytest.MonkeyPatch, liar: ClientId
-) -> None:
-    run = simulation(problem(**CASE), stop={"gap": None}, certificate_every=1, h=40)
-    honest = run.answer
-
-    def tampered(round_id: RoundId, phase: str, client: ClientId, task: bytes) -> bytes:
-        result = honest(round_id, phase, client, task)
-        if (round_id, phase, client) != (2, "primal", liar):
-            return result
-        message = hyfdca_pb2.HyfdcaPrimalResult.FromString(result)
-        message.figures[0] += 2.0**-32
-        return message.SerializeToString()
-
-    monkeypatch.setattr(run, "answer", tampered)
-    run.round()
-    rejected = run.names - {FIRST} if liar == FIRST else {LAST}
-    assert run.round().metrics.absences == dict.fromkeys(
-        rejected, f"primal: rejected: figures: are not those that {FIRST} found"
-    )
-    assert run.round().metrics.absences == {}
-
-
-@pytest.mark.parametrize("grid", [(2, 2), (4, 1)])
-def test_dual_variables_that_cannot_be_end_the_run_and_name_who_holds_their_samples(
-    monkeypatch: pytest.MonkeyPatch, grid: tuple[int, int]
-) -> None:
-    """A party adds more than any step can give; whoever holds the same samples notices, or the party itself."""
-    run = simulation(problem(**CASE), grid, stop={"gap": None}, h=40)
-    honest = run.answer
-
-    def tampered(round_id: RoundId, phase: str, client: ClientId, task: bytes) -> bytes:
-        result = honest(round_id, phase, client, task)
-        if (round_id, phase, client) != (2, "local_dual", LAST):
-            return result
-        message = hyfdca_pb2.HyfdcaDualResult.FromString(result)
-        plain = message.changes.vector.plain
-        plain.values = (int(1.9 * 2**32)).to_bytes(8, "little") + plain.values[8:]
-        return message.SerializeToString()
-
-    monkeypatch.setattr(run, "answer", tampered)
-    run.round()
-    with pytest.raises(DualsImpossible) as caught:
-        run.round()
-    involved = [name for name in run.alignment.federation.clients if name in str(caught.value)]
-    assert involved == (["party-02", LAST] if grid == (2, 2) else [LAST])
-    assert "or the server, has altered them" in str(caught.value)
-
-
-@pytest.mark.parametrize("body", [b"", b"\xff\xff\xff", b"\x0a\x02\x08\x01"])
-@pytest.mark.parametrize("phase", ["inner_product", "local_dual", "primal"])
-def test_a_result_that_is_no_answer_is_rejected_and_the_run_goes_on(
-    monkeypatch: pytest.MonkeyPatch, phase: str, body: bytes
-) -> None:
-    run = simulation(problem(**CASE), stop={"gap": None}, h=40)
-    honest = run.answer
-
-    def tampered(round_id: RoundId, at: str, client: ClientId, task: bytes) -> bytes:
-        result = honest(round_id, at, client, task)
-        return body if (round_id, at, client) == (2, phase, FIRST) else result
-
-    monkeypatch.setattr(run, "answer", tampered)
-    run.round()
-    assert run.round().metrics.absences[FIRST].startswith(f"{phase}: rejected: ")
-    assert run.round().metrics.absences == {}
-
-
-@pytest.mark.parametrize("participation", ["all", "fraction:0.5", "cyclic:2"])
-@pytest.mark.parametrize("grid", GRIDS)
-def test_a_run_restored_after_every_round_equals_an_undisturbed_one(grid: tuple[int, int], participation: str) -> None:
-    case = problem(**CASE)
-    calm = simulation(case, grid, participation=participation, stop={"gap": None})
-    shaken = simulation(case, grid, participation=participation, stop={"gap": None})
-    for round_id in range(1, 13):
-        calm.round()
-        shaken.restore(shaken.server.snapshot())
-        if round_id % 3 == 0:
-            for client in sorted(shaken.names):
-                shaken.restart(client)
-        shaken.round()
-        assert calm.reports[-1].metrics == shaken.reports[-1].metrics
-        np.testing.assert_array_equal(calm.model(), shaken.model())
-        np.testing.assert_array_equal(calm.alpha(case.ids), shaken.alpha(case.ids))
-
-
-def test_a_snapshot_restores_to_the_same_snapshot() -> None:
-    run = simulation(problem(**CASE), participation="cyclic:2")
-    run.run(7)
-    snapshot = run.server.snapshot()
-    run.restore(snapshot)
-    assert run.server.snapshot() == snapshot
-
-
-@pytest.mark.parametrize("phase", ["sync", "inner_product", "local_dual", "primal", "inner_product_after"])
-def test_a_server_lost_in_any_phase_resumes_with_the_same_result(phase: str) -> None:
-    """The clients have already taken in what the lost server sent them; the repeated round overwrites it."""
-    case = problem(**CASE)
-    calm = simulation(case, participation="cyclic:2", stop={"gap": None})
-    shaken = simulation(case, participation="cyclic:2", stop={"gap": None})
-    calm.run(8)
-    shaken.run(4)
-    snapshot = shaken.server.snapshot()
-
-    class Lost(Exception):
-        pass
-
-    def lose(at: RoundId, during: str, _who: ClientId) -> bool:
-        if (at, during) == (5, phase):
-            raise Lost
-        return False
-
-    shaken.absent = lose
-    with pytest.raises(Lost):
-        shaken.round()
-    shaken.absent = calm.absent
-    shaken.restore(snapshot)
-    shaken.run(8)
-    np.testing.assert_array_equal(calm.model(), shaken.model())
 
 
 def test_a_run_repeats_with_its_seed_and_differs_with_another() -> None:

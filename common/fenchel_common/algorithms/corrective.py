@@ -4,9 +4,9 @@ There are known points, feasible dual variables of all samples:
 
     anchor   α, the dual variables as they stand
     point    p, the average of what the clients found in their local problems
-    vertex   v_j ∈ −∂l(X·u_j), one for each of the last rounds; every label holder can tell it from x_i·u_j
+    vertex   v_j ∈ −∂l(X·q_j), one for each of the last rounds; every label holder can tell it from x_i·q_j
 
-where u_j is one step towards the round's model from the best model, at which P was least so far.
+where q_j is one step towards the round's model from the best model, at which P was least so far.
 
 Of every point each client knows its values on its own samples, w = 1/(λN) Σ_i α_i x_i on its own features and x_i·w of
 its own samples; all clients know c = −1/N Σ_i l*(−α_i) and the Gram matrix of the w. So every client finds by itself

@@ -29,8 +29,9 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import ClientLayout, IgnoredFeatures
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
+from support.halves import KEY_BITS
 from support.problems import problem
-from support.simulation import KEY_BITS, Simulation
+from support.simulation import Simulation
 
 Array = NDArray[np.float64]
 CIPHER = PlainCipher(KEY_BITS)

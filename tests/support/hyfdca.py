@@ -1,0 +1,26 @@
+"""HyFDCA federations in one process with local steps of the paper, for tests of their rounds."""
+
+from typing import Any, Final
+
+from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.data.partition import partition
+from fenchel_common.ids import ClientId
+from support.halves import Absent
+from support.problems import Problem
+from support.simulation import Simulation
+
+CASE: Final[dict[str, Any]] = {"rows": 120, "columns": 8, "lambda_": 0.05}
+FIRST, LAST = ClientId("party-00"), ClientId("party-03")
+GRIDS: Final = [(2, 2), (4, 1), (1, 4)]
+
+
+def settings(case: Problem, **values: object) -> HyfdcaSettings:
+    return HyfdcaSettings.parse({"loss": case.loss.name, "lambda": case.lambda_, **values})
+
+
+def simulation(case: Problem, grid: tuple[int, int] = (2, 2), **values: object) -> Simulation:
+    return Simulation.of(partition(case.data, grid=grid), settings(case, **values))
+
+
+def absent_in(round_id: int, phase: str, client: ClientId) -> Absent:
+    return lambda at, during, who: (at, during, who) == (round_id, phase, client)
