@@ -14,15 +14,12 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
 	touch $@
 
-# What needs the machine for itself (processes, containers, timing) runs alone, the rest two at a time. With one thread
-# each for linear algebra they do not fight for the cores. Exit code 5 only says that PYTEST_ARGS left nothing over.
-ALONE := tests/integration tests/containers
-TOGETHER := tests/unit tests/property tests/protocol tests/fuzz
-
+# What measures or fills the machine runs alone, the rest two at a time. With one thread each for linear algebra they do
+# not fight for the cores. Exit code 5 only says that PYTEST_ARGS left nothing over.
 test: export OPENBLAS_NUM_THREADS = 1
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(TOGETHER) $(PYTEST_ARGS) || [ $$? -eq 5 ]
-	$(BIN)/python -m pytest $(ALONE) $(PYTEST_ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not alone" $(PYTEST_ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -m alone $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 # A million inputs over all decoders; further ones guided by coverage if the group `fuzz` is installed.
 fuzz: setup

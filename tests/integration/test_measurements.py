@@ -9,6 +9,8 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.local import LocalFederation
 from support.tables import named_shards, small_dataset
 
+pytestmark = pytest.mark.alone
+
 CONFIG = RunConfig.from_mapping(
     {
         "name": "test",

@@ -12,6 +12,8 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address
 from fenchel_deploy.relay import Line, Relay
 
+pytestmark = pytest.mark.alone
+
 LOOPBACK = Address("127.0.0.1", 0)
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

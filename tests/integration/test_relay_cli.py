@@ -16,6 +16,8 @@ from fenchel_deploy.folders import kit_folder
 from fenchel_deploy.local import LocalFederation
 from support.tables import named_shards, small_dataset
 
+pytestmark = pytest.mark.alone
+
 FENCHEL = str(Path(sys.executable).parent / "fenchel")
 CONFIG = RunConfig.from_mapping({"name": "test", "settings": {"loss": "hinge", "lambda": 0.1}, "key": {"bits": 2048}})
 

@@ -83,6 +83,9 @@ def beyond(field: str) -> Change:
         ("primal", set_to("figures.primal", float("nan")), "figures.primal"),
         ("primal", set_to("figures.row_norm", float("inf")), "figures.row_norm"),
         ("primal", beyond("vertex"), ""),
+        ("primal", without("model"), "model"),
+        ("primal", set_to("model.vector.plain.terms", 2), "model"),
+        ("primal", lambda m: m.model.blocks.append(0), "model.blocks"),
     ],
 )
 def test_an_answer_that_does_not_fit_is_rejected_by_field_and_the_run_goes_on(
@@ -200,6 +203,7 @@ def task_of(run: Simulation, phase: str, change: Change) -> bytes:
         ("primal", set_to("round", 9), "round"),
         ("primal", lambda m: m.point.blocks.pop(), "point.vector"),
         ("primal", without("figures"), "figures"),
+        ("primal", longer("figures"), "figures"),
     ],
 )
 def test_a_client_refuses_a_task_that_does_not_fit_what_it_knows(phase: str, change: Change, field: str) -> None:

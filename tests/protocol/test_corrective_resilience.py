@@ -5,14 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from fenchel_client.algorithms.hull import ANCHOR
+from fenchel_client.algorithms.hull import ANCHOR, BEST
 from fenchel_common.errors import InvalidInput, StateDamaged
 from fenchel_common.ids import RoundId
 from fenchel_server.algorithms.base import Outcome, RoundReport
-from fenchel_server.algorithms.corrective import STANDSTILL, UNCERTIFIED, VOID
+from fenchel_server.algorithms.corrective import STANDSTILL, UNCERTIFIED, UNTOLD, VOID
 from support.corrective import (
     CASE,
     FIRST,
+    FIXED_POINT,
     LAST,
     PHASES,
     SECOND,
@@ -163,21 +164,77 @@ def test_a_round_whose_best_model_was_not_told_whole_has_no_certificate_and_the_
     assert shaken.reports[-1].metrics.absences == {}
 
 
-def test_a_closing_round_whose_model_was_not_told_whole_is_void_and_can_be_repeated() -> None:
+def test_a_model_that_was_not_told_whole_twice_costs_no_round() -> None:
+    """Everybody then gets the one on record from the server, whatever it remembers."""
+    case = problem(**CASE)
+    run = simulation(case)
+    run.absent = lambda at, during, who: at in (4, 5) and during == "primal" and who == FIRST
+    ascent = Ascent(run, case)
+    for _ in range(7):
+        run.round()
+        ascent.check()
+    assert [VOID in report.metrics.note for report in run.reports] == [False] * 7
+    assert [report.metrics.gap is not None for report in run.reports] == [True] * 3 + [False] * 2 + [True] * 2
+
+
+@pytest.mark.parametrize("grid", [(2, 2), (4, 1)])
+def test_what_a_client_remembers_of_a_discarded_attempt_is_never_taken_for_the_record(grid: tuple[int, int]) -> None:
+    """LAST answers a fourth round that the server forgets, misses its repetition, and is back when FIRST fails."""
+    case = problem(**CASE)
+    run = simulation(case, grid)
+    run.run(3)
+    snapshot = run.server.snapshot()
+    half_a_round(run, 4, until="")
+    run.restore(snapshot)
+    run.absent = lambda at, during, who: (at, during, who) == (5, "primal", FIRST)
+    ascent = Ascent(run, case)
+    run.round(available=run.names - {LAST})
+    ascent.check()
+    for _ in range(4):
+        run.round()
+        ascent.check()
+    assert ascent.certificates == 3
+
+
+def test_a_closing_round_whose_model_was_not_told_whole_is_void() -> None:
     case = problem(**CASE)
     run = simulation(case, stop={"gap": None, "rounds": 3})
     run.run(3)
+    model = run.model()
     run.absent = lambda at, during, who: (at, during, who) == (4, "primal", FIRST)
     report = run.round()
     assert report.outcome is None
-    assert VOID in report.metrics.note
+    assert UNTOLD in report.metrics.note
+    np.testing.assert_array_equal(run.model(), model)
     report = run.round(closing=True)
     assert report.outcome is Outcome.FINISHED
     assert report.metrics.gap is not None
     assert error_of(run, case) <= report.metrics.gap
 
 
-def test_without_everybody_the_model_on_record_is_that_of_the_dual_variables() -> None:
+@pytest.mark.parametrize("grid", [(2, 2), (4, 1)])
+def test_a_closing_round_without_everybody_leaves_the_best_model_on_record(grid: tuple[int, int]) -> None:
+    case = problem(**{**CASE, "lambda_": 1e-3})
+    run = simulation(case, grid)
+    run.run(5)
+    model = run.model()
+    report = run.round(available=run.names - {LAST}, closing=True)
+    assert (report.outcome, report.metrics.gap) == (Outcome.FINISHED, None)
+    np.testing.assert_array_equal(run.model(), model)
+
+
+def test_an_absence_of_one_round_leaves_the_best_model_on_record() -> None:
+    case = problem(**{**CASE, "lambda_": 1e-3})
+    run = simulation(case)
+    run.run(5)
+    model, error = run.model(), error_of(run, case)
+    run.round(available=run.names - {LAST})
+    np.testing.assert_array_equal(run.model(), model)
+    run.round()
+    assert error_of(run, case) <= error + FIXED_POINT
+
+
+def test_while_somebody_stays_away_the_model_on_record_is_that_of_the_dual_variables() -> None:
     """P is not known then; the features of whoever is away keep the weights of the anchor."""
     case = problem(**CASE)
     run = simulation(case, (4, 1))
@@ -352,8 +409,7 @@ def test_who_kept_the_anchor_and_who_gets_it_from_the_server_hold_the_same_bits(
     told.round(restarted=told.names)
     for name, half in halves_of(kept).items():
         mine, given = half._kept[5], halves_of(told)[name]._kept[5]
-        assert mine.best == given.best
-        for place in ((ANCHOR, 0), mine.best):
+        for place in ((ANCHOR, 0), (BEST, 0)):
             left, right = mine.places[place], given.places[place]
             np.testing.assert_array_equal(left.values, right.values)
             np.testing.assert_array_equal(left.weights, right.weights)

@@ -228,9 +228,10 @@ def test_a_combination_that_proves_worse_than_promised_does_not_become_the_ancho
     assert state_of(run).anchor == 5
 
 
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("grid", [(2, 2), (1, 4)])
-def test_parties_without_labels_take_part_but_give_no_point(grid: tuple[int, int]) -> None:
-    case = problem(**CASE)
+def test_parties_without_labels_take_part_but_give_no_point(grid: tuple[int, int], loss: str) -> None:
+    case = problem(**CASE, loss=loss)
     run = Simulation.of(
         partition(case.data, grid=grid, labels="first"), settings(case, stop={"gap": 1e-3, "rounds": 100})
     )

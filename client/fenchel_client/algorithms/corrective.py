@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms.holdings import IMPOSSIBLE_DUALS, Holdings
 from fenchel_client.algorithms.hull import (
     ANCHOR,
-    BEST,
     MODEL,
     POINT,
     VERTEX,
@@ -117,7 +116,7 @@ class CorrectiveClient:
         self._serialising = serialising
         self._norms: Array | None = None if self._own.shared else squared_row_norms(self._own.X)
         zero = self._place(np.zeros(self._own.rows))
-        self._kept: dict[int, Memory] = {0: fresh_memory(0, zero, best=0, model=replace(zero, values=np.zeros(0)))}
+        self._kept: dict[int, Memory] = {0: fresh_memory(0, zero, model=replace(zero, values=np.zeros(0)))}
         self._round: _Round | None = None
 
     @property
@@ -183,7 +182,7 @@ class CorrectiveClient:
             recalled = self._recalled(opening) if opening.lost is None else self._from_server(opening.lost)
             if recalled is None:
                 return None
-            fresh = fresh_memory(opening.anchor, recalled[0], best=opening.best, model=recalled[1])
+            fresh = fresh_memory(opening.anchor, recalled[0], model=recalled[1])
             return _Round(opening, fresh, dict(fresh.places), live, np.zeros(0))
         memory = self._kept.get(opening.after)
         if memory is None or memory.made is None or memory.anchor != opening.anchor:
@@ -193,14 +192,13 @@ class CorrectiveClient:
 
     def _recalled(self, opening: Opening) -> tuple[Place, Place] | None:
         """The anchor and the best model as their ciphertexts hold them."""
-        anchors = [memory.anchor_place for memory in self._kept.values() if memory.anchor == opening.anchor]
-        models = [memory.places[memory.best] for memory in self._kept.values() if memory.best == (BEST, opening.best)]
-        if not anchors or not models:
+        memory = self._kept.get(opening.after)
+        if memory is None or memory.anchor != opening.anchor:
             return None
-        anchor, model = anchors[0], models[0]
+        anchor = memory.anchor_place
         return (
             replace(self._place(_cut(anchor.values)), weights=_rounded(anchor.weights)),
-            replace(self._place(np.zeros(0)), weights=_rounded(model.weights)),
+            replace(self._place(np.zeros(0)), weights=_rounded(memory.best_place.weights)),
         )
 
     def _from_server(self, lost: Anchor) -> tuple[Place, Place]:
@@ -228,9 +226,11 @@ class CorrectiveClient:
         base = memory.anchor_place.weights if made.relative else 0.0
         latest = memory.named(MODEL)[-1]
         new = {}
-        kinds = ((POINT, opening.point, made.point), (VERTEX, opening.vertex, made.vertex))
-        for (kind, weights, values), conjugate in zip(kinds, told.tolist(), strict=False):
-            if weights is None or values is None:
+        due = [(POINT, opening.point, made.point)]
+        if made.vertex is not None:
+            due.append((VERTEX, opening.vertex, made.vertex))
+        for (kind, weights, values), conjugate in zip(due, told[: len(due)].tolist(), strict=True):
+            if weights is None:
                 raise InvalidInput(f"opening.{kind}: the weights of what was made are due")
             new[(kind, latest)] = Place(
                 base + self._own.from_features(weights), np.zeros(self._own.rows), values, -conjugate
@@ -364,8 +364,10 @@ class CorrectiveClient:
             known = {**memory.places, (ANCHOR, 0): replace(place, value=-sums.conjugate)}
             memory = replace(memory, places=known, spread=np.full_like(memory.spread, sums.spread))
         primals = primal_values(memory, task.round_id, losses=sums.losses, lambda_=self._lambda)
-        # Without everybody P is not known, and the round's model is taken.
-        step = STEPS if task.relative else int(np.argmin(primals))
+        step = int(np.argmin(primals))
+        if task.relative:
+            # Without everybody P is not known. A round that begins anew has nothing better than the best model.
+            step = 0 if current.opening.collapse else STEPS
         figures = Figures(
             primal=primals[step],
             dual=max(before, reached),
@@ -390,17 +392,16 @@ class CorrectiveClient:
         if impossible:
             log.error(IMPOSSIBLE_DUALS, len(impossible))
             return PrimalResult(None, None, None, None, None, accepted=False, impossible=impossible)
-        wanted = on_the_way(
-            memory.places[memory.best].predictions, memory.places[name].predictions, min(step + 1, STEPS)
-        )
-        made = self._made(current, task, settled_memory.anchor_place.values, point, wanted)
+        cut_at = STEPS if task.relative else min(step + 1, STEPS)
+        predictions = on_the_way(memory.best_place.predictions, memory.places[name].predictions, cut_at)
+        made = self._made(current, task, settled_memory.anchor_place.values, point, predictions)
         self._kept = {number: kept for number, kept in self._kept.items() if number == current.opening.after} | {
             task.round_id: replace(settled_memory, made=made)
         }
         return self._measured(current, made, settled_memory, result)
 
     def _best_model(self, memory: Memory, blocks: Sequence[int]) -> BlockVector | None:
-        return self._own.to_features(memory.places[memory.best].weights, blocks) if blocks else None
+        return self._own.to_features(memory.best_place.weights, blocks) if blocks else None
 
     def _made(self, current: _Round, task: PrimalTask, anchor: Array, found: Array, predictions: Array) -> Made:
         """The new point, and the vertex at the predictions: equal to the anchor where they do not tell otherwise."""

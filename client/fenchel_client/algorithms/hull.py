@@ -37,6 +37,7 @@ POINT: Final = "point"
 VERTEX: Final = "vertex"
 MODEL: Final = "model"
 BEST: Final = "best"
+BETTER: Final = "better"
 POINTS: Final = (ANCHOR, POINT, VERTEX)
 
 
@@ -82,9 +83,8 @@ class Memory:
         return self.places[(ANCHOR, 0)]
 
     @property
-    def best(self) -> Name:
-        """The best model's name, with the round that found it."""
-        return BEST, self.named(BEST)[-1]
+    def best_place(self) -> Place:
+        return self.places[(BEST, 0)]
 
     def named(self, kind: str) -> tuple[int, ...]:
         return tuple(number for what, number in self.places if what == kind)
@@ -94,9 +94,9 @@ class Memory:
         return [index[name] for name in names]
 
 
-def fresh_memory(anchor: int, place: Place, *, best: int, model: Place) -> Memory:
+def fresh_memory(anchor: int, place: Place, *, model: Place) -> Memory:
     """The anchor and the best model alone, of which no inner product is known yet."""
-    return Memory(anchor, {(ANCHOR, 0): place, (BEST, best): model}, np.zeros((2, 2)), np.zeros((2, 2)))
+    return Memory(anchor, {(ANCHOR, 0): place, (BEST, 0): model}, np.zeros((2, 2)), np.zeros((2, 2)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +193,13 @@ def primal_values(memory: Memory, round_id: int, *, losses: Sequence[float], lam
 
 
 def largest_squared_norm(memory: Memory, round_id: int, step: int) -> float:
-    """Of the model of the round and the one at a step towards it."""
+    """Of the anchor's model, that of the round and the one at a step towards it."""
     norms = _squared_norms(memory, round_id)
-    return max(norms[step], norms[STEPS])
+    return max(norms[step], norms[STEPS], float(memory.gram[0, 0]))
 
 
 def _squared_norms(memory: Memory, round_id: int) -> list[float]:
-    best, model = memory.rows([memory.best, (MODEL, round_id)])
+    best, model = memory.rows([(BEST, 0), (MODEL, round_id)])
     start, across, end = (float(memory.gram[pair]) for pair in ((best, best), (best, model), (model, model)))
     return [
         (1.0 - t) * (1.0 - t) * start + 2.0 * t * (1.0 - t) * across + t * t * end
@@ -213,26 +213,23 @@ def settled(memory: Memory, round_id: int, *, value: float, accepted: bool, step
     If accepted, the round's dual variables become the anchor, and c there is `value`. The best model is the one at
     `step`.
     """
-    memory = _with_best(memory, round_id, step)
+    memory = _with_better(memory, round_id, step)
     models = memory.named(MODEL)[-MEMORY:]
     vertices = [number for number in memory.named(VERTEX) if number in models]
     source = (MODEL, round_id) if accepted else (ANCHOR, 0)
-    names = [
-        source,
-        memory.best,
-        *((VERTEX, number) for number in vertices),
-        *((MODEL, number) for number in models),
-    ]
-    rows = memory.rows(names)
-    places = {(ANCHOR, 0): replace(memory.places[source], value=value) if accepted else memory.places[source]}
-    for name in names[1:]:
+    anchor = replace(memory.places[source], value=value) if accepted else memory.places[source]
+    rest = [*((VERTEX, number) for number in vertices), *((MODEL, number) for number in models)]
+    rows = memory.rows([source, (BETTER, 0), *rest])
+    places = {(ANCHOR, 0): anchor, (BEST, 0): memory.places[(BETTER, 0)]}
+    for name in rest:
         places[name] = replace(memory.places[name], values=np.zeros(0)) if name[0] == MODEL else memory.places[name]
     grid = np.ix_(rows, rows)
     return Memory(round_id if accepted else memory.anchor, places, memory.gram[grid], memory.spread[grid])
 
 
-def _with_best(memory: Memory, round_id: int, step: int) -> Memory:
-    names = [memory.best, (MODEL, round_id)]
+def _with_better(memory: Memory, round_id: int, step: int) -> Memory:
+    """The memory with the model at a step from the best one so far to that of the round."""
+    names = [(BEST, 0), (MODEL, round_id)]
     start, end = (memory.places[name] for name in names)
     place = Place(
         weights=on_the_way(start.weights, end.weights, step),
@@ -242,7 +239,7 @@ def _with_best(memory: Memory, round_id: int, step: int) -> Memory:
     rows, shares = memory.rows(names), np.array([1.0 - step / STEPS, step / STEPS])
     return extended(
         memory,
-        {(BEST, round_id): place},
+        {(BETTER, 0): place},
         gram=_combined_row(memory.gram, rows, shares),
         spread=np.zeros((1, len(memory.places) + 1)),
     )

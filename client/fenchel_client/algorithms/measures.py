@@ -38,17 +38,15 @@ def figures_of(own: Holdings, memory: Memory, round_id: int, held: Positions, *,
     """A party's part of the round's figures, of the samples `held`."""
     if not len(held):
         return np.zeros(FIGURES)
-    y, place, best = own.labels()[held], memory.places[(MODEL, round_id)], memory.places[memory.best]
-    alpha = place.values[held]
-    ways = [on_the_way(best.predictions[held], place.predictions[held], step) for step in range(STEPS + 1)]
-    sums = [
-        *(loss.value(z, y).sum() for z in ways),
-        *(np.count_nonzero(np.where(z >= 0.0, 1.0, -1.0) == y) for z in ways),
-        loss.conjugate(alpha, y).sum(),
-        np.sqrt(norms[held]).sum(),
-        alpha @ alpha,
-    ]
-    return np.array(sums, dtype=np.float64) / own.sample_count
+    y, place = own.labels()[held], memory.places[(MODEL, round_id)]
+    start, end, alpha = memory.best_place.predictions[held], place.predictions[held], place.values[held]
+    losses, correct = [], []
+    for step in range(STEPS + 1):
+        z = on_the_way(start, end, step)
+        losses.append(loss.value(z, y).sum())
+        correct.append(np.count_nonzero(np.where(z >= 0.0, 1.0, -1.0) == y))
+    rest = [loss.conjugate(alpha, y).sum(), np.sqrt(norms[held]).sum(), alpha @ alpha]
+    return np.array([*losses, *correct, *rest], dtype=np.float64) / own.sample_count
 
 
 def numbers_of(own: Holdings, memory: Memory, points: Sequence[Array], held: Positions, *, loss: Loss) -> Array:

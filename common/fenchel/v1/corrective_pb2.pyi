@@ -72,14 +72,11 @@ class CorrectiveOpening(_message.Message):
     POINT_FIELD_NUMBER: _builtins.int
     VERTEX_FIELD_NUMBER: _builtins.int
     CONJUGATES_FIELD_NUMBER: _builtins.int
-    BEST_FIELD_NUMBER: _builtins.int
     after: _builtins.int
     """The round after which the client's memory is taken up."""
     anchor: _builtins.int
     collapse: _builtins.bool
     """Forget all but anchor and best model, which become what their ciphertexts hold."""
-    best: _builtins.int
-    """The round that made the best model."""
     @_builtins.property
     def lost(self) -> Global___CorrectiveAnchor: ...
     @_builtins.property
@@ -115,11 +112,10 @@ class CorrectiveOpening(_message.Message):
         point: _hyfdca_pb2.BlockVector | None = ...,
         vertex: _hyfdca_pb2.BlockVector | None = ...,
         conjugates: _vectors_pb2.Vector | None = ...,
-        best: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates", b"conjugates", "lost", b"lost", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "anchor", b"anchor", "best", b"best", "collapse", b"collapse", "conjugates", b"conjugates", "feature_blocks", b"feature_blocks", "live_blocks", b"live_blocks", "lost", b"lost", "point", b"point", "report_blocks", b"report_blocks", "vertex", b"vertex"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "anchor", b"anchor", "collapse", b"collapse", "conjugates", b"conjugates", "feature_blocks", b"feature_blocks", "live_blocks", b"live_blocks", "lost", b"lost", "point", b"point", "report_blocks", b"report_blocks", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -395,7 +391,7 @@ class CorrectiveFigures(_message.Message):
     dual: _builtins.float
     accuracy: _builtins.float
     squared_norm: _builtins.float
-    """The larger one of the best model's and of that of the dual variables."""
+    """The largest one of the best model's, the anchor's and that of the round's dual variables."""
     row_norm: _builtins.float
     """The mean of the rows' norms."""
     def __init__(
@@ -457,13 +453,11 @@ class CorrectiveSnapshot(_message.Message):
     CONJUGATES_FIELD_NUMBER: _builtins.int
     COLLAPSES_FIELD_NUMBER: _builtins.int
     RELATIVE_ROUNDS_FIELD_NUMBER: _builtins.int
-    BEST_FIELD_NUMBER: _builtins.int
     round: _builtins.int
     concluded: _builtins.int
     anchor: _builtins.int
     collapses: _builtins.int
     relative_rounds: _builtins.int
-    best: _builtins.int
     @_builtins.property
     def makers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -499,11 +493,10 @@ class CorrectiveSnapshot(_message.Message):
         conjugates: _vectors_pb2.Vector | None = ...,
         collapses: _builtins.int = ...,
         relative_rounds: _builtins.int = ...,
-        best: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates", b"conjugates"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "anchor", b"anchor", "best", b"best", "collapses", b"collapses", "concluded", b"concluded", "conjugates", b"conjugates", "makers", b"makers", "model", b"model", "norms", b"norms", "point", b"point", "relative_rounds", b"relative_rounds", "round", b"round", "sound", b"sound", "vertex", b"vertex", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "anchor", b"anchor", "collapses", b"collapses", "concluded", b"concluded", "conjugates", b"conjugates", "makers", b"makers", "model", b"model", "norms", b"norms", "point", b"point", "relative_rounds", b"relative_rounds", "round", b"round", "sound", b"sound", "vertex", b"vertex", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

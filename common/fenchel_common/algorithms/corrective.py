@@ -54,8 +54,8 @@ class Opening:
     ----------
     after
         The round after which the client's memory is taken up.
-    anchor, best
-        The rounds that made the anchor and the best model.
+    anchor
+        The round that made the anchor.
     collapse
         Forget all points but the anchor; it and the best model become what their ciphertexts hold.
     lost
@@ -72,7 +72,6 @@ class Opening:
 
     after: int
     anchor: int
-    best: int
     collapse: bool
     lost: Anchor | None
     live_blocks: tuple[int, ...]
@@ -149,7 +148,7 @@ class PrimalTask:
 class Figures:
     """Of the whole federation, at the best model and the dual variables that entered the round.
 
-    `squared_norm` is the larger one of the best model's and of w(α)'s.
+    `squared_norm` is the largest one of the best model's, w(α)'s and the anchor's.
     """
 
     primal: float

@@ -206,7 +206,6 @@ def _opening_to_proto(opening: Opening) -> corrective_pb2.CorrectiveOpening:
     return corrective_pb2.CorrectiveOpening(
         after=opening.after,
         anchor=opening.anchor,
-        best=opening.best,
         collapse=opening.collapse,
         lost=None
         if lost is None
@@ -241,7 +240,6 @@ def _opening_from_proto(message: corrective_pb2.CorrectiveOpening, scope: Scope)
     return Opening(
         after=message.after,
         anchor=message.anchor,
-        best=message.best,
         collapse=message.collapse,
         lost=lost,
         live_blocks=live,

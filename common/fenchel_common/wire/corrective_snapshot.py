@@ -25,8 +25,8 @@ class CorrectiveState:
     ----------
     concluded
         The last round at whose end clients put down a memory.
-    anchor, best
-        The rounds that made the anchor and the best model.
+    anchor
+        The round that made the anchor.
     makers
         The clients that took part then; the blocks of others have not moved since the last collapse.
     sound
@@ -46,7 +46,6 @@ class CorrectiveState:
     round_id: RoundId
     concluded: int = 0
     anchor: int = 0
-    best: int = 0
     makers: frozenset[ClientId] = frozenset()
     sound: frozenset[ClientId] = frozenset()
     alpha: Blocks = field(default_factory=dict)
@@ -65,7 +64,6 @@ def state_to_bytes(state: CorrectiveState) -> bytes:
         round=state.round_id,
         concluded=state.concluded,
         anchor=state.anchor,
-        best=state.best,
         makers=sorted(state.makers),
         sound=sorted(state.sound),
         alpha=_to_proto(state.alpha),
@@ -88,7 +86,6 @@ def state_from_bytes(data: bytes, *, key: PublicKey | int, share_key: PublicKey 
             round_id=RoundId(message.round),
             concluded=message.concluded,
             anchor=message.anchor,
-            best=message.best,
             makers=frozenset(ClientId(name) for name in message.makers),
             sound=frozenset(ClientId(name) for name in message.sound),
             alpha=_from_proto(message.alpha, key),

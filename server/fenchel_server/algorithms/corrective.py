@@ -5,7 +5,7 @@ is not needed. Every block whose holders are all there takes part; the others ke
 clients' memories. When a client has lost its memory, or others take part than before, all forget every point but the
 anchor: the others would move blocks that must not move, or cannot be told to whoever missed them.
 
-The model on record is the best one: where P was least on the ways from one round's model to the next.
+The model on record is the best one, at which P was least so far; whoever gets the anchor anew gets it too.
 
 D cannot fall. New dual variables replace the anchor only where the clients' own figures say that D is at least as
 large, and the anchor's ciphertexts are replaced in the same moment; so a round in which a client fails before that is
@@ -37,6 +37,7 @@ from fenchel_server.rounds.requests import PhaseRequest
 R = TypeVar("R")
 
 VOID: Final = "void: a client failed before the new dual variables were on record"
+UNTOLD: Final = "void: a client failed to tell its part of the model"
 STANDSTILL: Final = "void: no sample had all its holders there"
 UNCERTIFIED: Final = "no certificate: a client was missing"
 
@@ -213,7 +214,6 @@ class CorrectiveServer:
         return Opening(
             after=state.concluded,
             anchor=state.anchor,
-            best=state.best,
             collapse=current.collapse,
             lost=lost,
             live_blocks=self._live_blocks(client),
@@ -334,12 +334,15 @@ class CorrectiveServer:
         answers = self._without_failed(read)
         model = summed_blocks(answer.model for answer in answers.values())
         told = model.keys() == {block for opening in openings.values() for block in opening.feature_blocks}
-        if not answers or (current.closing and not told):
+        if not answers:
             return self._void(VOID)
+        if current.closing and not told:
+            return self._void(UNTOLD)
         first = next(iter(answers.values()))
         weights = state.weights | summed_blocks(answer.weights for answer in current.duals.values())
         if told:
-            state.best, state.model = current.id, weights | model
+            # Features of the absent have no new weight in a round that begins anew, and the anchor's in others.
+            state.model = (state.model if current.collapse else weights) | model
             if first.figures is not None:
                 current.certificate = certified(first.figures, state, settings=self._settings, layout=self._layout)
         if (ending := self._verdict()) is not None:
@@ -347,7 +350,8 @@ class CorrectiveServer:
         if first.accepted:
             state.anchor, state.weights = current.id, weights
             state.alpha |= summed_blocks(answer.alpha for answer in current.duals.values())
-        state.concluded, state.sound = current.id, frozenset(current.present)
+        # If the best model is another one to the clients than on record, all of them get the one on record.
+        state.concluded, state.sound = current.id, frozenset(current.present if told else ())
         state.relative_rounds += not self._complete
         state.point = summed_blocks(answer.point for answer in answers.values())
         state.vertex = summed_blocks(answer.vertex for answer in answers.values())

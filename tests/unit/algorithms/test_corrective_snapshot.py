@@ -29,7 +29,6 @@ def made(by_sample: Cipher = PLAIN, by_feature: Cipher = PLAIN) -> CorrectiveSta
         round_id=RoundId(9),
         concluded=8,
         anchor=7,
-        best=6,
         makers=frozenset({ClientId("b"), ClientId("a")}),
         sound=frozenset({ClientId("b")}),
         alpha={4: vector(by_sample, ALPHA_FORMAT, 1), 0: vector(by_sample, ALPHA_FORMAT, 2)},

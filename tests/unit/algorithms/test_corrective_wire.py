@@ -46,7 +46,6 @@ def opening(*, collapse: bool = False) -> Opening:
     return Opening(
         after=7,
         anchor=6,
-        best=5,
         collapse=collapse,
         lost=Anchor(blocks((2, 9), ALPHA_FORMAT), blocks((0,)), blocks((0, 3))) if collapse else None,
         live_blocks=(2, 5),
@@ -120,7 +119,7 @@ def test_a_task_arrives_value_by_value() -> None:
     task = wire.dual_task_from_bytes(wire.dual_task_to_bytes(dual_task()), SCOPE)
     assert task.opening is not None
     told = task.opening
-    assert (told.after, told.anchor, told.best, told.collapse, told.lost) == (7, 6, 5, False, None)
+    assert (told.after, told.anchor, told.collapse, told.lost) == (7, 6, False, None)
     assert (told.live_blocks, told.report_blocks, told.feature_blocks) == ((2, 5), (5,), (3,))
     assert (task.round_id, task.divisors, task.scale, task.certify_only) == (8, (2, 3), 4.5, True)
     assert task.products is not None

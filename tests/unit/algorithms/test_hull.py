@@ -190,7 +190,7 @@ NO_POINT = Place(np.zeros(2), np.zeros(3), np.zeros(0))
 def grown(rounds: int, *, accepted: bool) -> Memory:
     """A memory after some rounds, each with a point and a vertex."""
     rng = np.random.default_rng(0)
-    memory = fresh_memory(0, Place(np.zeros(2), np.zeros(3), np.zeros(3)), best=0, model=NO_POINT)
+    memory = fresh_memory(0, Place(np.zeros(2), np.zeros(3), np.zeros(3)), model=NO_POINT)
     for round_id in range(1, rounds + 1):
         latest = memory.named(MODEL)[-1:]
         new = {
@@ -217,7 +217,7 @@ def test_an_accepted_combination_is_the_new_anchor_and_a_refused_one_is_not() ->
         assert memory.named(MODEL) == (1, 2, 3, 4)
         assert memory.named(VERTEX) == (1, 2, 3)
         assert memory.named(POINT) == ()
-        assert memory.names[:2] == ((ANCHOR, 0), (BEST, 4))
+        assert memory.names[:2] == ((ANCHOR, 0), (BEST, 0))
         assert all(len(memory.places[(MODEL, number)].values) == 0 for number in (1, 2, 3, 4))
     np.testing.assert_array_equal(taken.places[(MODEL, 4)].weights, taken.anchor_place.weights)
 
@@ -244,7 +244,7 @@ def with_best(case: Problem, seed: int) -> tuple[Memory, Place, Place]:
     """A memory whose best model belongs to other dual variables than the model of round 4."""
     anchor, best, model = (place_of(case, alpha) for alpha in some_points(case, 3, seed))
     best = Place(best.weights, best.predictions, np.zeros(0))
-    places = {(ANCHOR, 0): anchor, (BEST, 3): best, (MODEL, 4): model}
+    places = {(ANCHOR, 0): anchor, (BEST, 0): best, (MODEL, 4): model}
     W = np.array([place.weights for place in places.values()])
     return Memory(3, places, W @ W.T, np.zeros((3, 3))), best, model
 
@@ -266,7 +266,7 @@ def test_p_on_the_way_is_that_of_the_models_there() -> None:
     models = [on_the_way(best.weights, model.weights, step) for step in range(STEPS + 1)]
     np.testing.assert_allclose(found, [case.primal(w) for w in models], rtol=1e-12)
     for step in (0, 5, STEPS):
-        largest = max(float(w @ w) for w in (models[step], models[STEPS]))
+        largest = max(float(w @ w) for w in (models[step], models[STEPS], memory.anchor_place.weights))
         assert largest_squared_norm(memory, 4, step) == pytest.approx(largest, rel=1e-12)
 
 
@@ -275,9 +275,8 @@ def test_the_best_model_moves_to_its_step_and_the_gram_matrix_with_it(step: int)
     case = problem(rows=20, columns=5, lambda_=LAMBDA)
     memory, best, model = with_best(case, 2)
     after = settled(memory, 4, value=0.0, accepted=False, step=step)
-    assert after.best == (BEST, 4)
-    assert after.named(BEST) == (4,)
-    place = after.places[after.best]
+    assert after.names == ((ANCHOR, 0), (BEST, 0), (MODEL, 4))
+    place = after.best_place
     np.testing.assert_array_equal(place.weights, on_the_way(best.weights, model.weights, step))
     np.testing.assert_array_equal(place.predictions, on_the_way(best.predictions, model.predictions, step))
     W = np.array([each.weights for each in after.places.values()])
