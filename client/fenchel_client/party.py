@@ -58,7 +58,7 @@ ROUNDS_AHEAD = 2
 """How many rounds' nonces are made in idle time; more would only keep the processor busy."""
 
 CORRECTIVE_FIGURES = 9
-"""Ciphertexts that the numbers of a corrective round fill when as many points as possible are remembered."""
+"""Ciphertexts that the numbers of a corrective round fill, with hinge, when all that can be is remembered."""
 
 OUTGROWN = "its values outgrow the encrypted vectors; columns of a smaller scale, or a larger lambda, would fit"
 
@@ -237,7 +237,16 @@ class Party:
         given = self._file(task.run, RELEASE_SUFFIX)
         if given.exists():
             # Told again: the same answer, for noise that is drawn twice can be averaged away.
-            return read_private(given)
+            release = read_private(given)
+        elif release := self._keep_model(task):
+            write_private(given, release)
+        # The key belongs to this run alone, and the run is over.
+        self._file(task.run, RUN_SUFFIX).unlink(missing_ok=True)
+        self._active = None
+        return release
+
+    def _keep_model(self, task: Task) -> bytes:
+        """Keeps this party's part of the model, and gives what the server gets of it."""
         features = sorted(self._shard.features)
         part = model_part_from_bytes(task.body, features=len(features))
         weights = part.weights
@@ -251,19 +260,15 @@ class Party:
         temporary = path.with_suffix(".tmp.npz")
         np.savez(temporary, features=np.array(features), weights=weights, primal=primal, dual=dual, gap=gap)
         temporary.replace(path)
-        release = self._release(task.run, part, weights)
-        if release:
-            write_private(given, release)
-        # The key belongs to this run alone, and the run is over.
-        self._file(task.run, RUN_SUFFIX).unlink(missing_ok=True)
-        self._active = None
-        return release
+        return self._release(task.run, part, weights)
 
     def _release(self, run: RunId, part: ModelPart, weights: NDArray[np.float64]) -> bytes:
         """What the server gets of the model: nothing, unless this party's own roster says otherwise."""
         if not self._releases:
             return b""
         active = self._running(run)
+        if active.noise is not None:
+            check_rows(active.algorithm, active.noise)
         given = released_weights(weights, part, layout=active.layout, noise=active.noise)
         exact = "exact" if active.noise is None else f"with noise of standard deviation {active.noise.sigma:.3g}"
         log.info("run %s: %d weights go to the server, %s, as the roster has it", run, len(given), exact)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms.base import AlgorithmClient, KnowsRows
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.layout import ClientLayout
-from fenchel_common.release import ReleaseNoise, longest
+from fenchel_common.release import NORM_ERROR, ReleaseNoise, longest
 from fenchel_common.setup import ModelPart
 
 Array = NDArray[np.float64]
@@ -28,7 +28,7 @@ def check_rows(algorithm: AlgorithmClient, noise: ReleaseNoise) -> None:
     norms = algorithm.squared_norms if isinstance(algorithm, KnowsRows) else None
     if norms is None:
         return
-    if too_long := np.count_nonzero(norms > longest(noise.row_bound) ** 2):
+    if too_long := np.count_nonzero(norms + NORM_ERROR > longest(noise.row_bound) ** 2):
         raise Refusal(
             f"{too_long} rows are longer than release.row_bound = {noise.row_bound:g}, for which the noise on the "
             "released model would not be enough; scale the features, or agree on a larger bound",
@@ -45,7 +45,8 @@ def released_weights(weights: Array, part: ModelPart, *, layout: ClientLayout, n
         return weights
     if unknown := [block for block in part.first_holder_of if block not in layout.feature_blocks]:
         raise InvalidInput(f"first_holder_of: {unknown[0]} is no block of features of this party")
-    if part.gap is None or part.gap > noise.gap or not part.first_holder_of:
+    # The comparison is written so that NaN fails it.
+    if part.gap is None or not part.gap <= noise.gap or not part.first_holder_of:
         return np.zeros(0)
     places = np.concatenate([layout.feature_blocks[block] for block in part.first_holder_of])
     return with_noise(weights[places], sigma=noise.sigma)

@@ -3,14 +3,19 @@
 The party trusts its own kit and data. Of what the server relays it believes what its own authority and roster confirm.
 """
 
+import logging
 import secrets
 from dataclasses import dataclass, field
+from typing import Final
 
 from fenchel_client.alignment import AlignmentClient, ArrangedShard
 from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind
 from fenchel_client.crypto.keywrap import WrappedKey, recipients_of, unwrap, wrap
+from fenchel_common.algorithms import SETTINGS
+from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
+from fenchel_common.algorithms.settings import Privacy
 from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
@@ -29,18 +34,22 @@ from fenchel_common.wire.setup import (
 )
 
 ALIGNMENT_SECRET_BYTES = 32
+LEVELS: Final[tuple[Privacy, ...]] = ("sealed", "paper", "plain")
+"""From the one that shows the server the least to the one that shows it everything."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Consent:
     """What the party's operator agreed to beyond the defaults.
 
-    `approved_roster` is the fingerprint of the roster for which a key holder may make and wrap a key. `plain` admits
-    runs without encryption.
+    `approved_roster` is the fingerprint of the roster for which a key holder may make and wrap a key. `accepts` is the
+    weakest privacy level of the runs that the party takes part in.
     """
 
     approved_roster: str | None = None
-    plain: bool = False
+    accepts: Privacy = "sealed"
 
 
 @dataclass(slots=True)
@@ -71,14 +80,26 @@ class SetupClient:
 
     def _introduce(self, body: bytes) -> bytes:
         config = terms_from_bytes(body)
-        if config.privacy == "plain" and not self.consent.plain:
-            raise Refusal(
-                "the server asks for a run without encryption, in which it sees every value; "
-                "start the client with --accept-plain if that is meant",
-                public_reason="it does not accept runs without encryption",
-            )
+        self._check_level(config)
         self.config = config
         return introduction_to_bytes(self.kit.certificate)
+
+    def _check_level(self, config: RunConfig) -> None:
+        """Refuses a run that shows the server more than the operator agreed to; warns of one that can leak rows."""
+        in_clear = SETTINGS[config.algorithm].profile.sealed
+        if config.privacy == "paper" and not in_clear:
+            return  # Of such an algorithm the server sees the same as at the level `sealed`.
+        if LEVELS.index(config.privacy) > LEVELS.index(self.consent.accepts):
+            kind, seen = "without encryption", "every value"
+            if config.privacy == "paper":
+                kind, seen = "at the level paper", f"{', '.join(in_clear)}, and may work out rows from them"
+            raise Refusal(
+                f"the server asks for a run {kind}, in which it sees {seen}; "
+                f"start the client with --accept {config.privacy} if that is meant",
+                public_reason=f"it does not accept runs {kind}",
+            )
+        if (reason := row_leak(config.algorithm_settings(), width=len(self.shard.features))) is not None:
+            log.warning("%s", row_leak_warning(reason))
 
     def _make_key(self, body: bytes, config: RunConfig) -> bytes:
         roster = self.kit.roster

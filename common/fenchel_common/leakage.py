@@ -1,7 +1,8 @@
 """The leakage ledger: how many values of each class whoever sees a message has seen.
 
 Which class a field has is said in `proto/`, at the field; visibility.proto says what the classes mean. A `Ledger` has
-numbers alone, never a value. What a server and its parties count of the same messages is the same.
+numbers alone, never a value. What a server and its parties count of the same messages is the same, as far as it is on
+record: a server that is killed loses the counts of the round in work, and a party those of the task in work.
 """
 
 import json
@@ -16,13 +17,16 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from fenchel.v1 import vectors_pb2, visibility_pb2
+from fenchel_common.crypto.packing import FRACTION_BITS
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 
 UNREADABLE = "unreadable"
 """Stands in place of a field where a body is not the message that it should be."""
 CIPHERTEXTS = "EncryptedVector.ciphertexts"
-"""The one field whose number of values another one tells: the vector's length."""
+"""The one field whose number of values another one tells: the vector's length, up to what the ciphertexts can hold."""
+SMALLEST_SLOT_BITS = min(FRACTION_BITS)
+"""A ciphertext is twice as long as its plaintext, in which a value takes this many bits at least."""
 
 
 class Visibility(StrEnum):
@@ -186,7 +190,8 @@ def _count(message: Message, context: _Context, inside: Mapping[str, type[Messag
             parts = value if held.repeated else (value,)
             if parts and all(inner.one_number for inner in _fields(held.message)):
                 # There may be one for every block: a shortcut, not another rule.
-                tally.update({_sight(inner, below): len(parts) for inner in _fields(held.message)})
+                for inner in _fields(held.message):
+                    tally[_sight(inner, below)] += len(parts)
                 continue
             for part in parts:
                 _count(part, below, inside, tally)
@@ -200,7 +205,7 @@ def _count(message: Message, context: _Context, inside: Mapping[str, type[Messag
 def _length(message: Message, held: _Field, value: Any) -> int:
     """How many values a field of numbers, text or bytes has."""
     if held.label == CIPHERTEXTS and isinstance(message, vectors_pb2.EncryptedVector):
-        return message.length
+        return min(message.length, 4 * len(message.ciphertexts) // SMALLEST_SLOT_BITS)
     if held.value_bytes:
         return len(value) // held.value_bytes
     if held.repeated:

@@ -16,7 +16,8 @@ on every weight then is (ε, δ)-differentially private if and only if, with Φ 
 
 What it protects: one sample, across all parties that hold a part of it, against whoever sees the released weights. What
 it does not: P, D, gap and accuracy, which the server sees in every run, carry no noise, and neither has the model that
-the parties keep. It is drawn in floating point.
+the parties keep; and that a model is released at all says that its rows were short and its gap reached. It is drawn in
+floating point. The server is one that follows the protocol.
 
 References: Chaudhuri, Monteleoni, Sarwate, "Differentially Private Empirical Risk Minimization" (sensitivity); Balle,
 Wang, "Improving the Gaussian Mechanism for Differential Privacy" (calibration).
@@ -26,12 +27,15 @@ import math
 from dataclasses import dataclass
 from typing import Final, Self
 
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, HyfdcaSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidConfig
+from fenchel_common.layout import MAX_CLIENTS
 
 ROW_SLACK: Final = 1e-6
-"""What a row may be longer than its bound, relatively: lengths of shared rows are sums in fixed point."""
+"""What a row may be longer than its bound, relatively: for rounding in floating point."""
+NORM_ERROR: Final = PRODUCT_FORMAT.error_bound(MAX_CLIENTS)
+"""How far a squared length can be off either way: that of a shared row is a sum in fixed point."""
 CALIBRATION: Final = 1e-12
 """The relative precision of σ, which is never below the exact one by more than rounding."""
 
@@ -102,13 +106,18 @@ def checked_goal(settings: AlgorithmSettings, *, gap: float | None, quorum: floa
 
 
 def longest(row_bound: float) -> float:
-    """The length up to which a row passes as bounded."""
-    return row_bound * (1.0 + ROW_SLACK)
+    """The most that the true length of a row can be which passes as bounded, and as every row of that bound does."""
+    return math.sqrt((row_bound * (1.0 + ROW_SLACK)) ** 2 + 2.0 * NORM_ERROR)
 
 
 def model_sensitivity(*, lambda_: float, samples: int, row_bound: float, gap: float, lipschitz: float = 1.0) -> float:
     """Δ: how far the certified models of two data sets that differ in one sample can be apart, in L2."""
     return 2.0 * lipschitz * row_bound / (lambda_ * samples) + 2.0 * math.sqrt(2.0 * gap / lambda_)
+
+
+def balanced_gap(settings: AlgorithmSettings, *, samples: int, row_bound: float) -> float:
+    """The gap whose part in Δ is as large as that of the data: a larger one makes for most of the noise."""
+    return (settings.loss_function.lipschitz * longest(row_bound)) ** 2 / (2.0 * settings.lambda_ * samples**2)
 
 
 def gaussian_sigma(*, epsilon: float, delta: float, sensitivity: float) -> float:

@@ -85,9 +85,7 @@ class LocalFederation:
         arguments = ["--kit", str(kit), "--data", str(shard)]
         arguments += ["--state", str(self._directory / "clients" / name), "--server", f"localhost:{self.port}"]
         # On one machine the person who starts this is the operator of every party.
-        arguments += ["--approve-roster", "kit"]
-        if self._config.privacy == "plain":
-            arguments.append("--accept-plain")
+        arguments += ["--approve-roster", "kit", "--accept", self._config.privacy]
         self.clients[name] = self._start("client", arguments, [], name=name)
 
     def kill_server(self) -> None:

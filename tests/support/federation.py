@@ -35,7 +35,7 @@ class InProcessFederation:
         self.roster = kits["server"].roster
         self.parties = {
             ClientId(name): Party(
-                kits[name], shard, state=directory / name, consent=Consent(self.roster.fingerprint(), plain=True)
+                kits[name], shard, state=directory / name, consent=Consent(self.roster.fingerprint(), accepts="plain")
             )
             for name, shard in shards.items()
         }

@@ -31,7 +31,8 @@ class Loss(ABC):
     """A convex, non-negative, 1-Lipschitz loss of the margin. All methods take and give arrays of one shape (n,)."""
 
     name: ClassVar[str]
-    lipschitz: ClassVar[float] = 1.0
+    lipschitz: ClassVar[float]
+    """The steepest slope of l: certificates and the noise on a released model rest on it. Each loss states its own."""
     conjugate_modulus: ClassVar[float] = 0.0
     """The least second derivative of l*: how strongly convex it is."""
 

@@ -11,6 +11,7 @@ class Hinge(Loss):
     """φ(m) = max(0, 1 − m), with φ*(−b) = −b."""
 
     name = "hinge"
+    lipschitz = 1.0
 
     def _margin_value(self, margin: Array) -> Array:
         return np.maximum(0.0, 1.0 - margin)
@@ -40,6 +41,7 @@ class SmoothedHinge(Loss):
     """
 
     name = "smoothed_hinge"
+    lipschitz = 1.0
     SMOOTHING: Final = 1.0
     conjugate_modulus = SMOOTHING
 

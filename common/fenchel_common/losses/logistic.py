@@ -16,6 +16,7 @@ class Logistic(Loss):
     """φ(m) = log(1 + exp(−m)), with φ*(−b) = b·log b + (1 − b)·log(1 − b)."""
 
     name = "logistic"
+    lipschitz = 1.0
     conjugate_modulus = 4.0
 
     def _margin_value(self, margin: Array) -> Array:

@@ -108,6 +108,8 @@ def model_part_from_bytes(data: bytes, *, features: int) -> ModelPart:
     due = 0 if message.state else features
     if weights.shape != (due,) or not np.isfinite(weights).all():
         raise InvalidInput(f"weights: {due} finite numbers are due")
+    if not np.isfinite((message.primal, message.dual, message.gap)).all():
+        raise InvalidInput("primal, dual, gap: must be finite")
     blocks = tuple(message.first_holder_of)
     if any(later <= earlier for earlier, later in pairwise(blocks)):
         raise InvalidInput("first_holder_of: must be ascending")

@@ -10,10 +10,11 @@ import typer
 
 from fenchel_client.party import Party
 from fenchel_client.session import Session
-from fenchel_client.setup import Consent
+from fenchel_client.setup import LEVELS, Consent
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Kit
+from fenchel_deploy.cli.choices import parse_choice
 
 TRUST_KIT = "kit"
 """Approves the roster as it came with the kit: for those who provision the federation themselves."""
@@ -34,7 +35,13 @@ def client(
         str | None,
         typer.Option(help="Fingerprint of the roster for which this key holder may make keys; or `kit`, for its own."),
     ] = None,
-    accept_plain: Annotated[bool, typer.Option(help="Take part in runs without encryption too.")] = False,
+    accept: Annotated[
+        str,
+        typer.Option(
+            help="The weakest privacy level to take part in: sealed; paper: the server sees this party's share of the "
+            "model, and may work out rows; or plain: it sees everything."
+        ),
+    ] = "sealed",
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
 ) -> None:
     """Take part in a federation with the data at hand. Connects out to the server, for ever, until dismissed.
@@ -52,7 +59,7 @@ def client(
             f"{loaded.name} makes the key for everyone on the roster: {', '.join(loaded.roster.names)}; "
             f"if these are the right ones, add --approve-roster {loaded.roster.fingerprint()}"
         )
-    consent = Consent(approved_roster=approved, plain=accept_plain)
+    consent = Consent(approved_roster=approved, accepts=parse_choice("--accept", accept, *LEVELS))
     party = Party(loaded, shard, state=state, consent=consent)
     session = Session(
         loaded,

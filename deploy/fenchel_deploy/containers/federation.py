@@ -138,9 +138,7 @@ class ContainerFederation:
     def _client_plan(self, party: str) -> ContainerPlan:
         command = ["client", "--kit", "/kit", "--data", "/data/shard.npz", "--state", "/state"]
         # One person starts all of them here, and with that is the operator of every party.
-        command += ["--approve-roster", "kit"]
-        if self._plan.config.privacy == "plain":
-            command.append("--accept-plain")
+        command += ["--approve-roster", "kit", "--accept", self._plan.config.privacy]
         return ContainerPlan(
             name=f"{self._plan.name}-{party}",
             command=command,

@@ -27,8 +27,8 @@ def test_corrective_steps_and_losses_whose_duals_rest_leak_whatever_h_is() -> No
 
 def test_few_changes_in_a_round_leak_and_few_means_fewer_than_features() -> None:
     assert row_leak(settings(), changes=ENOUGH_CHANGES, width=5) is None
-    assert "only 31 samples" in (row_leak(settings(), changes=ENOUGH_CHANGES - 1, width=5) or "")
-    assert "only 99 samples of a party are updated in a round, where 100 would be enough here" in (
+    assert "as few as 31" in (row_leak(settings(), changes=ENOUGH_CHANGES - 1, width=5) or "")
+    assert "as few as 99 of a party's samples are updated in a round, where 100 would be enough here" in (
         row_leak(settings(), changes=99, width=100) or ""
     )
     assert row_leak(settings(), changes=100, width=100) is None

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
+from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.errors import InvalidConfig
-from fenchel_common.ids import ClientId
+from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import Block, FederationLayout
 from fenchel_common.runconfig import RunConfig
+from fenchel_server.algorithms.pace import Pace
+from fenchel_server.algorithms.sampling import draw_samples
 from fenchel_server.caution import fewest_changes, small_cohorts, warnings_of
 
 A, B = ClientId("a"), ClientId("b")
@@ -45,22 +48,42 @@ def test_a_cohort_counts_as_a_whole_not_block_by_block() -> None:
     assert small_cohorts(layout((1000, (A, B)), (3, (A, B)))) == ()
 
 
-def test_the_fewest_changes_follow_from_h_and_the_smallest_party() -> None:
-    table = layout((300, (A,)), (100, (A, B)))
-    assert fewest_changes(config(h=0.5), table) == 100
-    assert fewest_changes(config(h=0.1), table) == 40
-    assert fewest_changes(config(h="auto"), table) == 40
+def test_the_fewest_changes_follow_from_h_where_all_parties_hold_the_same_samples() -> None:
+    table = layout((300, (A, B)), (100, (A, B)))
+    assert fewest_changes(config(h=0.5), table) == 200
     assert fewest_changes(config(h=64), table) == 64
-    assert fewest_changes(config(h=64), layout((300, (A,)), (7, (A, B)))) == 7
+    assert fewest_changes(config(h=1000), table) == 400
+
+
+def test_a_draw_can_fall_on_the_samples_that_another_party_lacks() -> None:
+    table = layout(*[(47, (A,))] * 20, *[(47, (A, B))] * 2)
+    assert fewest_changes(config(h=0.1), table) == 1
+    sizes = {block.id: block.size for block in table.blocks}
+    drawn = [draw_samples(sizes, 103, seed=0, round_id=RoundId(number), client_index=0) for number in range(1, 301)]
+    of_b = [sum(part.stop - part.start for part in parts if part.block >= 20) for parts in drawn]
+    assert min(count for count in of_b if count) == 1
+    nearly_all = layout((300, (A,)), (100, (A, B)))
+    assert fewest_changes(config(h=0.9), nearly_all) == 60, "at least, if all 300 others are among the 360"
+    assert fewest_changes(config(h=400), nearly_all) == 100
+
+
+def test_an_automatic_h_counts_as_the_least_to_which_it_may_fall() -> None:
+    table = layout((500, (A, B)), (500, (A, B)))
+    assert fewest_changes(config(h="auto"), table) == 1
+    assert fewest_changes(config(h="auto", local="theory"), table) == 1000
+    pace = Pace()
+    for dual in range(10):
+        pace = pace.after_round(-float(dual))
+    assert pace.samples(HyfdcaSettings.parse({"h": "auto"}), {A: 1000}, A) < 10
 
 
 def test_a_fraction_of_few_rows_is_refused_once_the_rows_are_known() -> None:
-    enough, few = layout((300, (A,)), (100, (A, B))), layout((90, (A,)), (50, (A, B)))
+    enough, few = layout((400, (A, B))), layout((140, (A, B)))
     assert warnings_of(config(h=0.1), enough) == ()
-    with pytest.raises(InvalidConfig, match="only 14 samples of a party are updated in a round, where 32 would be"):
+    with pytest.raises(InvalidConfig, match="as few as 14 of a party's samples are updated in a round, where 32 would"):
         warnings_of(config(h=0.1), few)
-    wide = layout((300, (A,)), (100, (A, B)), features=200)
-    with pytest.raises(InvalidConfig, match="only 40 samples of a party are updated in a round, where 100 would be"):
+    wide = layout((400, (A, B)), features=200)
+    with pytest.raises(InvalidConfig, match="as few as 40 of a party's samples are updated in a round, where 100"):
         warnings_of(config(h=0.1), wide)
 
 
@@ -71,6 +94,20 @@ def test_an_acknowledged_leak_is_a_warning() -> None:
     leak, cohort = warnings_of(acknowledged, layout((900, (A, B)), (2, (A,))))
     assert "the server can work out rows of the parties' data" in leak
     assert "fewer than 5 samples" in cohort
+
+
+def test_a_gap_that_makes_for_most_of_the_noise_on_a_released_model_is_told() -> None:
+    values = {
+        "name": "test",
+        "settings": {"local": "corrective", "lambda": 0.5},
+        "round": {"quorum": 1.0},
+        "release": {"epsilon": 1.0, "delta": 1e-5, "row_bound": 1.0},
+    }
+    table = layout(*[(1000, (A, B))] * 10)
+    assert warnings_of(RunConfig.from_mapping(values | {"stop": {"gap": 1e-8}}), table) == ()
+    (warning,) = warnings_of(RunConfig.from_mapping(values | {"stop": {"gap": 1e-6}}), table)
+    assert warning.startswith("stop.gap = 1e-06 makes for more of the noise on the released model than the data do")
+    assert "at 1e-08 it would make for half of it" in warning
 
 
 def test_a_sealed_run_is_warned_of_small_cohorts_alone() -> None:

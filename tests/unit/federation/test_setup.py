@@ -12,6 +12,7 @@ import pytest
 from fenchel_client.party import Party
 from fenchel_client.session import Task
 from fenchel_client.setup import Consent
+from fenchel_common.algorithms.settings import Privacy
 from fenchel_common.errors import InvalidConfig, Refusal, ResultRejected
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
@@ -61,7 +62,7 @@ class Federation:
     def __init__(self, directory: Path, *, consent: Callable[[Kit], Consent] | None = None) -> None:
         self.directory = directory
         self.kits = {name: Kit.load(path) for name, path in make_federation(directory / "kits", NAMES).items()}
-        self._consent = consent or (lambda kit: Consent(approved_roster=kit.roster.fingerprint(), plain=True))
+        self._consent = consent or (lambda kit: Consent(approved_roster=kit.roster.fingerprint(), accepts="plain"))
         self.parties = {ClientId(name): self.party(name) for name in NAMES}
 
     def party(self, name: str) -> Party:
@@ -204,10 +205,46 @@ def test_a_key_holder_makes_no_key_for_a_roster_that_nobody_approved(tmp_path: P
     assert caught.value.public_reason == "its operator has not approved the roster"
 
 
-def test_a_run_without_encryption_needs_the_consent_of_every_party(tmp_path: Path) -> None:
-    federation = Federation(tmp_path, consent=lambda kit: Consent(approved_roster=kit.roster.fingerprint()))
-    with pytest.raises(Refusal, match="--accept-plain"):
-        federation.set_up(config(privacy="plain", benchmark=True))
+AT_LEVEL = {
+    "sealed": config(),
+    "paper": config(privacy="paper", acknowledge_row_leak=True),
+    "plain": config(privacy="plain", benchmark=True),
+}
+
+
+@pytest.mark.parametrize(
+    ("level", "accepts", "seen", "public_reason"),
+    [
+        ("paper", "sealed", "each party's share of the model", "it does not accept runs at the level paper"),
+        ("plain", "sealed", "every value", "it does not accept runs without encryption"),
+        ("plain", "paper", "every value", "it does not accept runs without encryption"),
+    ],
+)
+def test_a_party_refuses_a_run_that_shows_more_than_its_operator_accepts(
+    tmp_path: Path, level: str, accepts: Privacy, seen: str, public_reason: str
+) -> None:
+    federation = Federation(tmp_path, consent=lambda _: Consent(accepts=accepts))
+    with pytest.raises(Refusal, match=f"sees {seen}.*--accept {level} if that is meant") as caught:
+        federation.answer(OTHER, INTRODUCE, terms_to_bytes(AT_LEVEL[level]))
+    assert caught.value.public_reason == public_reason
+
+
+@pytest.mark.parametrize(
+    ("level", "accepts"),
+    [("sealed", "sealed"), ("sealed", "plain"), ("paper", "paper"), ("paper", "plain"), ("plain", "plain")],
+)
+def test_a_party_takes_part_in_what_its_operator_accepts_and_says_where_rows_can_leak(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, level: str, accepts: Privacy
+) -> None:
+    federation = Federation(tmp_path, consent=lambda _: Consent(accepts=accepts))
+    assert federation.answer(OTHER, INTRODUCE, terms_to_bytes(AT_LEVEL[level]))
+    assert ("the server can work out rows of the parties' data" in caplog.text) == (level == "paper")
+
+
+def test_where_paper_shows_the_server_no_more_than_sealed_nobody_needs_to_accept_it(tmp_path: Path) -> None:
+    federation = Federation(tmp_path, consent=lambda _: Consent())
+    terms = config(algorithm="fedavg", privacy="paper")
+    assert federation.answer(OTHER, INTRODUCE, terms_to_bytes(terms))
 
 
 def test_a_server_that_asks_the_wrong_party_for_the_key_is_refused(federation: Federation) -> None:
@@ -307,5 +344,5 @@ def test_a_leak_that_was_acknowledged_is_told_before_the_first_round(
 
 def test_a_set_up_whose_rows_turn_out_too_few_for_its_h_is_refused(federation: Federation) -> None:
     terms = config(privacy="paper", settings={"loss": "logistic", "h": 0.1})
-    with pytest.raises(InvalidConfig, match="only 4 samples of a party are updated in a round"):
+    with pytest.raises(InvalidConfig, match="as few as 4 of a party's samples are updated in a round"):
         federation.set_up(terms)

@@ -3,8 +3,10 @@
 import struct
 
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import Message
 
-from fenchel.v1 import alignment_pb2, averaging_pb2, hyfdca_pb2, setup_pb2, vectors_pb2
+from fenchel.v1 import alignment_pb2, averaging_pb2, hyfdca_pb2, setup_pb2, vectors_pb2, visibility_pb2
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.leakage import UNREADABLE, Direction, Ledger, Sight, Tally, Visibility, meaning_of, values_in
@@ -83,6 +85,35 @@ def test_messages_of_plain_numbers_count_one_by_one() -> None:
     tally = values_in(hyfdca_pb2.HyfdcaDualTask, hyfdca_pb2.HyfdcaDualTask(ranges=ranges).SerializeToString())
     assert tally[Sight("HyfdcaRange.divisor", AGGREGATE, AGGREGATE)] == 5
     assert tally[Sight("HyfdcaRange.start", Visibility.PUBLIC, Visibility.PUBLIC)] == 5
+
+
+def test_an_encrypted_vector_counts_no_more_values_than_its_ciphertexts_can_hold() -> None:
+    boasting = values_in(hyfdca_pb2.HyfdcaDualTask, dual_task(encrypted(2**63)))
+    assert boasting[Sight("HyfdcaDualTask.products", CIPHERTEXT, INDIVIDUAL)] == 2048 // 48
+
+
+def message_with_pairs() -> type[Message]:
+    """A message with a repeated field of individual pairs of numbers, which no message of the protocol has."""
+    made = descriptor_pb2.FileDescriptorProto(
+        name="pairs.proto", package="test.leakage", syntax="proto3", dependency=[visibility_pb2.DESCRIPTOR.name]
+    )
+    pair, holder = made.message_type.add(name="Pair"), made.message_type.add(name="Pairs")
+    kinds = descriptor_pb2.FieldDescriptorProto
+    fields = [pair.field.add(name=name, number=number, type=kinds.TYPE_DOUBLE) for number, name in ((1, "x"), (2, "y"))]
+    for field in fields:
+        field.label = kinds.LABEL_OPTIONAL
+    fields.append(holder.field.add(name="pairs", number=1, type=kinds.TYPE_MESSAGE, type_name=".test.leakage.Pair"))
+    fields[-1].label = kinds.LABEL_REPEATED
+    for field in fields:
+        field.options.Extensions[visibility_pb2.visibility] = visibility_pb2.VISIBILITY_INDIVIDUAL
+    descriptor_pool.Default().AddSerializedFile(made.SerializeToString())
+    found = descriptor_pool.Default().FindMessageTypeByName("test.leakage.Pairs")
+    return message_factory.GetMessageClass(found)
+
+
+def test_two_numbers_of_one_field_count_as_two() -> None:
+    three_pairs = b"\x0a\x00" * 3
+    assert values_in(message_with_pairs(), three_pairs) == {Sight("Pairs.pairs", INDIVIDUAL, INDIVIDUAL): 6}
 
 
 def test_packed_bytes_count_by_their_width() -> None:

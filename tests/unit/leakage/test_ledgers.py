@@ -56,7 +56,7 @@ def run(directory: Path, config: RunConfig) -> tuple[Ledger, Ledger]:
     shards = named_shards(small_dataset(SAMPLES, FEATURES), grid=(2, 1))
     kits = {name: Kit.load(path) for name, path in make_federation(directory / "kits", tuple(shards)).items()}
     roster = kits["server"].roster
-    consent = Consent(approved_roster=roster.fingerprint(), plain=True)
+    consent = Consent(approved_roster=roster.fingerprint(), accepts="plain")
     parties = {
         name: Party(kits[name], shard, state=directory / name, consent=consent) for name, shard in shards.items()
     }

@@ -68,6 +68,11 @@ def test_loss_is_nonnegative_and_lipschitz(loss: Loss) -> None:
         assert (np.abs(loss.subgradient(z, y)) <= loss.lipschitz).all()
 
 
+def test_a_loss_that_does_not_state_its_slope_has_none() -> None:
+    """Certificates, and the noise on a released model, would be wrong by an inherited one."""
+    assert not hasattr(Loss, "lipschitz")
+
+
 @given(loss=any_loss, label=any_label, z=predictions, b=shares)
 def test_fenchel_young_inequality(loss: Loss, label: float, z: float, b: float) -> None:
     y = one(label)

@@ -1,6 +1,7 @@
 """How much noise a released model needs: the sensitivity of the optimum, and the Gaussian mechanism."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -8,10 +9,13 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from fenchel_client.release import with_noise
+from fenchel_client.release import check_rows, with_noise
+from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.errors import Refusal
+from fenchel_common.layout import MAX_CLIENTS
 from fenchel_common.losses import LOSSES
 from fenchel_common.objectives import primal
-from fenchel_common.release import gaussian_sigma, model_sensitivity
+from fenchel_common.release import ReleaseNoise, balanced_gap, gaussian_sigma, longest, model_sensitivity
 from fenchel_deploy.experiments.centralized import solve_centralized
 
 Array = NDArray[np.float64]
@@ -72,6 +76,40 @@ def test_a_model_with_a_certified_gap_is_within_half_of_what_the_gap_adds(loss: 
         if lambda_ == 2.0:
             within = primal(X, y, w + 0.999 * allowed * direction, loss=LOSSES[loss], lambda_=lambda_) - best
             assert within < gap
+
+
+def test_at_the_balanced_gap_data_and_gap_make_for_half_of_the_noise_each() -> None:
+    settings = HyfdcaSettings.parse({"lambda": 0.02, "local": "corrective"})
+    gap = balanced_gap(settings, samples=ROWS, row_bound=ROW_BOUND)
+    whole, data = (
+        model_sensitivity(lambda_=0.02, samples=ROWS, row_bound=longest(ROW_BOUND), gap=goal) for goal in (gap, 0.0)
+    )
+    assert whole == pytest.approx(2 * data)
+
+
+@dataclass
+class Lengths:
+    """As much of an algorithm as tells how long rows are."""
+
+    squared_norms: Array
+
+    def opening(self) -> bytes:
+        return b""
+
+    def answer(self, _phase: str, _body: bytes) -> bytes:
+        return b""
+
+
+@pytest.mark.parametrize("row_bound", [1e-4, 1e-3, 1.0, 300.0])
+def test_a_row_at_the_bound_passes_however_its_length_is_rounded_and_none_beyond_what_the_noise_covers(
+    row_bound: float,
+) -> None:
+    """Each of K holders rounds its part of ‖x‖² to a multiple of 2^-32."""
+    noise = ReleaseNoise(1.0, 1e-5, row_bound, gap=1e-3, sensitivity=1.0, sigma=1.0)
+    check_rows(Lengths(np.array([row_bound**2 + MAX_CLIENTS * 2.0**-33])), noise)
+    beyond = longest(row_bound) ** 2
+    with pytest.raises(Refusal, match="1 rows are longer"):
+        check_rows(Lengths(np.array([row_bound**2, beyond - 0.9 * MAX_CLIENTS * 2.0**-33])), noise)
 
 
 def delta_by_definition(epsilon: float, sigma: float, sensitivity: float) -> float:

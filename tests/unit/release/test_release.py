@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fenchel_client.privatefiles import write_private
+from fenchel_client.release import released_weights
 from fenchel_client.session import Task
+from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.layout import Block, FederationLayout
+from fenchel_common.layout import Block, ClientLayout, FederationLayout
 from fenchel_common.leakage import Direction, Ledger, Sight, Visibility
 from fenchel_common.release import ReleaseNoise
 from fenchel_common.runconfig import RunConfig
@@ -127,15 +130,23 @@ class NoisyRun:
     release: Release
     noise: ReleaseNoise
     messages: list[tuple[ClientId, Task, bytes]]
+    secrets: dict[ClientId, bytes]
+    """What each party had in `RUN.run` when it was told of the end."""
+
+    def run_file(self, name: ClientId) -> Path:
+        return self.federation.directory / name / f"{RUN}.run"
 
 
 @pytest.fixture(scope="module", params=[(2, 1), (1, 2)], ids=["same features", "other features"])
 def noisy_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> NoisyRun:
     held = federation(tmp_path_factory.mktemp("noisy"), noisy(), grid=request.param)
     messages: list[tuple[ClientId, Task, bytes]] = []
+    secrets: dict[ClientId, bytes] = {}
 
     def recording(name: ClientId, handle: Callable[[Task], bytes]) -> Callable[[Task], bytes]:
         def record(task: Task) -> bytes:
+            if task.phase == FINISH:
+                secrets[name] = (held.directory / name / f"{RUN}.run").read_bytes()
             answer = phase_result_from_bytes(result := handle(task))[0]
             messages.append((name, task, answer))
             return result
@@ -147,7 +158,7 @@ def noisy_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     assert held.drive().status is RunStatus.COMPLETED
     (release,) = held.releases
     assert release.noise is not None
-    return NoisyRun(held, release, release.noise, messages)
+    return NoisyRun(held, release, release.noise, messages, secrets)
 
 
 def test_a_noisy_model_comes_once_and_the_parties_keep_the_exact_one(noisy_run: NoisyRun) -> None:
@@ -182,6 +193,20 @@ def test_a_party_that_is_told_of_the_end_again_gives_the_same_answer(noisy_run: 
     assert [phase_result_from_bytes(result)[0] for result in again] == [answer for answer in given if answer]
 
 
+def test_a_party_that_was_killed_before_it_deleted_the_key_deletes_it_when_it_is_told_again(
+    noisy_run: NoisyRun,
+) -> None:
+    told = [message for message in noisy_run.messages if message[1].phase == FINISH and message[2]]
+    assert told
+    for name, task, answer in told:
+        assert not noisy_run.run_file(name).exists()
+        write_private(noisy_run.run_file(name), noisy_run.secrets[name])
+        assert phase_result_from_bytes(noisy_run.federation.parties[name].handle(task))[0] == answer
+        assert not noisy_run.run_file(name).exists()
+        with pytest.raises(Refusal, match=r"run-1\.run"):
+            noisy_run.federation.parties[name].handle(replace(task, phase="local_dual"))
+
+
 @pytest.mark.parametrize("grid", [(2, 1), (1, 2)], ids=["whole rows", "parts of rows"])
 def test_no_run_goes_on_whose_rows_are_longer_than_its_noise_allows_for(tmp_path: Path, grid: tuple[int, int]) -> None:
     parts = [np.linalg.norm(np.asarray(shard.X), axis=1).max() for shard in named_shards(DATASET, grid=grid).values()]
@@ -192,6 +217,12 @@ def test_no_run_goes_on_whose_rows_are_longer_than_its_noise_allows_for(tmp_path
     assert ending.status is RunStatus.STOPPED
     assert "it has rows longer than release.row_bound" in ending.reason
     assert held.releases == []
+    first = next(name for name in held.parties if f"{name} (refused" in ending.reason)
+    features = len(named_shards(DATASET, grid=grid)[first].features)
+    end = ModelPart(np.zeros(features), primal=1.0, dual=1.0, gap=0.0, first_holder_of=(0,))
+    with pytest.raises(Refusal, match="longer than release"):
+        held.parties[first].handle(Task(RUN, RoundId(1), FINISH, model_part_to_bytes(end)))
+    assert not list(tmp_path.glob("p*/*.release"))
 
 
 def test_a_model_too_far_from_the_optimum_for_its_noise_stays_with_the_parties(tmp_path: Path) -> None:
@@ -201,6 +232,23 @@ def test_a_model_too_far_from_the_optimum_for_its_noise_stays_with_the_parties(t
     assert outcome(held)["release"]["reason"].startswith("the gap is not proven to be at most 1e-09")
     assert released_values(held) == 0
     assert len(exact_model(tmp_path)) == 4
+
+
+@pytest.mark.parametrize("figures", [(np.nan, 1.0, 0.0), (1.0, -np.inf, 0.0), (1.0, 1.0, np.nan)])
+def test_a_certificate_that_is_no_number_is_refused(figures: tuple[float, float, float]) -> None:
+    part = ModelPart(np.zeros(2), *figures)
+    with pytest.raises(InvalidInput, match="primal, dual, gap: must be finite"):
+        model_part_from_bytes(model_part_to_bytes(part), features=2)
+
+
+@pytest.mark.parametrize(("gap", "given"), [(1e-3, 2), (1.1e-3, 0), (None, 0), (np.nan, 0)])
+def test_weights_go_out_only_with_a_gap_that_the_noise_allows_for(gap: float | None, given: int) -> None:
+    alone = np.ones(1, dtype=np.int64)
+    blocks = {0: np.array([0, 1])}
+    layout = ClientLayout(1, 31, 0 * alone, alone, alone, alone > 1, 0 * alone, feature_blocks=blocks)
+    noise = ReleaseNoise(1.0, 1e-5, 1.0, gap=1e-3, sensitivity=1.0, sigma=1.0)
+    part = ModelPart(np.zeros(2), primal=None, dual=None, gap=gap, first_holder_of=(0,))
+    assert len(released_weights(part.weights, part, layout=layout, noise=noise)) == given
 
 
 GIVEN = np.array([1.0, -2.0])
