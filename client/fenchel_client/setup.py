@@ -114,16 +114,16 @@ class SetupClient:
                 f"approved that here; if they are right, start the client with --approve-roster {roster.fingerprint()}",
                 public_reason="its operator has not approved the roster",
             )
+        try:
+            recipients = recipients_of(certificates_from_bytes(body), roster=roster, authority=self.kit.authority)
+        except (IdentityError, InvalidInput) as error:
+            raise Refusal(str(error), public_reason="the relayed certificates are not those of the roster") from error
         public_key = b""
         private_key = b""
         if config.privacy != "plain":
             key = generate_private_key(config.key.bits, KeyKind(config.key.kind))
             public_key, private_key = key.public_key.to_bytes(), private_key_to_bytes(key)
         self.secrets = RunSecrets(private_key, secrets.token_bytes(ALIGNMENT_SECRET_BYTES))
-        try:
-            recipients = recipients_of(certificates_from_bytes(body), roster=roster, authority=self.kit.authority)
-        except (IdentityError, InvalidInput) as error:
-            raise Refusal(str(error), public_reason="the relayed certificates are not those of the roster") from error
         sealed = {
             party: wrap(
                 secrets_to_bytes(self.secrets),
