@@ -38,23 +38,25 @@ class Logistic(Loss):
         With t = σ(v) the optimality condition is F(v) = v + m + curvature·(σ(v) − b) = 0. F' lies between 1 and
         1 + curvature/4, so the root is unique and |F| bounds the distance to it; in t itself the derivative would be
         unbounded at both ends of the interval. F is at most 0 at v = −m − curvature·(1 − b) and at least 0 at
-        v = −m + curvature·b. A Newton step that leaves the bracket is replaced by its middle, and so is every third
-        one, which bounds the number of steps whatever the curvature; a Newton step of no length is the end.
+        v = −m + curvature·b. A Newton step that leaves the bracket, or is longer than half of the step before it, is
+        replaced by the bracket's middle, which bounds the number of steps whatever the curvature.
         """
         low = -margin - curvature * np.maximum(1.0 - b, 0.0)
         high = -margin + curvature * np.maximum(b, 0.0)
         v = np.clip(-margin, low, high)
-        for step in range(MAXIMUM_STEPS):
+        moved = high - low
+        for _ in range(MAXIMUM_STEPS):
             sigma = np.asarray(expit(v), dtype=np.float64)
             residual = v + margin + curvature * (sigma - b)
             low = np.where(residual <= 0.0, v, low)
             high = np.where(residual >= 0.0, v, high)
             newton = v - residual / (1.0 + curvature * sigma * (1.0 - sigma))
-            inside = (newton > low) & (newton < high) & (step % 3 < 2)
+            length = np.abs(newton - v)
             near = TOLERANCE * np.maximum(1.0, np.abs(v))
-            following = np.where(inside | (np.abs(newton - v) <= near), newton, 0.5 * (low + high))
-            settled = np.abs(following - v) <= near
+            usable = (newton > low) & (newton < high) & (length <= 0.5 * moved)
+            following = np.where(usable | (length <= near), newton, 0.5 * (low + high))
+            moved = np.abs(following - v)
             v = following
-            if settled.all():
+            if (moved <= near).all():
                 return np.asarray(expit(v), dtype=np.float64)
         raise FenchelError("the logistic dual step did not settle; the inner products or row norms are not sane")
