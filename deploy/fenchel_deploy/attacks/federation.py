@@ -1,4 +1,4 @@
-"""Small federations of real halves in this process, and a record of all that crossed the server."""
+"""Small federations of real halves in this process, and a record of what crossed the server up to a last round."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -52,7 +52,7 @@ class Scenario:
     rounds: int = 14
 
     def config(self, name: str) -> RunConfig:
-        settings: dict[str, object] = {"local": self.local, "loss": self.loss, "lambda": LAMBDA, "certificate_every": 0}
+        settings: dict[str, object] = {"local": self.local, "loss": self.loss, "lambda": LAMBDA}
         if self.h is not None:
             settings["h"] = self.h
         return RunConfig.from_mapping(
@@ -150,7 +150,7 @@ class Bench:
         shards = shards_of(table, scenario.table)
         kits = self.kits(len(shards))
         roster = next(iter(kits.values())).roster
-        consent = Consent(approved_roster=roster.fingerprint(), plain=scenario.level == "plain")
+        consent = Consent(approved_roster=roster.fingerprint(), accepts=scenario.level)
         held = dict(zip(kits, shards, strict=True))
         parties = {
             name: Party(kit, held[name], state=self._folder / run / name, consent=consent) for name, kit in kits.items()

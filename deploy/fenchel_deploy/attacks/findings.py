@@ -9,6 +9,8 @@ from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.scoring import Score
 
 Claim = Literal["leaks", "safe"]
+Claims = Mapping[str, Claim]
+"""By level."""
 
 LEVELS: Final[tuple[Privacy, ...]] = ("plain", "paper", "sealed")
 
@@ -16,6 +18,13 @@ EVERY_LEVEL: Final = "all"
 """Stands for all levels where the level makes no difference."""
 SUCCESS: Final = 0.9
 """From this mean cosine, F1 or rate of exact matches on an attack counts as successful."""
+
+LEAKS: Final[Claims] = dict.fromkeys(LEVELS, "leaks")
+SAFE: Final[Claims] = dict.fromkeys(LEVELS, "safe")
+SAFE_IF_SEALED: Final[Claims] = {**LEAKS, "sealed": "safe"}
+SAFE_IF_ENCRYPTED: Final[Claims] = {**SAFE, "plain": "leaks"}
+ENCRYPTED: Final = ("paper", "sealed")
+"""The levels of what a run without a key does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,37 +53,46 @@ class Verdict:
     setting: str
     score: float
     measure: str
-    claim: Claim
     succeeds: bool
     note: str
 
     @classmethod
-    def of_score(cls, score: Score, *, level: str, setting: str, measure: str, claim: Claim) -> "Verdict":
+    def of_score(cls, score: Score, *, level: str, setting: str, measure: str) -> "Verdict":
+        """More rows found than strangers is enough, however far off the other guesses are."""
         note = f"{score.found} of {score.total} rows found; " + (
             f"chance {score.chance:.2f}" if score.guesses else "nothing to guess from"
         )
-        return cls(level, setting, score.value, measure, claim, score.value >= SUCCESS, note)
+        succeeds = score.value >= SUCCESS or score.found > score.strangers_found
+        return cls(level, setting, score.value, measure, succeeds, note)
 
     @classmethod
-    def of_rate(cls, rate: float, *, level: str, setting: str, claim: Claim, note: str) -> "Verdict":
-        return cls(level, setting, rate, "exact matches", claim, rate >= SUCCESS, note)
+    def of_rate(cls, rate: float, *, level: str, setting: str, note: str, chance: float = 0.0) -> "Verdict":
+        """`chance` is the rate of whoever knows nothing."""
+        return cls(level, setting, rate, "exact matches", rate >= SUCCESS and rate > chance, note)
 
     @classmethod
-    def of_attempts(cls, outcomes: Mapping[str, bool], *, level: str, setting: str, claim: Claim) -> "Verdict":
+    def of_attempts(cls, outcomes: Mapping[str, bool], *, level: str, setting: str) -> "Verdict":
         """One attempt that goes through is enough."""
         through = [name for name, taken in outcomes.items() if taken]
         note = f"{len(through)} of {len(outcomes)} attempts went through"
-        return cls(level, setting, len(through) / len(outcomes), "accepted", claim, bool(through), note)
+        return cls(level, setting, len(through) / len(outcomes), "accepted", bool(through), note)
+
+
+Play = Callable[[Bench, Sequence[Privacy]], Iterator[Verdict]]
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An attack and who can mount it; `play` mounts it at some levels, with all settings that say something."""
+    """An attack and who can mount it; `play` mounts it at some levels, with all settings that say something.
+
+    `claims` has, for each setting, the levels at which it is played and what the documentation says of them.
+    """
 
     name: str
     summary: str
     role: str
-    play: Callable[[Bench, Sequence[Privacy]], Iterator[Verdict]]
+    claims: Mapping[str, Claims]
+    play: Play
 
     def findings(self, bench: Bench, *, levels: Sequence[Privacy] = LEVELS) -> Iterator[Finding]:
         for verdict in self.play(bench, levels):
@@ -86,7 +104,7 @@ class Attack:
                 succeeds=verdict.succeeds,
                 score=verdict.score,
                 measure=verdict.measure,
-                claim=verdict.claim,
+                claim=self.claims[verdict.setting][verdict.level],
                 note=verdict.note,
             )
 

@@ -11,10 +11,11 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from fenchel_client.session import Session, Task
+from fenchel_common.errors import FederationFailed
 from fenchel_common.identity import Address, Kit
-from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_deploy.attacks.views import Message, Transcript
-from fenchel_server.rounds.transport import PhaseId
+from fenchel_server.rounds.transport import PhaseId, Transport
 from fenchel_server.transport import make_server
 
 READ_BYTES: Final = 64 * 1024
@@ -55,17 +56,19 @@ class Wiretap:
                 far = socket.create_connection(("127.0.0.1", self._target))
             except OSError:
                 return
-            self._sockets += [near, far]
+            for end in (near, far):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._sockets.append(end)
             for source, sink, copy in ((near, far, self.upward), (far, near, self.downward)):
                 thread = threading.Thread(target=_carry, args=(source, sink, copy), daemon=True)
                 self._threads.append(thread)
                 thread.start()
 
 
-def listen_in(transcript: Transcript, client: ClientId, *, server: Kit, party: Kit) -> tuple[bytes, bytes]:
-    """What a party and the server say to each other in one run, as it is on the wire: up and down.
+def listen_in(transcript: Transcript, client: ClientId, *, server: Kit, party: Kit, insecure: bool = False) -> bytes:
+    """What a party and the server say to each other in the rounds of one run, as it is on the wire.
 
-    Server and party are real, over mutual TLS; what they say is what they said in the recorded run.
+    Server and party are real, over mutual TLS unless `insecure`; what they say is what they said in the recorded run.
     """
     messages = [message for message in transcript.of(client) if message.round_id > 0]
     said = {(message.round_id, message.phase): message.result for message in messages}
@@ -73,37 +76,47 @@ def listen_in(transcript: Transcript, client: ClientId, *, server: Kit, party: K
     def again(task: Task) -> bytes:
         return said[task.round, task.phase]
 
-    transport, listener, port = make_server(server, address=Address("localhost", 0))
+    transport, listener, port = make_server(server, address=Address("localhost", 0), insecure=insecure)
     listener.start()
     try:
         with Wiretap(port) as tap:
-            session = Session(party, again, address=tap.address)
+            session = Session(party, again, address=tap.address, insecure=insecure)
             thread = threading.Thread(target=session.run, daemon=True)
             thread.start()
-            transport.wait_for(frozenset({client}), timeout_s=WAIT_S)
-            for message in messages:
-                phase = PhaseId(transcript.run, RoundId(message.round_id), message.phase, 1)
-                transport.gather(phase, {client: message.task}, deadline_s=WAIT_S)
-            transport.dismiss("the run is over")
-            thread.join(WAIT_S)
-        return bytes(tap.upward), bytes(tap.downward)
+            try:
+                _converse(transport, transcript.run, client, messages)
+            finally:
+                session.stop()
+                thread.join(WAIT_S)
+        return bytes(tap.upward + tap.downward)
     finally:
         listener.stop(None).wait()
 
 
-def calls_let_in(server: Kit, strangers: Sequence[Kit | None]) -> int:
-    """How many of those who call without a certificate (None), or with one of another federation, get an answer."""
+def _converse(transport: Transport, run: RunId, client: ClientId, messages: Sequence[Message]) -> None:
+    if not transport.wait_for(frozenset({client}), timeout_s=WAIT_S):
+        raise FederationFailed(f"the party to listen to did not connect within {WAIT_S:g} s")
+    for message in messages:
+        phase = PhaseId(run, RoundId(message.round_id), message.phase, 1)
+        gathered = transport.gather(phase, {client: message.task}, deadline_s=WAIT_S)
+        if gathered.results.get(client) != message.result:
+            raise FederationFailed(f"the party to listen to did not answer {message.phase}")
+    transport.dismiss("the run is over")
+
+
+def calls_let_in(server: Kit, strangers: Sequence[Kit | None], *, member: Kit) -> int:
+    """How many of those who call without a certificate (None), or with one of another federation, get an answer.
+
+    The same call must be answered to a member of the federation.
+    """
     _, listener, port = make_server(server, address=Address("localhost", 0))
     listener.start()
     try:
+        if not _answered(server, member, port):
+            raise FederationFailed("the server answered not even a member of its federation")
         return sum(_answered(server, stranger, port) for stranger in strangers)
     finally:
         listener.stop(None).wait()
-
-
-def blocks_by_size(upward: bytes, *, answers: int, ciphertext_bytes: int) -> float:
-    """How many ciphertexts an answer has, to go by the number of bytes alone."""
-    return len(upward) / answers / ciphertext_bytes
 
 
 def in_clear(captured: bytes, messages: Sequence[Message], *, window: int = 16) -> int:

@@ -6,12 +6,12 @@ Each attack gives, for one party, the id behind each place of its list, or None.
 import hashlib
 import hmac
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from fenchel_client.alignment.ecdh import RingSecret, hash_to_curve
 from fenchel_client.alignment.hmac_ids import keyed_pseudonyms
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.wire.alignment import (
-    AlignmentMethod,
     Relay,
     listing_from_bytes,
     phase_name,
@@ -24,27 +24,30 @@ from fenchel_deploy.attacks.views import Message, Oracle, PartyView, Transcript
 
 Guesses = tuple[str | None, ...]
 
+ALIGNING: Final = "align_"
+"""How the phases of the alignment begin."""
 
-def final_lists(transcript: Transcript) -> dict[ClientId, tuple[bytes, ...]]:
-    """Every party's pseudonyms as the server ends with them."""
+
+def lists_of(transcript: Transcript, owner: ClientId) -> list[tuple[bytes, ...]]:
+    """A party's list as the server got it each time that somebody had raised it, first by the party itself."""
     clients = transcript.layout.clients
-    lists = {
-        message.client: listing_from_bytes(message.result).elements
-        for message in transcript.messages
-        if message.phase == phase_name(0)
-    }
-    if AlignmentMethod(transcript.config.alignment) is AlignmentMethod.HMAC:
-        return lists
-    last = len(clients) - 1
+    lists = []
     for message in transcript.messages:
-        if last and message.phase == phase_name(last):
-            owner = clients[(clients.index(message.client) - last) % len(clients)]
-            lists[owner] = raised_from_bytes(message.result)
+        if message.round_id == 0 and message.phase.startswith(ALIGNING):
+            step = phase_step(message.phase)
+            if clients[(clients.index(message.client) - step) % len(clients)] == owner:
+                result = message.result
+                lists.append(raised_from_bytes(result) if step else listing_from_bytes(result).elements)
     return lists
 
 
+def final_list(transcript: Transcript, owner: ClientId) -> tuple[bytes, ...]:
+    """A party's pseudonyms as the server ends with them."""
+    return lists_of(transcript, owner)[-1]
+
+
 def by_public_hashes(transcript: Transcript, victim: ClientId, dictionary: Sequence[str]) -> Guesses:
-    """The server alone: tries every keyless or publicly keyed hash of each id on all lists that went round."""
+    """The server alone: tries every keyless or publicly keyed hash of each id on the list at each step of its way."""
     known: dict[bytes, str] = {}
     public = [b"", transcript.run.encode(), transcript.config.to_json().encode()]
     if not isinstance(transcript.key, int):
@@ -57,7 +60,8 @@ def by_public_hashes(transcript: Transcript, victim: ClientId, dictionary: Seque
             known[hmac.digest(secret, encoded, "sha256")] = sample
             if len(secret) >= 32:
                 known[keyed_pseudonyms([sample], secret=secret, run=transcript.run)[0]] = sample
-    return _named(final_lists(transcript)[victim], known)
+    tried = [_named(elements, known) for elements in lists_of(transcript, victim)]
+    return tuple(next((guess for guess in guesses if guess is not None), None) for guesses in zip(*tried, strict=True))
 
 
 def with_shared_secret(
@@ -65,7 +69,7 @@ def with_shared_secret(
 ) -> Guesses:
     """`hmac`, the server and a party: the party's secret makes the pseudonym of any id."""
     pseudonyms = keyed_pseudonyms(dictionary, secret=accomplice.secrets.alignment_secret, run=transcript.run)
-    return _named(final_lists(transcript)[victim], dict(zip(pseudonyms, dictionary, strict=True)))
+    return _named(final_list(transcript, victim), dict(zip(pseudonyms, dictionary, strict=True)))
 
 
 def with_own_ids(transcript: Transcript, accomplice: PartyView, victim: ClientId) -> Guesses:
@@ -73,9 +77,8 @@ def with_own_ids(transcript: Transcript, accomplice: PartyView, victim: ClientId
 
     A further id would have to be raised by all the others, whose scalars neither has.
     """
-    lists = final_lists(transcript)
-    known = dict(zip(lists[accomplice.name], accomplice.shard.ids, strict=True))
-    return _named(lists[victim], known)
+    known = dict(zip(final_list(transcript, accomplice.name), accomplice.shard.ids, strict=True))
+    return _named(final_list(transcript, victim), known)
 
 
 def by_a_list_slipped_in(transcript: Transcript, ask: Oracle, victim: ClientId, dictionary: Sequence[str]) -> Guesses:
@@ -89,7 +92,7 @@ def by_a_list_slipped_in(transcript: Transcript, ask: Oracle, victim: ClientId, 
         )
         body = relay_to_bytes(Relay(session=session, elements=elements))
         elements = raised_from_bytes(ask(client, 0, phase_name(1), body))
-    return _named(final_lists(transcript)[victim], dict(zip(elements, dictionary, strict=True)))
+    return _named(final_list(transcript, victim), dict(zip(elements, dictionary, strict=True)))
 
 
 def by_what_passes(view: PartyView, run: RunId, dictionary: Sequence[str]) -> Mapping[str, Guesses]:
@@ -105,7 +108,7 @@ def by_what_passes(view: PartyView, run: RunId, dictionary: Sequence[str]) -> Ma
 
 def _relayed_to(messages: Iterable[Message]) -> Iterable[tuple[Message, tuple[bytes, ...]]]:
     for message in messages:
-        if message.round_id == 0 and message.phase.startswith("align_") and phase_step(message.phase) > 0:
+        if message.round_id == 0 and message.phase.startswith(ALIGNING) and phase_step(message.phase) > 0:
             yield message, relay_from_bytes(message.task).elements
 
 

@@ -6,7 +6,17 @@ from typing import Final
 from fenchel_common.algorithms.settings import Privacy
 from fenchel_common.ids import ClientId
 from fenchel_deploy.attacks.federation import Bench, Recorded, Scenario
-from fenchel_deploy.attacks.findings import Attack, Claim, Verdict
+from fenchel_deploy.attacks.findings import (
+    ENCRYPTED,
+    LEAKS,
+    SAFE,
+    SAFE_IF_ENCRYPTED,
+    SAFE_IF_SEALED,
+    Attack,
+    Claims,
+    Play,
+    Verdict,
+)
 from fenchel_deploy.attacks.insiders import labels_by_sign, shares_of_the_other
 from fenchel_deploy.attacks.rows import (
     Estimate,
@@ -20,7 +30,7 @@ from fenchel_deploy.attacks.rows import (
     rows_from_vertices,
     supports,
 )
-from fenchel_deploy.attacks.scoring import Score, match_rate, pooled, row_score, support_score
+from fenchel_deploy.attacks.scoring import Score, majority_rate, match_rate, pooled, row_score, support_score
 from fenchel_deploy.attacks.tables import ALL_DENSE, ALL_SPARSE
 from fenchel_deploy.attacks.traces import Frame, Trace, drawn_rows, trace
 from fenchel_deploy.attacks.views import Eyes, KeyEyes, PublicEyes, Transcript
@@ -91,79 +101,61 @@ def _attacked(
 
 
 def _by_the_server(
-    bench: Bench, method: Method, scenarios: Sequence[tuple[str, Scenario, Claim]], *, of_supports: bool = False
-) -> Iterator[Verdict]:
-    for setting, scenario, claim in scenarios:
-        recorded = bench.record(scenario)
-        eyes = PublicEyes(recorded.transcript.key)
-        score = _attacked(recorded, _seen(recorded, eyes), eyes, method, of_supports=of_supports)
-        measure = "F1 of supports" if of_supports else "cosine"
-        yield Verdict.of_score(score, level=scenario.level, setting=setting, measure=measure, claim=claim)
+    method: Method, scenarios: Callable[[Privacy], Mapping[str, Scenario]], *, of_supports: bool = False
+) -> Play:
+    """The method with the eyes of the server, on each setting's scenario at each level."""
+    measure = "F1 of supports" if of_supports else "cosine"
+
+    def play(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
+        for level in levels:
+            for setting, scenario in scenarios(level).items():
+                recorded = bench.record(scenario)
+                eyes = PublicEyes(recorded.transcript.key)
+                score = _attacked(recorded, _seen(recorded, eyes), eyes, method, of_supports=of_supports)
+                yield Verdict.of_score(score, level=level, setting=setting, measure=measure)
+
+    return play
 
 
-def _settings(levels: Sequence[Privacy], *, leaky: Sequence[Privacy]) -> list[tuple[str, Scenario, Claim]]:
+def _all_steps(level: Privacy) -> dict[str, Scenario]:
     """Small h, large h and corrective steps."""
-    return [
-        (name, scenario, "leaks" if level in leaky else "safe")
-        for level in levels
-        for name, scenario in (
-            ("h = 1", Scenario(level, h=1)),
-            ("h = all", Scenario(level, loss="logistic", h=ALL_DENSE)),
-            ("corrective", Scenario(level, "labelled", local="corrective")),
-        )
-    ]
+    return {
+        "h = 1": Scenario(level, h=1),
+        "h = all": Scenario(level, loss="logistic", h=ALL_DENSE),
+        "corrective": Scenario(level, "labelled", local="corrective"),
+    }
 
 
-def _play_iterates(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    yield from _by_the_server(bench, _iterates, _settings(levels, leaky=["plain"]))
+def _on_all_steps(claims: Claims) -> dict[str, Claims]:
+    return dict.fromkeys(("h = 1", "h = all", "corrective"), claims)
 
 
-def _play_products(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    yield from _by_the_server(bench, _products, _settings(levels, leaky=["plain"]))
+def _single_and_many(level: Privacy) -> dict[str, Scenario]:
+    return {"h = 1": Scenario(level, h=1), "h = all, logistic": Scenario(level, loss="logistic", h=ALL_DENSE)}
 
 
-def _play_differences(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    scenarios: list[tuple[str, Scenario, Claim]] = []
-    for level in levels:
-        claim: Claim = "safe" if level == "sealed" else "leaks"
-        scenarios.append(("h = 1", Scenario(level, h=1), claim))
-        scenarios.append(("h = all, logistic", Scenario(level, loss="logistic", h=ALL_DENSE), "safe"))
-    yield from _by_the_server(bench, _differences, scenarios)
+def _half(level: Privacy) -> dict[str, Scenario]:
+    return {"h = half, hinge, 40 rounds": Scenario(level, h=HALF_DENSE, rounds=40)}
 
 
-def _play_recurring_steps(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    for level in levels:
-        scenario = Scenario(level, h=HALF_DENSE, rounds=40)
-        claim: Claim = "safe" if level == "sealed" else "leaks"
-        yield from _by_the_server(bench, _recurring_steps, [("h = half, hinge, 40 rounds", scenario, claim)])
+def _few(level: Privacy) -> dict[str, Scenario]:
+    return {"h = 3, logistic, 50 rounds": Scenario(level, loss="logistic", h=3, rounds=50)}
 
 
-def _play_subspaces(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    for level in levels:
-        scenario = Scenario(level, loss="logistic", h=3, rounds=50)
-        claim: Claim = "safe" if level == "sealed" else "leaks"
-        yield from _by_the_server(bench, _subspaces, [("h = 3, logistic, 50 rounds", scenario, claim)])
+def _sparse(level: Privacy) -> dict[str, Scenario]:
+    return {
+        "h = 1, sparse": Scenario(level, "sparse", h=1),
+        "h = all, sparse": Scenario(level, "sparse", h=ALL_SPARSE),
+    }
 
 
-def _play_supports(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    scenarios: list[tuple[str, Scenario, Claim]] = []
-    for level in levels:
-        claim: Claim = "safe" if level == "sealed" else "leaks"
-        scenarios.append(("h = 1, sparse", Scenario(level, "sparse", h=1), claim))
-        scenarios.append(("h = all, sparse", Scenario(level, "sparse", h=ALL_SPARSE), "safe"))
-    yield from _by_the_server(bench, _supports, scenarios, of_supports=True)
-
-
-def _play_vertices(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    for level in levels:
-        claim: Claim = "safe" if level == "sealed" else "leaks"
-        scenario = Scenario(level, "labelled", local="corrective")
-        yield from _by_the_server(bench, _vertices, [("corrective, all with labels", scenario, claim)])
+def _corrective(level: Privacy) -> dict[str, Scenario]:
+    return {"corrective, all with labels": Scenario(level, "labelled", local="corrective")}
 
 
 def _play_collusion(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
     for level in levels:
-        if level == "plain":
+        if level not in ENCRYPTED:
             continue
         recorded = bench.record(Scenario(level, h=1))
         accomplice = next(iter(recorded.views.values()))
@@ -171,7 +163,7 @@ def _play_collusion(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict
         seen = _seen(recorded, eyes)
         for name, method in {"iterates": _iterates, "products": _products, "differences": _differences}.items():
             score = _attacked(recorded, seen, eyes, method)
-            yield Verdict.of_score(score, level=level, setting=f"h = 1, {name}", measure="cosine", claim="leaks")
+            yield Verdict.of_score(score, level=level, setting=f"h = 1, {name}", measure="cosine")
 
 
 def _play_co_holder(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -183,7 +175,7 @@ def _play_co_holder(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict
         rows, strangers = recorded.truth.rows[names[2]], recorded.truth.strangers[names[2]]
         moved = {place: later - found[place - 1] for place, later in enumerate(found) if place}
         score = row_score(rows_from_single_steps(moved), rows, strangers)
-        yield Verdict.of_score(score, level=level, setting="h = 1, two holders", measure="cosine", claim="leaks")
+        yield Verdict.of_score(score, level=level, setting="h = 1, two holders", measure="cosine")
 
 
 def _play_labels(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -198,40 +190,82 @@ def _play_labels(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
             guessed, true = labels_by_sign(recorded.views[name]), recorded.truth.labels[name]
             told = guessed != 0.0
             rate = match_rate(guessed[told].tolist(), true[told].tolist())
-            note = f"of the {int(told.sum())} among {len(true)} rows whose α is not 0; chance 0.50"
-            yield Verdict.of_rate(rate, level=level, setting=setting, claim="leaks", note=note)
+            chance = majority_rate(true[told].tolist())
+            note = f"of the {int(told.sum())} among {len(true)} rows whose α is not 0; chance {chance:.2f}"
+            yield Verdict.of_rate(rate, level=level, setting=setting, note=note, chance=chance)
 
 
 _SERVER = "server"
 
 ROW_ATTACKS: Final = (
-    Attack("rows-from-iterates", "solves ŵ_k = X_kᵀα/(λN) for the rows, over the rounds", _SERVER, _play_iterates),
-    Attack("rows-from-products", "solves x_i·w for each row, over the rounds", _SERVER, _play_products),
-    Attack("rows-from-differences", "takes the change of ŵ_k for the drawn row", _SERVER, _play_differences),
+    Attack(
+        "rows-from-iterates",
+        "solves ŵ_k = X_kᵀα/(λN) for the rows, over the rounds",
+        _SERVER,
+        _on_all_steps(SAFE_IF_ENCRYPTED),
+        _by_the_server(_iterates, _all_steps),
+    ),
+    Attack(
+        "rows-from-products",
+        "solves x_i·w for each row, over the rounds",
+        _SERVER,
+        _on_all_steps(SAFE_IF_ENCRYPTED),
+        _by_the_server(_products, _all_steps),
+    ),
+    Attack(
+        "rows-from-differences",
+        "takes the change of ŵ_k for the drawn row",
+        _SERVER,
+        {"h = 1": SAFE_IF_SEALED, "h = all, logistic": SAFE},
+        _by_the_server(_differences, _single_and_many),
+    ),
     Attack(
         "rows-from-recurring-steps",
         "takes directions in which ŵ_k moved twice for rows: most hinge duals rest at their bounds, also at large h",
         _SERVER,
-        _play_recurring_steps,
+        {"h = half, hinge, 40 rounds": SAFE_IF_SEALED},
+        _by_the_server(_recurring_steps, _half),
     ),
     Attack(
         "rows-from-subspaces",
         "intersects the spans of changes of ŵ_k over sets of drawn rows smaller than the number of features",
         _SERVER,
-        _play_subspaces,
+        {"h = 3, logistic, 50 rounds": SAFE_IF_SEALED},
+        _by_the_server(_subspaces, _few),
     ),
-    Attack("words-from-differences", "reads off which features a sparse row has", _SERVER, _play_supports),
+    Attack(
+        "words-from-differences",
+        "reads off which features a sparse row has",
+        _SERVER,
+        {"h = 1, sparse": SAFE_IF_SEALED, "h = all, sparse": SAFE},
+        _by_the_server(_supports, _sparse, of_supports=True),
+    ),
     Attack(
         "rows-from-vertices",
         "takes what differences of the corrective steps' X_kᵀv have in common for rows",
         _SERVER,
-        _play_vertices,
+        {"corrective, all with labels": SAFE_IF_SEALED},
+        _by_the_server(_vertices, _corrective),
     ),
     Attack(
-        "shared-key", "opens everything with one party's key, and then as above", "server and a party", _play_collusion
+        "shared-key",
+        "opens everything with one party's key, and then as above",
+        "server and a party",
+        {f"h = 1, {name}": dict.fromkeys(ENCRYPTED, "leaks") for name in ("iterates", "products", "differences")},
+        _play_collusion,
     ),
-    Attack("co-holder", "subtracts its own share of a feature that exactly two hold", "party", _play_co_holder),
     Attack(
-        "labels-by-sign", "reads the labels of its own samples off the sign of α", "party without labels", _play_labels
+        "co-holder",
+        "subtracts its own share of a feature that exactly two hold",
+        "party",
+        {"h = 1, two holders": LEAKS},
+        _play_co_holder,
+    ),
+    Attack(
+        "labels-by-sign",
+        "reads the labels of its own samples off the sign of α",
+        "party without labels",
+        {"h = all": LEAKS, "corrective": LEAKS},
+        _play_labels,
     ),
 )

@@ -4,6 +4,7 @@
 many rows that nobody in the federation holds, so whatever rows of one kind have in common is in it.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,36 +22,42 @@ ROW_FOUND: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """`value` against the truth, `chance` against what cannot have been learnt, `found` rows of `total`."""
+    """`value` against the truth, `chance` against what cannot have been learnt, `found` rows of `total`.
+
+    `strangers_found` are as many strangers as would count as found.
+    """
 
     value: float
     chance: float
     found: int
+    strangers_found: int
     total: int
     guesses: int
 
 
 def row_score(estimates: Sequence[Estimate], rows: Array, strangers: Array) -> Score:
     """The mean |cos| of the estimates with their rows, or with the nearest row where they name none."""
-    cosines = [_cosines(one, rows) for one in estimates]
-    values = [_against(one, near) for one, near in zip(estimates, cosines, strict=True)]
-    chance = [_against(one, _cosines(one, strangers)) for one in estimates]
-    nearest = [int(near.argmax()) if one.row is None else one.row for one, near in zip(estimates, cosines, strict=True)]
-    found = {row for row, value in zip(nearest, values, strict=True) if value >= ROW_FOUND}
-    return Score(_mean(values), _mean(chance), len(found), len(rows), len(estimates))
+    value, found = _nearness(estimates, rows)
+    chance, strangers_found = _nearness(estimates, strangers)
+    return Score(value, chance, found, strangers_found, len(rows), len(estimates))
 
 
 def support_score(estimates: Sequence[Estimate], rows: Array, strangers: Array) -> Score:
     """The mean F1 of the estimated supports with those of their rows."""
     values = [_f1(one.direction, rows[_place(one)]) for one in estimates]
     chance = [_f1(one.direction, strangers[_place(one)]) for one in estimates]
-    found = sum(value >= ROW_FOUND for value in values)
-    return Score(_mean(values), _mean(chance), found, len(rows), len(estimates))
+    found, strangers_found = (sum(one >= ROW_FOUND for one in scores) for scores in (values, chance))
+    return Score(_mean(values), _mean(chance), found, strangers_found, len(rows), len(estimates))
 
 
 def match_rate(guessed: Sequence[object], true: Sequence[object]) -> float:
     """How many of the guesses are right, one by one."""
     return sum(one == other for one, other in zip(guessed, true, strict=True)) / max(len(true), 1)
+
+
+def majority_rate(true: Sequence[object]) -> float:
+    """How many guesses are right when all are the most frequent truth."""
+    return max(Counter(true).values(), default=0) / max(len(true), 1)
 
 
 def pooled(scores: Sequence[Score]) -> Score:
@@ -60,18 +67,24 @@ def pooled(scores: Sequence[Score]) -> Score:
         _mean([score.value for score in guessed]),
         _mean([score.chance for score in guessed]),
         sum(score.found for score in scores),
+        sum(score.strangers_found for score in scores),
         sum(score.total for score in scores),
         sum(score.guesses for score in scores),
     )
 
 
+def _nearness(estimates: Sequence[Estimate], rows: Array) -> tuple[float, int]:
+    """The mean |cos| of the estimates, and how many rows are found."""
+    cosines = [_cosines(one, rows) for one in estimates]
+    nearest = [int(near.argmax()) if one.row is None else one.row for one, near in zip(estimates, cosines, strict=True)]
+    values = [float(near[row]) for row, near in zip(nearest, cosines, strict=True)]
+    found = {row for row, value in zip(nearest, values, strict=True) if value >= ROW_FOUND}
+    return _mean(values), len(found)
+
+
 def _cosines(estimate: Estimate, rows: Array) -> Array:
     norms = np.linalg.norm(rows, axis=1) * np.linalg.norm(estimate.direction)
     return np.asarray(np.abs(rows @ estimate.direction) / np.maximum(norms, 1e-300), dtype=np.float64)
-
-
-def _against(estimate: Estimate, cosines: Array) -> float:
-    return float(cosines.max() if estimate.row is None else cosines[estimate.row])
 
 
 def _f1(estimate: Array, row: Array) -> float:

@@ -86,7 +86,7 @@ class Trace:
     duals
         Dual variables as the party is told them.
     models
-        The whole model on the party's features, by round.
+        The whole model on the party's features, by round; not of corrective steps, whose parties find it themselves.
     """
 
     frame: Frame
@@ -154,31 +154,21 @@ class _CorrectiveReader:
     def __init__(self, frame: Frame, eyes: Eyes) -> None:
         self.trace = Trace(frame)
         self._frame, self._eyes = frame, eyes
-        self._opening = corrective_pb2.CorrectiveOpening()
 
     def take(self, message: Message) -> None:
         if message.phase == INNER_PRODUCT:
-            task = corrective_pb2.CorrectiveProductTask.FromString(message.task)
-            self._opened(task.opening, message.round_id)
-            self._products(corrective_pb2.CorrectiveProductResult.FromString(message.result))
-        elif message.phase == LOCAL_DUAL:
-            dual_task = corrective_pb2.CorrectiveDualTask.FromString(message.task)
-            if dual_task.HasField("opening"):
-                self._opened(dual_task.opening, message.round_id)
+            self._products(message)
         elif message.phase == PRIMAL:
             self._primal(message)
 
-    def _opened(self, opening: corrective_pb2.CorrectiveOpening, round_id: int) -> None:
-        self._opening = opening
-        if opening.HasField("vertex"):
-            self.trace.models.append(Seen(round_id, opening.vertex))
-
-    def _products(self, result: corrective_pb2.CorrectiveProductResult) -> None:
+    def _products(self, message: Message) -> None:
+        opening = corrective_pb2.CorrectiveProductTask.FromString(message.task).opening
+        result = corrective_pb2.CorrectiveProductResult.FromString(message.result)
         pairs = []
-        if self._opening.HasField("vertex") and result.HasField("vertex"):
-            pairs.append((self._opening.vertex, result.vertex))
-        if self._opening.HasField("point") and result.HasField("point") and not self._opening.collapse:
-            pairs.append((self._opening.point, result.point))
+        if opening.HasField("vertex") and result.HasField("vertex"):
+            pairs.append((opening.vertex, result.vertex))
+        if opening.HasField("point") and result.HasField("point"):
+            pairs.append((opening.point, result.point))
         for weights, products in pairs:
             values = self._eyes.read(products.vector)
             told = self._frame.by_sample(products.blocks, values, np.full(self._frame.rows, np.nan))

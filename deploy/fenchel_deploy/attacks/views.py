@@ -42,7 +42,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """All that the server sent and received in one run, and what it knows anyway. There is no secret in it.
+    """All that the server sent and received in one run until a certain round, and what it knows anyway: no secret.
 
     `key` is the public key, or the number of bits that it would have in a run in clear.
     """
