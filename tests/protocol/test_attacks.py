@@ -105,9 +105,9 @@ def test_a_server_reads_a_row_out_of_a_sealed_run_by_what_it_has_opened(bench: B
     recorded = bench.record(Scenario("sealed", h=1))
     client = recorded.transcript.layout.clients[2]
     opened = OpenedFigures(recorded.transcript, recorded.ask, client)
-    sign = opened.label(0)
-    assert sign == recorded.truth.labels[client][0]
-    assert opened.row(0, sign=sign) == pytest.approx(recorded.truth.rows[client][0], abs=1e-6)
+    label = opened.label(0)
+    assert label == recorded.truth.labels[client][0]
+    assert label * opened.row(0) == pytest.approx(recorded.truth.rows[client][0], abs=1e-6)
 
 
 def test_what_an_eavesdropper_looks_for_is_found_without_tls(found: Callable[[str], list[Finding]]) -> None:

@@ -53,6 +53,12 @@ def beyond(field: str) -> Change:
     return change
 
 
+def beyond_one(values: Any) -> None:
+    """The first dual variable is what no honest sum gives."""
+    plain = values.vector.plain
+    plain.values = (int(1.9 * 2**32)).to_bytes(8, "little") + plain.values[8:]
+
+
 @pytest.mark.parametrize(
     ("phase", "change", "field"),
     [
@@ -232,14 +238,36 @@ def test_a_point_that_no_honest_sum_gives_ends_the_run_and_names_who_may_have_ma
     monkeypatch: pytest.MonkeyPatch, grid: tuple[int, int]
 ) -> None:
     run = simulation(problem(**SMALL), grid, stop={"gap": None})
-
-    def change(message: pb.CorrectiveDualResult) -> None:
-        plain = message.point.vector.plain
-        plain.values = (int(1.9 * 2**32)).to_bytes(8, "little") + plain.values[8:]
-
-    tamper(monkeypatch, run, change, round_id=2, phase="local_dual", client=FIRST)
+    tamper(monkeypatch, run, lambda m: beyond_one(m.point), round_id=2, phase="local_dual", client=FIRST)
     run.round()
     with pytest.raises(DualsImpossible) as caught:
         run.round()
     involved = [name for name in run.alignment.federation.clients if name in str(caught.value)]
     assert involved == ([FIRST, ClientId("party-01")] if grid == (2, 2) else [FIRST])
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_after_impossible_dual_variables_a_party_refuses_every_task_of_the_run(phase: str) -> None:
+    run = simulation(problem(**SMALL))
+    run.run(1)
+    honest = task_of(run, phase, lambda _message: None)
+    half = run.clients[FIRST]
+    altered = task_of(run, "primal", lambda message: beyond_one(message.point))
+    assert pb.CorrectivePrimalResult.FromString(half.answer("primal", altered)).impossible_blocks
+    with pytest.raises(InvalidInput, match=r"goes no further in it; .* start the run anew"):
+        half.answer(phase, honest)
+    with pytest.raises(InvalidInput, match="goes no further"):
+        half.final_model(run.server.last_state(FIRST))
+
+
+def test_a_party_that_lost_its_memory_and_gets_impossible_dual_variables_goes_no_further() -> None:
+    run = simulation(problem(**SMALL))
+    run.run(2)
+    run.restart(FIRST)
+    request = run.server.open_round(RoundId(3), run.names, frozenset({FIRST}))
+    task = TASKS[request.phase].FromString(request.tasks[FIRST])
+    beyond_one(task.opening.lost.alpha)
+    with pytest.raises(InvalidInput, match=r"opening\.lost: these dual variables are impossible"):
+        run.clients[FIRST].answer(request.phase, task.SerializeToString())
+    with pytest.raises(InvalidInput, match="goes no further"):
+        run.clients[FIRST].answer(request.phase, request.tasks[FIRST])

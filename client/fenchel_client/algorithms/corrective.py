@@ -6,7 +6,6 @@ a memory holds is exactly what was decrypted, or made of it by elementwise arith
 same bits.
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.holdings import IMPOSSIBLE_DUALS, Holdings
+from fenchel_client.algorithms.holdings import Holdings
 from fenchel_client.algorithms.hull import (
     ANCHOR,
     MODEL,
@@ -73,8 +72,6 @@ from fenchel_common.wire.scope import Scope
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.int64]
-
-log = logging.getLogger(__name__)
 
 COARSE_UNIT: Final = 2.0**20
 """Gram entries travel in two parts, whole multiples of this and the rest, because they can outgrow the format."""
@@ -134,6 +131,7 @@ class CorrectiveClient:
             return product_result_to_bytes(ProductResult(norms))
 
     def answer(self, phase: str, body: bytes) -> bytes:
+        self._own.check_going_on()
         if phase == INNER_PRODUCT:
             return self._answer_products(body)
         if phase == LOCAL_DUAL:
@@ -144,6 +142,7 @@ class CorrectiveClient:
 
     def final_model(self, state: bytes) -> Array:
         """The weights of this party's features by name."""
+        self._own.check_going_on()
         weights = wire.model_from_bytes(state, self._scope)
         return np.zeros(self._own.width) if weights is None else self._own.from_features(weights)
 
@@ -390,7 +389,6 @@ class CorrectiveClient:
             raise InvalidInput("point.blocks: must be the blocks that take part")
         point, impossible = self._own.duals_from(task.point)
         if impossible:
-            log.error(IMPOSSIBLE_DUALS, len(impossible))
             return PrimalResult(None, None, None, None, None, accepted=False, impossible=impossible)
         cut_at = STEPS if task.relative else min(step + 1, STEPS)
         predictions = on_the_way(memory.best_place.predictions, memory.places[name].predictions, cut_at)

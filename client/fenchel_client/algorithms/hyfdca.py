@@ -16,14 +16,13 @@ the layout's blocks, model (m,) by feature name.
 Reference: Overman, Blum, Klabjan, "A Primal-Dual Algorithm for Hybrid Federated Learning".
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.holdings import IMPOSSIBLE_DUALS, Holdings
+from fenchel_client.algorithms.holdings import Holdings
 from fenchel_common.algorithms.hyfdca import (
     ALPHA_FORMAT,
     INNER_PRODUCT,
@@ -52,8 +51,6 @@ from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
 
 Array = NDArray[np.float64]
-
-log = logging.getLogger(__name__)
 
 
 class HyfdcaClient:
@@ -101,6 +98,7 @@ class HyfdcaClient:
             return wire.product_result_to_bytes(ProductResult(norms))
 
     def answer(self, phase: str, body: bytes) -> bytes:
+        self._holdings.check_going_on()
         if phase in (SYNC, PRIMAL):
             return self._answer_primal(body)
         if phase in (INNER_PRODUCT, INNER_PRODUCT_AFTER):
@@ -111,6 +109,7 @@ class HyfdcaClient:
 
     def final_model(self, state: bytes) -> Array:
         """The weights of this client's features by name; what the client remembers neither matters nor changes."""
+        self._holdings.check_going_on()
         model = wire.state_from_bytes(state, self._scope).model
         return np.zeros(self._holdings.width) if model is None else self._holdings.from_features(model)
 
@@ -143,7 +142,6 @@ class HyfdcaClient:
         self._take(task.state)
         impossible = () if task.state.alpha is None else self._take_alpha(task.state.alpha)
         if impossible:
-            log.error(IMPOSSIBLE_DUALS, len(impossible))
             return PrimalResult(None, impossible=impossible)
         # Always from all of α, never by adding changes up: a repeated round then gives the same bits.
         scale = self._settings.lambda_ * self._holdings.sample_count

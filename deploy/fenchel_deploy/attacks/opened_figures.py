@@ -1,12 +1,14 @@
 """A server that leaves the protocol and has a party open what it takes for the figures of a round.
 
-Whoever has the public key can encrypt, so the server hands out dual variables and models of its own making, and the
-party opens whatever comes as the sum of all figures:
+Whoever has the public key can encrypt, so the server hands out norms, inner products and models of its own making, and
+the party opens whatever comes as the sum of all figures. It does nothing that a party refuses:
 
-    α = e_i             the party's share is x_i/(λN); one that has labels refuses it if y_i is −1, and takes −e_i
-    w = share + c·e_j   handed back as the model; λ/2 ‖w‖² is one of the figures, and the party opens it
+    x_j·w = 1 if j = i, else 0   as inner products; the sum of the losses is one of the figures, and tells y_i
+    α = y_i·e_i                  is what a hinge step on sample i alone makes, from nothing and with norms of zero
+    w = share + c·e_j            handed back as the model; λ/2 ‖w‖² is one of the figures
 
-From ‖share + c·e_j‖² and ‖share‖² follows entry j of the share: a row takes two tasks for each feature, and a few more.
+The share of that α is y_i·x_i/(λN), and from ‖share + c·e_j‖² and ‖share‖² follows its entry j: a row takes two tasks
+for each feature, and a few more. A party without labels takes α = e_i as it comes.
 """
 
 from dataclasses import replace
@@ -20,10 +22,13 @@ from fenchel_common.algorithms.hyfdca import (
     PRIMAL,
     PRODUCT_FORMAT,
     BlockVector,
+    DualResult,
     DualTask,
+    Figures,
     HyfdcaSettings,
     PrimalResult,
     PrimalTask,
+    SampleRange,
     StateUpdate,
 )
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
@@ -37,6 +42,7 @@ from fenchel_deploy.attacks.views import Array, Oracle, Transcript
 
 PROBE: Final = 1000.0
 """c: large beside the share, so that rounding does not matter, and its square well within the format."""
+NO_STEP: Final = DualTask(StateUpdate(), None, None, (), (), gamma=1.0, step_scale=1.0)
 
 
 class OpenedFigures:
@@ -50,29 +56,55 @@ class OpenedFigures:
             layout, client, key=transcript.key, sealed=transcript.config.privacy == "sealed"
         )
         self._frame = Frame.seen_by_server(layout, client)
-        self._lambda, self._sample_count = settings.lambda_, layout.sample_count
+        self._shared = tuple(block for block in layout.blocks_of(client) if len(layout.blocks[block].holders) > 1)
+        self._has_labels = client in layout.label_holders
+        self._loss, self._lambda = settings.loss_function, settings.lambda_
+        self._sample_count = layout.sample_count
         self._ask, self._client = ask, client
         self._round = transcript.messages[-1].round_id
         self.tasks = 0
 
     def label(self, row: int) -> float:
-        """The label of a row, of a party that has labels: the sign of the dual variable that it does not refuse."""
-        return -1.0 if self._share_of(row, 1.0).impossible else 1.0
+        """The label of a row that another party shares, of a party that has labels."""
+        block, alone = self._alone(row)
+        products = self._by_sample((block,), alone, PRODUCT_FORMAT)
+        task = replace(NO_STEP, products=products, report_blocks=(block,), with_losses=True)
+        losses = self._opened(task).mean_loss * self._sample_count
+        indifferent = float(self._loss.value(np.zeros(1), np.ones(1))[0]) * len(self._frame.samples[block])
+        return 1.0 if losses < indifferent else -1.0
 
-    def row(self, row: int, *, sign: float) -> Array:
-        """A row; `sign` is that of its label, and any if the party has no labels."""
-        share = self._share_of(row, sign).share
-        assert share is not None, "a dual variable with the label's sign is feasible"
+    def row(self, row: int) -> Array:
+        """A row that another party shares; of a party that has labels, times its label."""
+        block, alone = self._alone(row)
+        alpha = self._step(block, alone) if self._has_labels else self._by_sample((block,), alone, ALPHA_FORMAT)
+        share = self._primal(PrimalTask(StateUpdate(reset=True, alpha=alpha))).share
+        assert share is not None, "a party takes the dual variables that it made"
         nothing = self._squared_norm(share)
         moved = np.array([self._squared_norm(self._moved(share, place)) for place in range(self._frame.width)])
-        return (moved - nothing - PROBE**2) / (2.0 * PROBE) * sign * self._lambda * self._sample_count
+        return (moved - nothing - PROBE**2) / (2.0 * PROBE) * self._lambda * self._sample_count
 
-    def _share_of(self, row: int, value: float) -> PrimalResult:
+    def _alone(self, row: int) -> tuple[int, Array]:
+        """The block of a row, and values that are 1 at its place and 0 elsewhere."""
         block, places = next(item for item in self._frame.samples.items() if row in item[1])
-        alpha = np.zeros(self._frame.slots)
-        alpha[row - places[0]] = value
-        own = BlockVector((block,), encrypted_by_anybody(alpha, ALPHA_FORMAT, self._scope.key))
-        return self._primal(PrimalTask(StateUpdate(reset=True, alpha=own)))
+        return block, np.eye(self._frame.slots)[row - places[0]]
+
+    def _by_sample(self, blocks: tuple[int, ...], values: Array, vector_format: VectorFormat) -> BlockVector:
+        return BlockVector(blocks, encrypted_by_anybody(values, vector_format, self._scope.key))
+
+    def _step(self, block: int, alone: Array) -> BlockVector:
+        """What the party makes of one dual variable that was zero, as was the model."""
+        place = int(np.argmax(alone))
+        task = replace(
+            NO_STEP,
+            state=StateUpdate(reset=True),
+            products=self._by_sample((block,), np.zeros_like(alone), PRODUCT_FORMAT),
+            norms=self._by_sample(self._shared, np.zeros(len(self._shared) * self._frame.slots), PRODUCT_FORMAT),
+            ranges=(SampleRange(block, place, place + 1),),
+            divisors=(1,),
+        )
+        changes = self._dual(task).changes
+        assert changes is not None, "a step was asked for"
+        return changes
 
     def _moved(self, share: BlockVector, place: int) -> BlockVector:
         """The share with c added to one feature."""
@@ -83,13 +115,17 @@ class OpenedFigures:
         return replace(share, vector=share.vector.plus(added))
 
     def _squared_norm(self, model: BlockVector) -> float:
-        task = DualTask(
-            StateUpdate(model=model), None, None, (), (), gamma=1.0, step_scale=1.0, norm_blocks=model.blocks
-        )
-        told = wire.dual_result_from_bytes(self._asked(LOCAL_DUAL, wire.dual_task_to_bytes(task)), self._scope)
-        opened = self._primal(PrimalTask(StateUpdate(), totals=told.figures)).figures
+        task = replace(NO_STEP, state=StateUpdate(model=model), norm_blocks=model.blocks)
+        return self._opened(task).regulariser * 2.0 / self._lambda
+
+    def _opened(self, task: DualTask) -> Figures:
+        """One party's figures, which it takes for the sum of everybody's."""
+        opened = self._primal(PrimalTask(StateUpdate(), totals=self._dual(task).figures)).figures
         assert opened is not None, "totals come back opened"
-        return opened.regulariser * 2.0 / self._lambda
+        return opened
+
+    def _dual(self, task: DualTask) -> DualResult:
+        return wire.dual_result_from_bytes(self._asked(LOCAL_DUAL, wire.dual_task_to_bytes(task)), self._scope)
 
     def _primal(self, task: PrimalTask) -> PrimalResult:
         return wire.primal_result_from_bytes(self._asked(PRIMAL, wire.primal_task_to_bytes(task)), self._scope)

@@ -121,13 +121,13 @@ def _play_mixed_runs(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdic
 def _play_opened_figures(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
     for level in levels:
         recorded = bench.record(Scenario(level, h=1))
-        labels, true = _labels_by_refusals(recorded)
+        labels, true = _labels_opened(recorded)
         chance = majority_rate(true)
         yield Verdict.of_rate(
             match_rate(labels, true),
             level=level,
             setting="labels of label holders",
-            note=f"{len(true)} labels, one task each; chance {chance:.2f}",
+            note=f"{len(true)} labels, two tasks each; chance {chance:.2f}",
             chance=chance,
         )
         scores, tasks = zip(*(_one_row_opened(recorded, name) for name in recorded.views), strict=True)
@@ -135,7 +135,7 @@ def _play_opened_figures(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Ve
         yield replace(verdict, note=f"{verdict.note}; at most {max(tasks)} tasks a row")
 
 
-def _labels_by_refusals(recorded: Recorded) -> tuple[list[float], list[float]]:
+def _labels_opened(recorded: Recorded) -> tuple[list[float], list[float]]:
     """All labels of those who have some, as guessed and as they are."""
     guessed, true = [], []
     for name in sorted(recorded.transcript.layout.label_holders):
@@ -150,9 +150,9 @@ def _one_row_opened(recorded: Recorded, client: ClientId) -> tuple[Score, int]:
     """How near the row is, and how many tasks it took."""
     truth, chosen = recorded.truth, [CHOSEN_ROW]
     opened = OpenedFigures(recorded.transcript, recorded.ask, client)
-    has_label = client in recorded.transcript.layout.label_holders
-    found = opened.row(CHOSEN_ROW, sign=opened.label(CHOSEN_ROW) if has_label else 1.0)
-    score = row_score([Estimate(found, 0)], truth.rows[client][chosen], truth.strangers[client][chosen])
+    score = row_score(
+        [Estimate(opened.row(CHOSEN_ROW), 0)], truth.rows[client][chosen], truth.strangers[client][chosen]
+    )
     return score, opened.tasks
 
 
@@ -263,7 +263,7 @@ PROTOCOL_ATTACKS: Final = (
     ),
     Attack(
         "opened-figures",
-        "hands a party dual variables and models of its own making, and has their figures opened",
+        "hands a party inner products and models of its own making, and has their figures opened",
         _ROGUE,
         {"labels of label holders": LEAKS, "one row of each party": LEAKS},
         _play_opened_figures,
