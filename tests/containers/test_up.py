@@ -66,7 +66,7 @@ def test_any_algorithm_and_split_trains_and_its_own_figures_are_in_the_report(im
 
 def started(image: str, engine: Any, *arguments: str) -> tuple[subprocess.Popen[str], str, list[Any]]:
     """A federation of two parties that never ends by itself, once both are started: process, name and containers."""
-    now = int(time.time())
+    now = time.time()  # To the fraction: in the same second the federation before it may have started.
     starts = engine.events(
         decode=True,
         since=now,
