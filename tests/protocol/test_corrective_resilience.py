@@ -1,7 +1,5 @@
 """Corrective HyFDCA with clients that come, go and forget, and servers that die: D is kept, and the run goes on."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -9,11 +7,10 @@ from fenchel_client.algorithms.hull import ANCHOR, BEST
 from fenchel_common.errors import InvalidInput, StateDamaged
 from fenchel_common.ids import RoundId
 from fenchel_server.algorithms.base import Outcome, RoundReport
-from fenchel_server.algorithms.corrective import STANDSTILL, UNCERTIFIED, UNTOLD, VOID
+from fenchel_server.algorithms.corrective import STANDSTILL, UNCERTIFIED, VOID
 from support.corrective import (
     CASE,
     FIRST,
-    FIXED_POINT,
     LAST,
     PHASES,
     SECOND,
@@ -143,120 +140,6 @@ def test_a_client_that_fails_in_primal_costs_neither_the_certificate_nor_the_new
     ascent = Ascent(shaken, case)
     shaken.round()
     assert ascent.check().metrics.gap is not None
-
-
-def test_a_round_whose_best_model_was_not_told_whole_has_no_certificate_and_the_one_before_stays() -> None:
-    """FIRST answers for features; the dual variables were on record before it failed."""
-    case = problem(**CASE)
-    calm, shaken = simulation(case), simulation(case)
-    shaken.absent = lambda at, during, who: (at, during, who) == (4, "primal", FIRST)
-    calm.run(4)
-    shaken.run(3)
-    model = shaken.model()
-    ascent = Ascent(shaken, case)
-    metrics = shaken.round().metrics
-    assert (metrics.gap, metrics.note) == (None, UNCERTIFIED)
-    assert metrics.absences == {FIRST: "primal: no result"}
-    np.testing.assert_array_equal(shaken.model(), model)
-    np.testing.assert_array_equal(shaken.alpha(case.ids), calm.alpha(case.ids))
-    shaken.round()
-    assert ascent.check().metrics.gap is not None
-    assert shaken.reports[-1].metrics.absences == {}
-
-
-def test_a_model_that_was_not_told_whole_twice_costs_no_round() -> None:
-    """Everybody then gets the one on record from the server, whatever it remembers."""
-    case = problem(**CASE)
-    run = simulation(case)
-    run.absent = lambda at, during, who: at in (4, 5) and during == "primal" and who == FIRST
-    ascent = Ascent(run, case)
-    for _ in range(7):
-        run.round()
-        ascent.check()
-    assert [VOID in report.metrics.note for report in run.reports] == [False] * 7
-    assert [report.metrics.gap is not None for report in run.reports] == [True] * 3 + [False] * 2 + [True] * 2
-
-
-@pytest.mark.parametrize("grid", [(2, 2), (4, 1)])
-def test_what_a_client_remembers_of_a_discarded_attempt_is_never_taken_for_the_record(grid: tuple[int, int]) -> None:
-    """LAST answers a fourth round that the server forgets, misses its repetition, and is back when FIRST fails."""
-    case = problem(**CASE)
-    run = simulation(case, grid)
-    run.run(3)
-    snapshot = run.server.snapshot()
-    half_a_round(run, 4, until="")
-    run.restore(snapshot)
-    run.absent = lambda at, during, who: (at, during, who) == (5, "primal", FIRST)
-    ascent = Ascent(run, case)
-    run.round(available=run.names - {LAST})
-    ascent.check()
-    for _ in range(4):
-        run.round()
-        ascent.check()
-    assert ascent.certificates == 3
-
-
-def test_a_closing_round_whose_model_was_not_told_whole_is_void() -> None:
-    case = problem(**CASE)
-    run = simulation(case, stop={"gap": None, "rounds": 3})
-    run.run(3)
-    model = run.model()
-    run.absent = lambda at, during, who: (at, during, who) == (4, "primal", FIRST)
-    report = run.round()
-    assert report.outcome is None
-    assert UNTOLD in report.metrics.note
-    np.testing.assert_array_equal(run.model(), model)
-    report = run.round(closing=True)
-    assert report.outcome is Outcome.FINISHED
-    assert report.metrics.gap is not None
-    assert error_of(run, case) <= report.metrics.gap
-
-
-@pytest.mark.parametrize("grid", [(2, 2), (4, 1)])
-def test_a_closing_round_without_everybody_leaves_the_best_model_on_record(grid: tuple[int, int]) -> None:
-    case = problem(**{**CASE, "lambda_": 1e-3})
-    run = simulation(case, grid)
-    run.run(5)
-    model = run.model()
-    report = run.round(available=run.names - {LAST}, closing=True)
-    assert (report.outcome, report.metrics.gap) == (Outcome.FINISHED, None)
-    np.testing.assert_array_equal(run.model(), model)
-
-
-def test_an_absence_of_one_round_leaves_the_best_model_on_record() -> None:
-    case = problem(**{**CASE, "lambda_": 1e-3})
-    run = simulation(case)
-    run.run(5)
-    model, error = run.model(), error_of(run, case)
-    run.round(available=run.names - {LAST})
-    np.testing.assert_array_equal(run.model(), model)
-    run.round()
-    assert error_of(run, case) <= error + FIXED_POINT
-
-
-def test_while_somebody_stays_away_the_model_on_record_is_that_of_the_dual_variables() -> None:
-    """P is not known then; the features of whoever is away keep the weights of the anchor."""
-    case = problem(**CASE)
-    run = simulation(case, (4, 1))
-    run.run(3)
-    for _ in range(3):
-        run.round(available=run.names - {LAST})
-    w = case.data.X.T @ run.alpha(case.ids) / (case.lambda_ * len(case.ids))
-    np.testing.assert_allclose(run.weights(case.data.features), w, atol=1e-7)
-
-
-def test_a_restart_takes_nothing_from_the_certified_gap() -> None:
-    case = problem(**{**CASE, "lambda_": 1e-3})
-    run = simulation(case)
-    gaps = [run.round().metrics.gap]
-    for round_id in range(2, 20):
-        restarted = frozenset({SECOND}) if round_id % 3 == 0 else frozenset()
-        for client in restarted:
-            run.restart(client)
-        gaps.append(run.round(restarted=restarted).metrics.gap)
-    known = [gap for gap in gaps if gap is not None]
-    assert len(known) == len(gaps)
-    assert all(after <= before + 1e-7 for before, after in itertools.pairwise(known))
 
 
 def storm(case: Problem, *, seed: int, grid: tuple[int, int]) -> Simulation:
