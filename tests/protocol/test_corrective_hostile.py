@@ -10,7 +10,8 @@ from fenchel.v1 import corrective_pb2 as pb
 from fenchel_common.errors import DualsImpossible, FenchelError, InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.rounds.requests import PhaseRequest
-from support.corrective import CASE, FIRST, PHASES, Ascent, half_a_round, simulation, tamper
+from support.corrective import CASE, FIRST, PHASES, RESULTS, Ascent, half_a_round, simulation
+from support.halves import changed
 from support.problems import problem
 from support.simulation import Simulation
 
@@ -95,11 +96,11 @@ def beyond_one(values: Any) -> None:
     ],
 )
 def test_an_answer_that_does_not_fit_is_rejected_by_field_and_the_run_goes_on(
-    monkeypatch: pytest.MonkeyPatch, phase: str, change: Change, field: str
+    phase: str, change: Change, field: str
 ) -> None:
     case = problem(**SMALL)
     run = simulation(case)
-    tamper(monkeypatch, run, change, round_id=2, phase=phase, client=FIRST)
+    run.tampering[(2, phase, FIRST)] = changed(RESULTS[phase], change)
     ascent = Ascent(run, case)
     for _ in range(2):
         run.round()
@@ -112,17 +113,9 @@ def test_an_answer_that_does_not_fit_is_rejected_by_field_and_the_run_goes_on(
 
 @pytest.mark.parametrize("body", [b"", b"\xff\xff\xff"])
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_result_that_is_no_answer_is_rejected_and_the_run_goes_on(
-    monkeypatch: pytest.MonkeyPatch, phase: str, body: bytes
-) -> None:
+def test_a_result_that_is_no_answer_is_rejected_and_the_run_goes_on(phase: str, body: bytes) -> None:
     run = simulation(problem(**SMALL))
-    honest = run.answer
-
-    def tampered(round_id: RoundId, at: str, client: ClientId, task: bytes) -> bytes:
-        result = honest(round_id, at, client, task)
-        return body if (round_id, at, client) == (2, phase, FIRST) else result
-
-    monkeypatch.setattr(run, "answer", tampered)
+    run.tampering[(2, phase, FIRST)] = lambda _: body
     run.round()
     assert run.round().metrics.absences[FIRST].startswith(f"{phase}: ")
     assert run.round().metrics.absences == {}
@@ -149,10 +142,10 @@ def more_numbers(field: str) -> Change:
     ],
 )
 def test_clients_that_disagree_on_what_all_must_find_end_the_run_with_a_clear_error(
-    monkeypatch: pytest.MonkeyPatch, phase: str, change: Change, reason: str
+    phase: str, change: Change, reason: str
 ) -> None:
     run = simulation(problem(**SMALL))
-    tamper(monkeypatch, run, change, round_id=2, phase=phase, client=FIRST)
+    run.tampering[(2, phase, FIRST)] = changed(RESULTS[phase], change)
     run.run(1)
     with pytest.raises(InvalidInput, match=reason):
         run.round()
@@ -234,11 +227,9 @@ def test_a_client_without_a_round_refuses_primal_and_unknown_phases() -> None:
 
 
 @pytest.mark.parametrize("grid", [(2, 2), (4, 1)])
-def test_a_point_that_no_honest_sum_gives_ends_the_run_and_names_who_may_have_made_it(
-    monkeypatch: pytest.MonkeyPatch, grid: tuple[int, int]
-) -> None:
+def test_a_point_that_no_honest_sum_gives_ends_the_run_and_names_who_may_have_made_it(grid: tuple[int, int]) -> None:
     run = simulation(problem(**SMALL), grid, stop={"gap": None})
-    tamper(monkeypatch, run, lambda m: beyond_one(m.point), round_id=2, phase="local_dual", client=FIRST)
+    run.tampering[(2, "local_dual", FIRST)] = changed(RESULTS["local_dual"], lambda m: beyond_one(m.point))
     run.round()
     with pytest.raises(DualsImpossible) as caught:
         run.round()

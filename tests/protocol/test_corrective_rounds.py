@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms import corrective as client_half
 from fenchel_client.algorithms import hull
+from fenchel_client.algorithms.settlement import on_the_way
 from fenchel_common.algorithms.corrective import MEMORY, STEPS
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.data.datasets import load_dataset
@@ -83,7 +84,7 @@ def test_the_model_of_a_round_is_the_best_on_the_way_to_the_combination_that_ent
     for _ in range(6):
         run.round()
         reached = model_of(case, run.alpha(case.ids))
-        ways = [hull.on_the_way(best, reached, step) for step in range(STEPS + 1)]
+        ways = [on_the_way(best, reached, step) for step in range(STEPS + 1)]
         best = run.weights(case.data.features)
         assert case.primal(best) == pytest.approx(min(map(case.primal, ways)), abs=1e-7)
         assert min(float(np.abs(way - best).max()) for way in ways) <= 1e-6

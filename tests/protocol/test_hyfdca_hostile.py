@@ -7,8 +7,9 @@ import pytest
 
 from fenchel.v1 import hyfdca_pb2
 from fenchel_common.errors import DualsImpossible
-from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.ids import ClientId
 from fenchel_common.objectives import primal_point
+from support.halves import changed
 from support.hyfdca import CASE, FIRST, LAST, simulation
 from support.problems import problem
 
@@ -39,23 +40,11 @@ Tampering = Callable[[hyfdca_pb2.BlockVector], None]
 @pytest.mark.parametrize(
     "tamper", [beyond_its_bound, of_two_terms, without_a_block, of_a_foreign_block, encrypted_under_another_key]
 )
-def test_a_share_that_cannot_be_is_rejected_and_the_run_goes_on(
-    monkeypatch: pytest.MonkeyPatch, tamper: Tampering
-) -> None:
+def test_a_share_that_cannot_be_is_rejected_and_the_run_goes_on(tamper: Tampering) -> None:
     case = problem(**CASE)
     run = simulation(case, stop={"gap": None})
     run.round()
-    honest = run.answer
-
-    def tampered(round_id: RoundId, phase: str, client: ClientId, task: bytes) -> bytes:
-        result = honest(round_id, phase, client, task)
-        if (round_id, phase, client) != (2, "primal", LAST):
-            return result
-        message = hyfdca_pb2.HyfdcaPrimalResult.FromString(result)
-        tamper(message.share)
-        return message.SerializeToString()
-
-    monkeypatch.setattr(run, "answer", tampered)
+    run.tampering[(2, "primal", LAST)] = changed(hyfdca_pb2.HyfdcaPrimalResult, lambda m: tamper(m.share))
     second = run.round()
     assert second.metrics.absences[LAST].startswith("primal: rejected: ")
     assert second.metrics.stale == (LAST,)
@@ -65,21 +54,13 @@ def test_a_share_that_cannot_be_is_rejected_and_the_run_goes_on(
 
 
 @pytest.mark.parametrize("liar", [FIRST, LAST])
-def test_clients_that_open_other_figures_than_the_first_are_rejected(
-    monkeypatch: pytest.MonkeyPatch, liar: ClientId
-) -> None:
+def test_clients_that_open_other_figures_than_the_first_are_rejected(liar: ClientId) -> None:
     run = simulation(problem(**CASE), stop={"gap": None}, certificate_every=1, h=40)
-    honest = run.answer
 
-    def tampered(round_id: RoundId, phase: str, client: ClientId, task: bytes) -> bytes:
-        result = honest(round_id, phase, client, task)
-        if (round_id, phase, client) != (2, "primal", liar):
-            return result
-        message = hyfdca_pb2.HyfdcaPrimalResult.FromString(result)
+    def lie(message: hyfdca_pb2.HyfdcaPrimalResult) -> None:
         message.figures[0] += 2.0**-32
-        return message.SerializeToString()
 
-    monkeypatch.setattr(run, "answer", tampered)
+    run.tampering[(2, "primal", liar)] = changed(hyfdca_pb2.HyfdcaPrimalResult, lie)
     run.round()
     rejected = run.names - {FIRST} if liar == FIRST else {LAST}
     assert run.round().metrics.absences == dict.fromkeys(
@@ -89,23 +70,15 @@ def test_clients_that_open_other_figures_than_the_first_are_rejected(
 
 
 @pytest.mark.parametrize("grid", [(2, 2), (4, 1)])
-def test_dual_variables_that_cannot_be_end_the_run_and_name_who_holds_their_samples(
-    monkeypatch: pytest.MonkeyPatch, grid: tuple[int, int]
-) -> None:
+def test_dual_variables_that_cannot_be_end_the_run_and_name_who_holds_their_samples(grid: tuple[int, int]) -> None:
     """A party adds more than any step can give; whoever holds the same samples notices, or the party itself."""
     run = simulation(problem(**CASE), grid, stop={"gap": None}, h=40)
-    honest = run.answer
 
-    def tampered(round_id: RoundId, phase: str, client: ClientId, task: bytes) -> bytes:
-        result = honest(round_id, phase, client, task)
-        if (round_id, phase, client) != (2, "local_dual", LAST):
-            return result
-        message = hyfdca_pb2.HyfdcaDualResult.FromString(result)
+    def add_too_much(message: hyfdca_pb2.HyfdcaDualResult) -> None:
         plain = message.changes.vector.plain
         plain.values = (int(1.9 * 2**32)).to_bytes(8, "little") + plain.values[8:]
-        return message.SerializeToString()
 
-    monkeypatch.setattr(run, "answer", tampered)
+    run.tampering[(2, "local_dual", LAST)] = changed(hyfdca_pb2.HyfdcaDualResult, add_too_much)
     run.round()
     with pytest.raises(DualsImpossible) as caught:
         run.round()
@@ -116,17 +89,9 @@ def test_dual_variables_that_cannot_be_end_the_run_and_name_who_holds_their_samp
 
 @pytest.mark.parametrize("body", [b"", b"\xff\xff\xff", b"\x0a\x02\x08\x01"])
 @pytest.mark.parametrize("phase", ["inner_product", "local_dual", "primal"])
-def test_a_result_that_is_no_answer_is_rejected_and_the_run_goes_on(
-    monkeypatch: pytest.MonkeyPatch, phase: str, body: bytes
-) -> None:
+def test_a_result_that_is_no_answer_is_rejected_and_the_run_goes_on(phase: str, body: bytes) -> None:
     run = simulation(problem(**CASE), stop={"gap": None}, h=40)
-    honest = run.answer
-
-    def tampered(round_id: RoundId, at: str, client: ClientId, task: bytes) -> bytes:
-        result = honest(round_id, at, client, task)
-        return body if (round_id, at, client) == (2, phase, FIRST) else result
-
-    monkeypatch.setattr(run, "answer", tampered)
+    run.tampering[(2, phase, FIRST)] = lambda _: body
     run.round()
     assert run.round().metrics.absences[FIRST].startswith(f"{phase}: rejected: ")
     assert run.round().metrics.absences == {}

@@ -1,11 +1,9 @@
 """Corrective HyFDCA federations in one process, at any privacy level, and what tests ask of them."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-import pytest
 from google.protobuf.message import Message
 from numpy.typing import NDArray
 
@@ -133,29 +131,6 @@ class Ascent:
             assert metrics.dual <= case.optimum + metrics.gap_error
             assert error_of(self._run, case) <= metrics.gap
         return report
-
-
-def tamper(
-    monkeypatch: pytest.MonkeyPatch,
-    run: Simulation,
-    change: Callable[[Any], None],
-    *,
-    round_id: int,
-    phase: str,
-    client: ClientId,
-) -> None:
-    """Lets a client's answer to one phase be changed on its way, as the message that it is."""
-    honest = run.answer
-
-    def tampered(at: RoundId, during: str, who: ClientId, task: bytes) -> bytes:
-        result = honest(at, during, who, task)
-        if (at, during, who) != (round_id, phase, client):
-            return result
-        message = RESULTS[phase].FromString(result)
-        change(message)
-        return message.SerializeToString()
-
-    monkeypatch.setattr(run, "answer", tampered)
 
 
 def half_a_round(run: Simulation, round_id: int, *, until: str) -> PhaseRequest | RoundReport:

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from google.protobuf.message import Message
 
 from fenchel_client.algorithms.base import AlgorithmClient
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
@@ -18,6 +20,7 @@ KEY_BITS = 2048
 
 Absent = Callable[[RoundId, str, ClientId], bool]
 """Whether a client fails to answer a phase of a round."""
+Tampering = Callable[[bytes], bytes]
 
 C = TypeVar("C", bound=AlgorithmClient)
 S = TypeVar("S", bound=AlgorithmServer)
@@ -25,6 +28,17 @@ S = TypeVar("S", bound=AlgorithmServer)
 
 def nobody_is_absent(_round_id: RoundId, _phase: str, _client: ClientId) -> bool:
     return False
+
+
+def changed(kind: type[Message], change: Callable[[Any], None]) -> Tampering:
+    """An answer that is changed as the message that it is."""
+
+    def tamper(result: bytes) -> bytes:
+        message = kind.FromString(result)
+        change(message)
+        return message.SerializeToString()
+
+    return tamper
 
 
 def aligned(
@@ -54,6 +68,8 @@ class Halves(Generic[C, S]):
     phases: list[tuple[RoundId, str]] = field(default_factory=list, init=False)
     messages: list[tuple[RoundId, str, ClientId, bytes, bytes]] = field(default_factory=list, init=False)
     reports: list[RoundReport] = field(default_factory=list, init=False)
+    tampering: dict[tuple[int, str, ClientId], Tampering] = field(default_factory=dict, init=False)
+    """What happens to a client's answer to a phase of a round on its way to the server."""
 
     @property
     def names(self) -> frozenset[ClientId]:
@@ -84,4 +100,5 @@ class Halves(Generic[C, S]):
     def answer(self, round_id: RoundId, phase: str, client: ClientId, body: bytes) -> bytes:
         result = self.clients[client].answer(phase, body)
         self.messages.append((round_id, phase, client, body, result))
-        return result
+        tamper = self.tampering.get((round_id, phase, client))
+        return result if tamper is None else tamper(result)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms.holdings import Holdings
 from fenchel_client.algorithms.hull import (
-    ANCHOR,
     MODEL,
     POINT,
     VERTEX,
@@ -27,24 +26,18 @@ from fenchel_client.algorithms.hull import (
     Place,
     best_combination,
     combined,
-    dual_value,
     extended,
     fresh_memory,
-    largest_squared_norm,
-    on_the_way,
-    primal_values,
-    settled,
 )
 from fenchel_client.algorithms.local_rows import found_locally
-from fenchel_client.algorithms.measures import RoundFigures, figures_of, number_count, numbers_of
+from fenchel_client.algorithms.measures import figures_of, number_count, numbers_of
+from fenchel_client.algorithms.settlement import RoundFigures, settle
 from fenchel_client.algorithms.simplex_qp import dot
 from fenchel_common.algorithms.corrective import (
     POINT_PRODUCT_FORMAT,
-    STEPS,
     Anchor,
     DualResult,
     DualTask,
-    Figures,
     Opening,
     PrimalResult,
     PrimalTask,
@@ -350,38 +343,21 @@ class CorrectiveClient:
 
     def _primal(self, current: _Round, task: PrimalTask) -> PrimalResult:
         """Settles what anchor and best model are, puts the memory down, and measures the new point and vertex."""
-        sums = RoundFigures.of(self._own.from_figures(task.figures))
-        memory, name = current.memory, (MODEL, task.round_id)
-        if name not in memory.places:
-            raise InvalidInput("round: is not the one under way")
-        reached = dual_value(memory, name, value=-sums.conjugate, lambda_=self._lambda)
-        place = memory.anchor_place
-        before = dual_value(memory, (ANCHOR, 0), value=place.value, lambda_=self._lambda)
-        accepted = not current.opening.collapse and reached >= before
-        if current.opening.collapse:
-            before = reached
-            known = {**memory.places, (ANCHOR, 0): replace(place, value=-sums.conjugate)}
-            memory = replace(memory, places=known, spread=np.full_like(memory.spread, sums.spread))
-        primals = primal_values(memory, task.round_id, losses=sums.losses, lambda_=self._lambda)
-        step = int(np.argmin(primals))
-        if task.relative:
-            # Without everybody P is not known. A round that begins anew has nothing better than the best model.
-            step = 0 if current.opening.collapse else STEPS
-        figures = Figures(
-            primal=primals[step],
-            dual=max(before, reached),
-            accuracy=sums.accuracies[step],
-            squared_norm=largest_squared_norm(memory, task.round_id, step),
-            row_norm=sums.row_norm,
+        settlement = settle(
+            current.memory,
+            task.round_id,
+            RoundFigures.of(self._own.from_figures(task.figures)),
+            collapse=current.opening.collapse,
+            relative=task.relative,
+            lambda_=self._lambda,
         )
-        settled_memory = settled(memory, task.round_id, value=-sums.conjugate, accepted=accepted, step=step)
         result = PrimalResult(
             point=None,
             vertex=None,
             conjugates=None,
-            model=self._best_model(settled_memory, current.opening.feature_blocks),
-            figures=figures if task.report else None,
-            accepted=accepted,
+            model=self._best_model(settlement.memory, current.opening.feature_blocks),
+            figures=settlement.figures if task.report else None,
+            accepted=settlement.accepted,
         )
         if task.point is None:
             return result
@@ -390,13 +366,11 @@ class CorrectiveClient:
         point, impossible = self._own.duals_from(task.point)
         if impossible:
             return PrimalResult(None, None, None, None, None, accepted=False, impossible=impossible)
-        cut_at = STEPS if task.relative else min(step + 1, STEPS)
-        predictions = on_the_way(memory.best_place.predictions, memory.places[name].predictions, cut_at)
-        made = self._made(current, task, settled_memory.anchor_place.values, point, predictions)
+        made = self._made(current, task, settlement.memory.anchor_place.values, point, settlement.predictions)
         self._kept = {number: kept for number, kept in self._kept.items() if number == current.opening.after} | {
-            task.round_id: replace(settled_memory, made=made)
+            task.round_id: replace(settlement.memory, made=made)
         }
-        return self._measured(current, made, settled_memory, result)
+        return self._measured(current, made, settlement.memory, result)
 
     def _best_model(self, memory: Memory, blocks: Sequence[int]) -> BlockVector | None:
         return self._own.to_features(memory.best_place.weights, blocks) if blocks else None

@@ -10,9 +10,6 @@ which is the inequality of strong convexity of l*, with equality for the hinge (
 anchor is among the points, so that the maximum is at least D as it stands; weights that do not reach it are not used.
 Models are remembered for what they tell of the others' columns, not as points.
 
-The best model is on the way from the best one so far to that of each new combination, wherever P is least. So P does
-not rise while D does not fall.
-
 All of this is done by elementwise operations and correctly rounded sums, so that every party finds the same weights.
 """
 
@@ -26,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.simplex_qp import dot, maximise_over_simplex, times
-from fenchel_common.algorithms.corrective import MEMORY, STEPS
 
 Array = NDArray[np.float64]
 Name = tuple[str, int]
@@ -37,7 +33,6 @@ POINT: Final = "point"
 VERTEX: Final = "vertex"
 MODEL: Final = "model"
 BEST: Final = "best"
-BETTER: Final = "better"
 POINTS: Final = (ANCHOR, POINT, VERTEX)
 
 
@@ -162,84 +157,12 @@ def combined(memory: Memory, combination: Combination, round_id: int, *, feasibl
     return extended(
         memory,
         new,
-        gram=_combined_row(memory.gram, rows, combination.weights),
-        spread=_combined_row(memory.spread, rows, combination.weights),
+        gram=combined_row(memory.gram, rows, combination.weights),
+        spread=combined_row(memory.spread, rows, combination.weights),
     )
 
 
-def _combined_row(matrix: Array, rows: Sequence[int], weights: Array) -> Array:
+def combined_row(matrix: Array, rows: Sequence[int], weights: Array) -> Array:
     """Products of a combination with every place, and with itself."""
     with_all = np.array([dot(row[rows], weights) for row in matrix])
     return np.append(with_all, dot(with_all[rows], weights))[None, :]
-
-
-def dual_value(memory: Memory, name: Name, *, value: float, lambda_: float) -> float:
-    """D at a place whose c is `value`."""
-    (row,) = memory.rows([name])
-    return value - lambda_ / 2.0 * float(memory.gram[row, row])
-
-
-def on_the_way(start: Array, end: Array, step: int) -> Array:
-    """From `start` at step 0 to `end` at the last."""
-    t = step / STEPS
-    return (1.0 - t) * start + t * end
-
-
-def primal_values(memory: Memory, round_id: int, *, losses: Sequence[float], lambda_: float) -> list[float]:
-    """P at every step from the best model to that of the round, where the mean losses are `losses`."""
-    return [
-        lambda_ / 2.0 * squared + loss for squared, loss in zip(_squared_norms(memory, round_id), losses, strict=True)
-    ]
-
-
-def largest_squared_norm(memory: Memory, round_id: int, step: int) -> float:
-    """Of the anchor's model, that of the round and the one at a step towards it."""
-    norms = _squared_norms(memory, round_id)
-    return max(norms[step], norms[STEPS], float(memory.gram[0, 0]))
-
-
-def _squared_norms(memory: Memory, round_id: int) -> list[float]:
-    best, model = memory.rows([(BEST, 0), (MODEL, round_id)])
-    start, across, end = (float(memory.gram[pair]) for pair in ((best, best), (best, model), (model, model)))
-    return [
-        (1.0 - t) * (1.0 - t) * start + 2.0 * t * (1.0 - t) * across + t * t * end
-        for t in (step / STEPS for step in range(STEPS + 1))
-    ]
-
-
-def settled(memory: Memory, round_id: int, *, value: float, accepted: bool, step: int) -> Memory:
-    """The memory after a round, without what is old.
-
-    If accepted, the round's dual variables become the anchor, and c there is `value`. The best model is the one at
-    `step`.
-    """
-    memory = _with_better(memory, round_id, step)
-    models = memory.named(MODEL)[-MEMORY:]
-    vertices = [number for number in memory.named(VERTEX) if number in models]
-    source = (MODEL, round_id) if accepted else (ANCHOR, 0)
-    anchor = replace(memory.places[source], value=value) if accepted else memory.places[source]
-    rest = [*((VERTEX, number) for number in vertices), *((MODEL, number) for number in models)]
-    rows = memory.rows([source, (BETTER, 0), *rest])
-    places = {(ANCHOR, 0): anchor, (BEST, 0): memory.places[(BETTER, 0)]}
-    for name in rest:
-        places[name] = replace(memory.places[name], values=np.zeros(0)) if name[0] == MODEL else memory.places[name]
-    grid = np.ix_(rows, rows)
-    return Memory(round_id if accepted else memory.anchor, places, memory.gram[grid], memory.spread[grid])
-
-
-def _with_better(memory: Memory, round_id: int, step: int) -> Memory:
-    """The memory with the model at a step from the best one so far to that of the round."""
-    names = [(BEST, 0), (MODEL, round_id)]
-    start, end = (memory.places[name] for name in names)
-    place = Place(
-        weights=on_the_way(start.weights, end.weights, step),
-        predictions=on_the_way(start.predictions, end.predictions, step),
-        values=np.zeros(0),
-    )
-    rows, shares = memory.rows(names), np.array([1.0 - step / STEPS, step / STEPS])
-    return extended(
-        memory,
-        {(BETTER, 0): place},
-        gram=_combined_row(memory.gram, rows, shares),
-        spread=np.zeros((1, len(memory.places) + 1)),
-    )

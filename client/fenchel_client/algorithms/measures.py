@@ -1,37 +1,17 @@
 """A party's part of the numbers that all parties know of the places of a corrective run, each divided by N."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.holdings import Holdings, Positions
-from fenchel_client.algorithms.hull import MODEL, Memory, on_the_way
+from fenchel_client.algorithms.hull import MODEL, Memory
+from fenchel_client.algorithms.settlement import on_the_way
 from fenchel_common.algorithms.corrective import FIGURES, STEPS
-from fenchel_common.errors import InvalidInput
 from fenchel_common.losses import Loss
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class RoundFigures:
-    """Means over all samples: of losses and correct predictions at each step to the round's model, l*, ‖x_i‖ and α²."""
-
-    losses: Sequence[float]
-    accuracies: Sequence[float]
-    conjugate: float
-    row_norm: float
-    spread: float
-
-    @classmethod
-    def of(cls, sums: Array) -> "RoundFigures":
-        """From what `figures_of` gives, added up."""
-        if len(sums) != FIGURES:
-            raise InvalidInput(f"figures: must be {FIGURES}")
-        losses, accuracies, rest = np.split(sums, [STEPS + 1, 2 * (STEPS + 1)])
-        return cls(losses.tolist(), accuracies.tolist(), *rest.tolist())
 
 
 def figures_of(own: Holdings, memory: Memory, round_id: int, held: Positions, *, norms: Array, loss: Loss) -> Array:

@@ -1,4 +1,4 @@
-"""The points that a party remembers, and the best of their combinations."""
+"""The points that a party remembers, the best of their combinations, and what a round settles of them."""
 
 from dataclasses import replace
 
@@ -20,14 +20,10 @@ from fenchel_client.algorithms.hull import (
     Place,
     best_combination,
     combined,
-    dual_value,
     extended,
     fresh_memory,
-    largest_squared_norm,
-    on_the_way,
-    primal_values,
-    settled,
 )
+from fenchel_client.algorithms.settlement import dual_value, largest_squared_norm, on_the_way, primal_values, settled
 from fenchel_common.algorithms.corrective import MEMORY, STEPS
 from fenchel_common.losses import loss_named
 from fenchel_common.objectives import dual
