@@ -13,8 +13,6 @@ from fenchel_common.ids import ClientId, RunId
 from fenchel_common.leakage import Direction, Ledger, values_in
 from fenchel_common.wire.catalogue import messages_of
 
-SUFFIX = ".ledger.json"
-
 
 class PartyLedger:
     """The ledger of one party in one run; what is on file already is gone on with."""

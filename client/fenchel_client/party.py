@@ -1,99 +1,57 @@
 """A party at work: answers every task of a run from its own data, key and state.
 
-What it keeps in its state folder, readable by its owner alone: `RUN.run` with the run's key, terms and layout while the
-run lasts, so that a restarted process can rejoin; `RUN.model.npz` with its part of the model after the end;
-`RUN.release`, what the server got of it, where the roster releases the model to the server; and `RUN.ledger.json`, how
-many values of which kind it sent and got.
+What the server can make a party do is bounded here. A run has one layout for each key. A party takes part in the set-up
+of few runs at a time, and of one run only so often. A task that is refused after something in it was opened is refused
+in the same words whatever the reason, because the reason could tell of the value; after a few such refusals the run is
+locked at this party, for good.
 """
 
 import logging
-import math
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms import ALGORITHMS
-from fenchel_client.algorithms.base import AlgorithmClient, KnowsModel
+from fenchel_client.activerun import ActiveRun
 from fenchel_client.alignment import arrange
-from fenchel_client.crypto.cipher import PaillierCipher
-from fenchel_client.crypto.keyfile import private_key_from_bytes
-from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION, KeyKind
-from fenchel_client.crypto.obfuscators import ObfuscatorPool
-from fenchel_client.crypto.timed import Stopwatch, TimedCipher
-from fenchel_client.ledger import SUFFIX, PartyLedger
+from fenchel_client.coverage import check_coverage
+from fenchel_client.crypto.timed import Stopwatch
+from fenchel_client.ledger import PartyLedger
 from fenchel_client.memory import peak_memory_bytes
-from fenchel_client.privatefiles import read_private, write_private
-from fenchel_client.release import check_rows, released_weights
+from fenchel_client.release import released_weights
 from fenchel_client.session import Task
 from fenchel_client.setup import Consent, SetupClient
-from fenchel_common.algorithms.averaging import AveragingSettings
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_client.statefolder import StateFolder
 from fenchel_common.algorithms.settings import AlgorithmSettings
-from fenchel_common.crypto.paillier import PublicKey
-from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
-from fenchel_common.errors import InvalidInput, KeyFileError, Refusal, ValueOutOfRange
+from fenchel_common.errors import FenchelError, InvalidInput, KeyFileError, Refusal, ValueOutOfRange
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
-from fenchel_common.layout import ClientLayout
 from fenchel_common.leakage import Direction
-from fenchel_common.release import ReleaseNoise
-from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import FINISH, INTRODUCE, LAYOUT, ModelPart, RunSecrets, Spent
+from fenchel_common.setup import FINISH, INTRODUCE, LAYOUT, NOT_USABLE, ModelPart, PartyRun, RunSecrets, Spent
 from fenchel_common.wire.alignment import client_layout_from_bytes
-from fenchel_common.wire.setup import (
-    model_part_from_bytes,
-    model_release_to_bytes,
-    party_run_from_bytes,
-    party_run_to_bytes,
-    phase_result_to_bytes,
-)
+from fenchel_common.wire.setup import model_part_from_bytes, model_release_to_bytes, phase_result_to_bytes
 
-ROUNDS_AHEAD = 2
-"""How many rounds' nonces are made in idle time; more would only keep the processor busy."""
+MAX_REFUSALS: Final = 3
+"""After so many tasks refused on what was opened, a run is locked: no honest server comes near it."""
+MAX_SETUPS_OF_A_RUN: Final = 32
+"""How often a run's set-up may come to its layout; a party that drops out at the last phase makes it begin anew."""
+MAX_SETUPS_WITHOUT_A_LAYOUT: Final = 64
+"""How many set-ups in a row, of any runs, may come to nothing. Each can make a key holder make a key."""
+MAX_UNFINISHED_RUNS: Final = 128
+"""How many runs that are not over a party keeps files of."""
 
-CORRECTIVE_FIGURES = 9
-"""Ciphertexts that the numbers of a corrective round fill, with hinge, when all that can be is remembered."""
+OUTGROWN: Final = "its values outgrow the encrypted vectors; columns of a smaller scale, or a larger lambda, would fit"
+LOCKED: Final = "it takes no further part in this run; its own log says why"
 
-OUTGROWN = "its values outgrow the encrypted vectors; columns of a smaller scale, or a larger lambda, would fit"
-
-RUN_SUFFIX = ".run"
-RELEASE_SUFFIX = ".release"
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ActiveRun:
-    """A run whose set-up is over, as far as this party is concerned."""
-
-    run: RunId
-    settings: AlgorithmSettings
-    layout: ClientLayout
-    algorithm: AlgorithmClient
-    pool: ObfuscatorPool | None
-    noise: ReleaseNoise | None
-
-    def opening(self) -> bytes:
-        return self._bounded(self.algorithm.opening)
-
-    def answer(self, phase: str, body: bytes) -> bytes:
-        return self._bounded(lambda: self.algorithm.answer(phase, body))
-
-    def _bounded(self, work: Callable[[], bytes]) -> bytes:
-        """The result, unless its values are too large for the vectors, or the rows too long for the noise."""
-        try:
-            result = work()
-        except ValueOutOfRange as error:
-            raise Refusal(str(error), public_reason=OUTGROWN) from error
-        if self.noise is not None:
-            check_rows(self.algorithm, self.noise)
-        return result
 
 
 class Party:
@@ -102,14 +60,14 @@ class Party:
     def __init__(self, kit: Kit, shard: Shard, *, state: Path, consent: Consent | None = None) -> None:
         self._kit = kit
         self._shard = arrange(shard)
-        self._state = state
+        self._state = StateFolder(state)
         self._consent = consent or Consent()
         self._releases = kit.roster.release_model_to_server
         self._stopwatch = Stopwatch()
         self._setup: SetupClient | None = None
+        self._setups_without_a_layout = 0
         self._active: ActiveRun | None = None
         self._ledger: PartyLedger | None = None
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def handle(self, task: Task) -> bytes:
         """The result of a task, with what was spent on it."""
@@ -130,9 +88,11 @@ class Party:
 
     def idle(self) -> AbstractContextManager[object]:
         """While it lasts, nonces for later are made; what was counted is on file when it begins."""
-        if self._ledger is not None:
+        if self._active is None:
+            return nullcontext()
+        if self._ledger is not None and self._ledger.run == self._active.run:
             self._ledger.save()
-        pool = None if self._active is None else self._active.pool
+        pool = self._active.pool
         return nullcontext() if pool is None else pool.idle()
 
     def _counted_answer(self, task: Task) -> bytes:
@@ -142,7 +102,7 @@ class Party:
             # This process does not know the run, and cannot read the task; the answer says so.
             return self._answer(task)
         if self._ledger is None or self._ledger.run != task.run:
-            self._ledger = PartyLedger(self._file(task.run, SUFFIX), party=self._kit.client_id, run=task.run)
+            self._ledger = self._state.ledger(task.run, party=self._kit.client_id)
         ledger = self._ledger
         with self._stopwatch.serialising():
             ledger.count(Direction.DOWN, task.phase, task.body, settings)
@@ -168,113 +128,166 @@ class Party:
         if task.round > 0:
             if task.phase == FINISH:
                 return self._finish(task)
-            return self._running(task.run).answer(task.phase, task.body)
+            active = self._running(task.run)
+            return self._guarded(active, lambda: active.algorithm.answer(task.phase, task.body))
+        if task.phase == INTRODUCE:
+            self._check_setup_allowed(task.run)
         if task.phase == INTRODUCE or self._setup is None or self._setup.run != task.run:
             self._setup = SetupClient(self._kit, self._shard, task.run, self._consent)
         if task.phase == LAYOUT:
             return self._begin(self._setup, task.body)
         return self._setup.answer(task.phase, task.body)
 
+    def _check_setup_allowed(self, run: RunId) -> None:
+        """Refuses the set-up of a run that is over or locked here, and set-ups without end."""
+        kept = self._kept(run)
+        if kept is None and self._state.model_path(run).exists():
+            raise Refusal(f"run {run} is over, and its model is here", public_reason="the run is over at this party")
+        if kept is not None and kept.setups >= MAX_SETUPS_OF_A_RUN:
+            raise Refusal(
+                f"run {run} was set up {kept.setups} times without ever coming to its end; start it under a new name",
+                public_reason="this run was set up too often",
+            )
+        if self._setups_without_a_layout >= MAX_SETUPS_WITHOUT_A_LAYOUT:
+            raise Refusal(
+                f"{MAX_SETUPS_WITHOUT_A_LAYOUT} set-ups in a row came to nothing; find out why and restart the client",
+                public_reason="too many set-ups came to nothing",
+            )
+        self._setups_without_a_layout += 1
+
     def _begin(self, setup: SetupClient, layout: bytes) -> bytes:
         """The set-up is complete: keeps what a restart needs, and gives the algorithm's opening."""
         if setup.config is None or setup.secrets is None:
             raise Refusal("the layout came before the key", public_reason="it restarted during the set-up")
-        self._active = self._activate(setup.run, setup.config, setup.secrets, layout)
-        write_private(self._file(setup.run, RUN_SUFFIX), party_run_to_bytes(setup.config, setup.secrets, layout))
-        return self._active.opening()
+        kept = self._with_layout(setup.run, PartyRun(setup.config, setup.secrets, layout))
+        self._check_layout(kept)
+        active = self._activate(setup.run, kept)
+        self._state.keep_run(setup.run, kept)
+        self._active = active
+        self._setups_without_a_layout = 0
+        return self._guarded(active, active.algorithm.opening)
+
+    def _with_layout(self, run: RunId, due: PartyRun) -> PartyRun:
+        """What is to be kept of the run from now on; refuses a second layout under one key."""
+        kept = self._kept(run)
+        if kept is None:
+            if self._state.unfinished_runs() >= MAX_UNFINISHED_RUNS:
+                raise Refusal(
+                    f"{MAX_UNFINISHED_RUNS} runs are unfinished here; delete the .run files of those that are given up",
+                    public_reason="it has too many unfinished runs",
+                )
+            return due
+        if kept.secrets != due.secrets:
+            return replace(due, setups=kept.setups + 1, refusals=kept.refusals)
+        if kept.layout != due.layout or kept.config != due.config:
+            raise Refusal(
+                "the server gives a second layout for a key that has one: it could read single rows in this way",
+                public_reason="it has another layout for this key",
+            )
+        return kept
+
+    def _check_layout(self, kept: PartyRun) -> None:
+        try:
+            check_coverage(
+                client_layout_from_bytes(kept.layout),
+                shard=self._shard,
+                config=kept.config,
+                roster=self._kit.roster,
+                name=self._kit.client_id,
+            )
+        except InvalidInput as error:
+            raise Refusal(str(error), public_reason=f"it refused its layout: {error}") from error
+
+    def _kept(self, run: RunId) -> PartyRun | None:
+        """What is on file of a run; refuses if it is locked, or if others can read the file."""
+        try:
+            kept = self._state.run(run)
+        except KeyFileError as error:
+            raise Refusal(str(error), public_reason="it does not have the key of this run") from error
+        if kept is not None and kept.refusals >= MAX_REFUSALS:
+            raise Refusal(
+                f"run {run} is locked here: {kept.refusals} tasks held what no honest run can hold; once people whom "
+                "all parties trust have found out why, they can start a new run",
+                public_reason=LOCKED,
+            )
+        return kept
 
     def _running(self, run: RunId) -> ActiveRun:
         if self._active is None or self._active.run != run:
-            path = self._file(run, RUN_SUFFIX)
-            try:
-                config, secrets, layout = party_run_from_bytes(read_private(path))
-            except KeyFileError as error:
-                raise Refusal(str(error), public_reason="it does not have the key of this run") from error
-            self._active = self._activate(run, config, secrets, layout)
+            kept = self._kept(run)
+            if kept is None:
+                raise Refusal(
+                    f"there is nothing of run {run} in this party's state folder",
+                    public_reason="it does not have the key of this run",
+                )
+            self._active = self._activate(run, kept)
         return self._active
 
-    def _activate(self, run: RunId, config: RunConfig, secrets: RunSecrets, layout: bytes) -> ActiveRun:
-        held = client_layout_from_bytes(layout)
-        cipher: Cipher = PlainCipher(config.key.bits)
-        key: PublicKey | int = config.key.bits
-        pool = None
-        if secrets.private_key:
-            private = private_key_from_bytes(secrets.private_key)
-            log.info("run %s: %r, %d slots", run, private, held.slots)
-            if private.kind is KeyKind.SUBGROUP:
-                log.warning("%s", SUBGROUP_ASSUMPTION)
-            pool = ObfuscatorPool(private, capacity=ROUNDS_AHEAD * self._nonces_a_round(config, held))
-            cipher, key = PaillierCipher(private, pool), private.public_key
-        settings = config.algorithm_settings()
-        try:
-            noise = config.release_noise(held.sample_count) if self._releases else None
-            algorithm = ALGORITHMS[config.algorithm](
-                settings,
-                layout=held,
-                shard=self._shard,
-                cipher=TimedCipher(cipher, self._stopwatch),
-                key=key,
-                serialising=self._stopwatch.serialising,
-            )
-        except InvalidInput as error:
-            raise Refusal(str(error), public_reason="its data do not fit this run") from error
-        return ActiveRun(run, settings, held, algorithm, pool, noise)
+    def _activate(self, run: RunId, kept: PartyRun) -> ActiveRun:
+        return ActiveRun.of(run, kept, shard=self._shard, releases=self._releases, stopwatch=self._stopwatch)
 
-    def _nonces_a_round(self, config: RunConfig, layout: ClientLayout) -> int:
-        """How many ciphertexts this party makes in a usual round."""
-        settings = config.algorithm_settings()
-        if isinstance(settings, AveragingSettings):
-            blocks = math.ceil(len(self._shard.features) * settings.width / layout.slots)
-            return len(settings.vectors.returned) * blocks
-        assert isinstance(settings, HyfdcaSettings), "the two kinds of algorithms"
-        sealed = settings.privacy == "sealed"
-        if settings.local == "corrective":
-            # By sample: products of point and vertex, the new point, α. By feature: point, vertex, two models. Figures.
-            return 4 * len(layout.block_ids) + sealed * (4 * len(layout.feature_blocks) + CORRECTIVE_FIGURES)
-        return 2 * len(layout.block_ids) + sealed * (len(layout.feature_blocks) + 1)
+    def _guarded(self, active: ActiveRun, work: Callable[[], T]) -> T:
+        """The result. Whatever fails after something was opened fails in one way, and counts towards the lock."""
+        opened_before = self._stopwatch.opened
+        try:
+            result = work()
+        except Exception as error:
+            if self._stopwatch.opened > opened_before:
+                raise self._not_usable(active, error) from error
+            if isinstance(error, ValueOutOfRange):
+                raise Refusal(str(error), public_reason=OUTGROWN) from error
+            raise
+        try:
+            active.check_rows()
+        except Refusal as error:
+            # The length of a row that others share was opened, now or earlier.
+            raise self._not_usable(active, error) if active.layout.shared.any() else error from error
+        return result
+
+    def _not_usable(self, active: ActiveRun, error: Exception) -> Refusal:
+        """Puts the refusal on file before anybody hears of it. A locked run has no use for its key."""
+        kept = replace(active.kept, refusals=active.kept.refusals + 1)
+        locked = kept.refusals >= MAX_REFUSALS
+        if locked:
+            kept = replace(kept, secrets=RunSecrets(b"", b""))
+        self._state.keep_run(active.run, kept)
+        self._active = None if locked else replace(active, kept=kept)
+        if not isinstance(error, FenchelError):
+            log.error("a task of run %s failed after something in it was opened", active.run, exc_info=error)
+        said = f"{error}; {OUTGROWN}" if isinstance(error, ValueOutOfRange) else str(error) or type(error).__name__
+        return Refusal(
+            f"{said} (refusal {kept.refusals}; at {MAX_REFUSALS} the run is locked here)", public_reason=NOT_USABLE
+        )
 
     def _finish(self, task: Task) -> bytes:
-        given = self._file(task.run, RELEASE_SUFFIX)
-        if given.exists():
-            # Told again: the same answer, for noise that is drawn twice can be averaged away.
-            release = read_private(given)
-        elif release := self._keep_model(task):
-            write_private(given, release)
-        # The key belongs to this run alone, and the run is over.
-        self._file(task.run, RUN_SUFFIX).unlink(missing_ok=True)
+        kept = self._kept(task.run)
+        given = self._state.release(task.run)
+        if kept is None:
+            if not self._state.model_path(task.run).exists():
+                self._running(task.run)
+            return given or b""
+        if given is None:
+            given = self._keep_model(task)
+            if given:
+                self._state.keep_release(task.run, given)
+        self._state.end_run(task.run)
         self._active = None
-        return release
+        return given
 
     def _keep_model(self, task: Task) -> bytes:
         """Keeps this party's part of the model, and gives what the server gets of it."""
-        features = sorted(self._shard.features)
-        part = model_part_from_bytes(task.body, features=len(features))
-        weights = part.weights
-        if part.state:
-            algorithm = self._running(task.run).algorithm
-            if not isinstance(algorithm, KnowsModel):
-                raise InvalidInput("state: this algorithm gets its weights from the server")
-            weights = algorithm.final_model(part.state)
-        primal, dual, gap = (np.nan if value is None else value for value in (part.primal, part.dual, part.gap))
-        path = self._state / f"{task.run}.model.npz"
-        temporary = path.with_suffix(".tmp.npz")
-        np.savez(temporary, features=np.array(features), weights=weights, primal=primal, dual=dual, gap=gap)
-        temporary.replace(path)
-        return self._release(task.run, part, weights)
+        active = self._running(task.run)
+        part = model_part_from_bytes(task.body)
+        weights = self._guarded(active, lambda: active.algorithm.final_model(part.state))
+        figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
+        self._state.keep_model(task.run, sorted(self._shard.features), weights, figures)
+        return self._release(active, part, weights)
 
-    def _release(self, run: RunId, part: ModelPart, weights: NDArray[np.float64]) -> bytes:
+    def _release(self, active: ActiveRun, part: ModelPart, weights: NDArray[np.float64]) -> bytes:
         """What the server gets of the model: nothing, unless this party's own roster says otherwise."""
         if not self._releases:
             return b""
-        active = self._running(run)
-        if active.noise is not None:
-            check_rows(active.algorithm, active.noise)
         given = released_weights(weights, part, layout=active.layout, noise=active.noise)
         exact = "exact" if active.noise is None else f"with noise of standard deviation {active.noise.sigma:.3g}"
-        log.info("run %s: %d weights go to the server, %s, as the roster has it", run, len(given), exact)
+        log.info("run %s: %d weights go to the server, %s, as the roster has it", active.run, len(given), exact)
         return model_release_to_bytes(given)
-
-    def _file(self, run: RunId, suffix: str) -> Path:
-        if not run or Path(run).name != run:
-            raise InvalidInput("run: not usable as a file name")
-        return self._state / f"{run}{suffix}"

@@ -17,7 +17,7 @@ from fenchel_client.transport.channel import open_channel
 from fenchel_client.transport.desk import Assignment, Desk, Outcome
 from fenchel_client.transport.link import Link
 from fenchel_client.transport.retry import Backoff
-from fenchel_common.errors import Refusal, TransientError
+from fenchel_common.errors import BodyTooLarge, FenchelError, ProtocolViolation, Refusal, TransientError
 from fenchel_common.identity import Address, Kit
 from fenchel_common.ids import RoundId, RunId
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
@@ -135,8 +135,16 @@ class Session:
         assignment = self._desk.take(wait=False)
         if assignment is not None or self._desk.ended:
             return assignment
-        with self._idle():
+        with self._idling():
             return self._desk.take(wait=True)
+
+    def _idling(self) -> AbstractContextManager[object]:
+        """The work in advance; none if it cannot even begin, which is no reason to leave the federation."""
+        try:
+            return self._idle()
+        except Exception:
+            logger.exception("work in advance failed")
+            return nullcontext()
 
     def _work_once(self) -> bool:
         """Does the next task, and lets go of its body and result: the next one may be as long again."""
@@ -171,18 +179,26 @@ class Session:
                 )
                 try:
                     reason = link.run()
-                finally:
-                    if link.worked:
-                        self._backoff.reset()
-                        self._last_trouble = ""
+                except (ProtocolViolation, BodyTooLarge):
+                    raise  # The pauses grow: whatever else came, this server is not to be trusted with a busy line.
+                except BaseException:
+                    self._recover(link)
+                    raise
+                self._recover(link)
             if reason is not None:
                 self._end = SessionEnd(EndKind.DISMISSED, reason)
                 self._desk.end()
-        except TransientError as error:
+        except (TransientError, ProtocolViolation, BodyTooLarge) as error:
+            # A server that sends what the protocol does not allow is left, and tried again: it may be replaced.
             self._report(error)
             self._desk.wait(lambda: False, timeout_s=self._backoff.next_delay_s())
 
-    def _report(self, error: TransientError) -> None:
+    def _recover(self, link: Link) -> None:
+        if link.worked:
+            self._backoff.reset()
+            self._last_trouble = ""
+
+    def _report(self, error: FenchelError) -> None:
         # A server that is down for hours is one line in the log, not thousands.
         trouble = f"{type(error).__name__}: {error}"
         level = logging.DEBUG if trouble == self._last_trouble else logging.WARNING

@@ -16,7 +16,8 @@ from fenchel_client.crypto.keywrap import WrappedKey, recipients_of, unwrap, wra
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
 from fenchel_common.algorithms.settings import Privacy
-from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal, WrongTerms
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
 from fenchel_common.runconfig import RunConfig
@@ -75,7 +76,7 @@ class SetupClient:
         if phase == KEY_MAKE:
             return self._make_key(body, self.config)
         if phase == KEY_TAKE:
-            return self._take_key(body)
+            return self._take_key(body, self.config)
         return self._aligning(self.config).answer(phase, body)
 
     def _introduce(self, body: bytes) -> bytes:
@@ -118,12 +119,9 @@ class SetupClient:
             recipients = recipients_of(certificates_from_bytes(body), roster=roster, authority=self.kit.authority)
         except (IdentityError, InvalidInput) as error:
             raise Refusal(str(error), public_reason="the relayed certificates are not those of the roster") from error
-        public_key = b""
-        private_key = b""
-        if config.privacy != "plain":
-            key = generate_private_key(config.key.bits, KeyKind(config.key.kind))
-            public_key, private_key = key.public_key.to_bytes(), private_key_to_bytes(key)
-        self.secrets = RunSecrets(private_key, secrets.token_bytes(ALIGNMENT_SECRET_BYTES))
+        if self.secrets is None:
+            self.secrets = fresh_secrets(config)
+        public_key = public_key_of(self.secrets, config)
         sealed = {
             party: wrap(
                 secrets_to_bytes(self.secrets),
@@ -132,13 +130,14 @@ class SetupClient:
                 signer_cert=self.kit.certificate,
                 roster_fingerprint=roster.fingerprint(),
                 run=self.run,
+                terms=config.digest(),
             ).to_bytes()
             for party, certificate in recipients.items()
             if party != self.kit.name
         }
-        return key_made_to_bytes(KeyMade(public_key, sealed))
+        return key_made_to_bytes(KeyMade(b"" if public_key is None else public_key.to_bytes(), sealed))
 
-    def _take_key(self, body: bytes) -> bytes:
+    def _take_key(self, body: bytes, config: RunConfig) -> bytes:
         take = key_take_from_bytes(body)
         try:
             opened = unwrap(
@@ -148,17 +147,16 @@ class SetupClient:
                 authority=self.kit.authority,
                 roster=self.kit.roster,
                 run=self.run,
+                terms=config.digest(),
             )
-            self.secrets = secrets_from_bytes(opened)
-            fingerprint = b""
-            if self.secrets.private_key:
-                public = private_key_from_bytes(self.secrets.private_key).public_key
-                fingerprint = public.fingerprint
-                if public.to_bytes() != take.public_key:
-                    raise InvalidInput("the server's public key is not the one of the wrapped private key")
+            taken = secrets_from_bytes(opened)
+            public = public_key_of(taken, config)
+            if (b"" if public is None else public.to_bytes()) != take.public_key:
+                raise InvalidInput("the server's public key is not the one of the wrapped private key")
         except (CryptoError, InvalidInput) as error:
             raise Refusal(str(error), public_reason=f"it refused the run's key: {error}") from error
-        return key_taken_to_bytes(fingerprint)
+        self.secrets = taken
+        return key_taken_to_bytes(b"" if public is None else public.fingerprint)
 
     def _aligning(self, config: RunConfig) -> AlignmentClient:
         if self._alignment is None:
@@ -168,3 +166,28 @@ class SetupClient:
             secret = self.secrets.alignment_secret if method is AlignmentMethod.HMAC else None
             self._alignment = AlignmentClient(self.shard, run=self.run, method=method, shared_secret=secret)
         return self._alignment
+
+
+def fresh_secrets(config: RunConfig) -> RunSecrets:
+    """The secrets of a run, for the key holder to make once in each set-up."""
+    private_key = b""
+    if config.privacy != "plain":
+        private_key = private_key_to_bytes(generate_private_key(config.key.bits, KeyKind(config.key.kind)))
+    return RunSecrets(private_key, secrets.token_bytes(ALIGNMENT_SECRET_BYTES))
+
+
+def public_key_of(held: RunSecrets, config: RunConfig) -> PublicKey | None:
+    """The public half of the key among the secrets; refuses a key, or the lack of one, that the terms do not name."""
+    if config.privacy == "plain":
+        if held.private_key:
+            raise WrongTerms("the run's terms say that nothing is encrypted, but there is a key")
+        return None
+    if not held.private_key:
+        raise WrongTerms("the run's terms say that it is encrypted, but there is no key")
+    private = private_key_from_bytes(held.private_key)
+    if (private.public_key.bits, private.kind) != (config.key.bits, KeyKind(config.key.kind)):
+        raise WrongTerms(
+            f"the run's terms name a {config.key.kind} key of {config.key.bits} bits, "
+            f"but it is a {private.kind} key of {private.public_key.bits} bits"
+        )
+    return private.public_key

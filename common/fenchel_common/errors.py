@@ -26,7 +26,6 @@
         │   ├── KeyMismatch             a private key that is not the one of its certificate
         │   ├── RosterTampered          the roster is not what the authority signed
         │   └── NotOnRoster             the roster does not name this party
-        ├── DualsImpossible             dual variables came back that no honest sum gives
         ├── FederationFailed            the processes of a federation ended before its run did
         ├── Refusal                     a party cannot take part, for a reason in its own data
         ├── ProtocolError               the two sides of a connection cannot go on
@@ -51,14 +50,13 @@
                 ├── WrappedKeyAltered       its signature does not hold
                 ├── WrappedKeyReplayed      made for another run
                 ├── WrongRoster             made for another roster
+                ├── WrongTerms              made for another configuration, or not a key of this one
                 ├── WrongSigner             not signed by the roster's key holder
                 └── NotForUs                wrapped for another party, or to another key of this one
 
 No message holds key material, a plaintext value or a sample id; a Refusal alone may name sample ids, to the party
 that holds them.
 """
-
-from collections.abc import Iterable
 
 
 class FenchelError(Exception):
@@ -144,16 +142,6 @@ class Refusal(PermanentError):
     def __init__(self, message: str, *, public_reason: str) -> None:
         super().__init__(message)
         self.public_reason = public_reason
-
-
-class DualsImpossible(PermanentError):
-    """A party got dual variables that no honest sum gives; `holders` are all who hold their samples."""
-
-    def __init__(self, client: str, holders: Iterable[str]) -> None:
-        super().__init__(
-            f"{client} got dual variables that no honest sum gives, of samples that {', '.join(holders)} hold; "
-            "one of these parties, or the server, has altered them"
-        )
 
 
 class FederationFailed(PermanentError):
@@ -282,6 +270,10 @@ class WrappedKeyReplayed(WrappedKeyError):
 
 class WrongRoster(WrappedKeyError):
     """The wrapped key was made for another roster."""
+
+
+class WrongTerms(WrappedKeyError):
+    """The wrapped key was made for another configuration of the run, or is not of the size and kind that it names."""
 
 
 class WrongSigner(WrappedKeyError):

@@ -1,6 +1,9 @@
 """Names of the things that a federation speaks about."""
 
-from typing import NewType
+import re
+from typing import Final, NewType
+
+from fenchel_common.errors import InvalidInput
 
 ClientId = NewType("ClientId", str)
 """A party's name, which is the common name of its certificate."""
@@ -8,5 +11,14 @@ ClientId = NewType("ClientId", str)
 RunId = NewType("RunId", str)
 """One training job."""
 
+RUN_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""ASCII alone, and short: a run's id is part of file names at the server and at every party."""
+
 RoundId = NewType("RoundId", int)
 """A round of a run; 0 is the set-up, training rounds count from 1."""
+
+
+def check_run_id(run: str) -> None:
+    """Refuses a run id that cannot be part of a file name."""
+    if RUN_ID_PATTERN.fullmatch(run) is None:
+        raise InvalidInput(f"run id {run!r}: use 1 to 64 letters, digits, '.', '_' or '-', a letter or digit first")

@@ -1,6 +1,7 @@
 """The configuration of a run: read from TOML, checked whole before anything starts, kept with the run as JSON."""
 
 import difflib
+import hashlib
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from fenchel_common.algorithms.settings import RUN_LEVEL, AlgorithmSettings
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.release import ReleaseNoise, checked_goal
 
+TERMS_LABEL = b"fenchel/v1/terms\x00"
 MAX_TOML_BYTES = 1 << 20
 """A configuration is a page of text; a larger file was given by mistake."""
 
@@ -143,6 +145,10 @@ class RunConfig(_Section):
     def to_json(self) -> str:
         """The whole configuration, defaults included."""
         return self.model_dump_json()
+
+    def digest(self) -> bytes:
+        """SHA-256 of the whole configuration: what parties compare to know that they were told of the same run."""
+        return hashlib.sha256(TERMS_LABEL + self.to_json().encode()).digest()
 
     def algorithm_settings(self) -> AlgorithmSettings:
         """The algorithm's settings, checked; seed and stopping rules are the run's."""

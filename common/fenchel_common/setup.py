@@ -12,16 +12,17 @@ finish       ModelPart         → ModelRelease, empty unless the roster release
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fenchel_common.ids import ClientId
+from fenchel_common.runconfig import RunConfig
 
 INTRODUCE = "introduce"
 KEY_MAKE = "key_make"
 KEY_TAKE = "key_take"
 LAYOUT = "layout"
 FINISH = "finish"
+
+NOT_USABLE = "it cannot use what it opened; its own log says why"
+"""A party's words for every refusal after decryption: which reason it was could tell the server of the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +50,31 @@ class RunSecrets:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelPart:
-    """The weights of a party's features, in the order of their names, and the last certificate.
+class PartyRun:
+    """What a party keeps of a run that is not over.
 
-    Where the server cannot read the weights there are none, and `state` is what the party's algorithm makes them of.
+    `layout` is the message that it was given, byte for byte. `setups` counts the set-ups of this run that came to
+    their layout, `refusals` the tasks that were refused after something in them was opened.
+    """
+
+    config: RunConfig
+    secrets: RunSecrets
+    layout: bytes = field(repr=False)
+    setups: int = 1
+    refusals: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPart:
+    """What a party's algorithm makes the weights of its features of, and the last certificate.
+
     `first_holder_of` are, where noise is due, the party's blocks of features to whose weights it is to add it.
     """
 
-    weights: NDArray[np.float64]
+    state: bytes = field(repr=False)
     primal: float | None
     dual: float | None
     gap: float | None
-    state: bytes = field(default=b"", repr=False)
     first_holder_of: tuple[int, ...] = ()
 
 

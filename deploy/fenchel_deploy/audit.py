@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fenchel_client.ledger import SUFFIX, read_party_ledger
+from fenchel_client.ledger import read_party_ledger
+from fenchel_client.statefolder import LEDGER
 from fenchel_common.errors import InvalidInput, UnknownRun
 from fenchel_common.ids import RunId
 from fenchel_common.leakage import Direction, Ledger, Sight, Tally, Visibility, meaning_of
@@ -96,11 +97,11 @@ def audit_of_server(state: Path, run: str | None) -> Audit:
 
 def audit_of_party(state: Path, run: str | None) -> Audit:
     """From a party's state folder: that party alone."""
-    known = sorted(path.name.removesuffix(SUFFIX) for path in state.glob(f"*{SUFFIX}"))
+    known = sorted(path.name.removesuffix(LEDGER) for path in state.glob(f"*{LEDGER}"))
     name = run or _only(known, state)
     if name not in known:
         raise UnknownRun(f"{state} has no ledger of run {name}; it has {', '.join(known) or 'none at all'}")
-    party, ledger = read_party_ledger(state / f"{name}{SUFFIX}")
+    party, ledger = read_party_ledger(state / f"{name}{LEDGER}")
     return Audit(name, (party_account(ledger, party),), {"party": party})
 
 
@@ -108,7 +109,7 @@ def audit_of(state: Path, run: str | None) -> Audit:
     """From the state folder of a server or of a party, whichever it is."""
     if (state / DATABASE_NAME).exists():
         return audit_of_server(state, run)
-    if any(state.glob(f"*{SUFFIX}")):
+    if any(state.glob(f"*{LEDGER}")):
         return audit_of_party(state, run)
     raise InvalidInput(
         f"{state} holds neither the state of a server nor a party's ledgers; name the folder that was given to "

@@ -8,8 +8,6 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-import numpy as np
-
 from fenchel_common.algorithms.fitting import check_partition
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import PublicKey
@@ -35,7 +33,7 @@ from fenchel_common.wire.setup import (
     terms_to_bytes,
 )
 from fenchel_server.algorithms import ALGORITHMS
-from fenchel_server.algorithms.base import AlgorithmServer, SealedModel
+from fenchel_server.algorithms.base import AlgorithmServer
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.caution import warnings_of
 from fenchel_server.cohorts import Alignment, OverlapRule
@@ -174,16 +172,14 @@ class FederationRun:
     def finish(self, setup: SetupRecord, algorithm: AlgorithmServer) -> PhaseRequest:
         layout: FederationLayout = federation_layout_from_bytes(setup.layout)
         certificate = self._certificate()
-        weights = algorithm.model()
         answering = first_blocks(layout) if self._config.release is not None else {}
         tasks = {
             client: model_part_to_bytes(
                 ModelPart(
-                    weights=np.zeros(0) if weights is None else weights[layout.client_features[client]],
+                    state=algorithm.last_state(client),
                     primal=certificate.get("primal"),
                     dual=certificate.get("dual"),
                     gap=certificate.get("gap"),
-                    state=algorithm.last_state(client) if isinstance(algorithm, SealedModel) else b"",
                     first_holder_of=answering.get(client, ()),
                 )
             )

@@ -19,7 +19,7 @@ from fenchel_common.crypto.vectors import EncryptedVector, PlainCipher
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import KeyMade, KeyTake, ModelPart, RunSecrets, Spent
+from fenchel_common.setup import KeyMade, KeyTake, ModelPart, PartyRun, RunSecrets, Spent
 from fenchel_common.wire import alignment, arrays, blocks, ceremony, frames, setup, vectors
 from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, private_key
@@ -116,8 +116,8 @@ def setup_decoders() -> list[Decoder]:
     config = RunConfig.from_mapping({"name": "trial", "settings": {"lambda": 0.5}})
     secrets = RunSecrets(private_key_to_bytes(private_key(BITS)), bytes(range(32)))
     public = private_key(BITS).public_key.to_bytes()
-    part = ModelPart(weights=np.array([0.5, -0.5]), primal=0.5, dual=0.25, gap=0.25)
-    sealed = ModelPart(weights=np.zeros(0), primal=None, dual=None, gap=None, state=b"state", first_holder_of=(0, 3))
+    part = ModelPart(b"state", primal=0.5, dual=0.25, gap=0.25)
+    noisy = ModelPart(b"state", primal=None, dual=None, gap=None, first_holder_of=(0, 3))
     certificates = [kits[name].certificate for name in ("north", "south")]
     return [
         _of_bytes(setup_pb2.RunTerms, setup.terms_from_bytes, setup.terms_to_bytes(config)),
@@ -130,18 +130,21 @@ def setup_decoders() -> list[Decoder]:
         _of_bytes(setup_pb2.KeyTake, setup.key_take_from_bytes, setup.key_take_to_bytes(KeyTake(public, b"sealed"))),
         _of_bytes(setup_pb2.KeyTaken, setup.key_taken_from_bytes, setup.key_taken_to_bytes(bytes(32))),
         _of_bytes(setup_pb2.RunSecrets, setup.secrets_from_bytes, setup.secrets_to_bytes(secrets)),
-        _of_bytes(setup_pb2.PartyRun, setup.party_run_from_bytes, setup.party_run_to_bytes(config, secrets, b"layout")),
+        _of_bytes(
+            setup_pb2.PartyRun,
+            setup.party_run_from_bytes,
+            setup.party_run_to_bytes(PartyRun(config, secrets, b"layout")),
+        ),
         _of_bytes(
             setup_pb2.ModelPart,
             setup.model_part_from_bytes,
             setup.model_part_to_bytes(part),
-            setup.model_part_to_bytes(sealed),
-            features=2,
+            setup.model_part_to_bytes(noisy),
         ),
         _of_bytes(
             setup_pb2.ModelRelease,
             setup.model_release_from_bytes,
-            setup.model_release_to_bytes(part.weights),
+            setup.model_release_to_bytes(np.array([0.5, -0.5])),
             features=2,
         ),
         _of_bytes(
@@ -172,6 +175,7 @@ def _wrapped_key(kits: dict[str, Kit]) -> Decoder:
         signer_cert=holder.certificate,
         roster_fingerprint=holder.roster.fingerprint(),
         run=RUN,
+        terms=bytes(32),
     )
 
     def read(data: bytes) -> bytes:
@@ -182,6 +186,7 @@ def _wrapped_key(kits: dict[str, Kit]) -> Decoder:
             authority=recipient.authority,
             roster=recipient.roster,
             run=RUN,
+            terms=bytes(32),
         )
 
     return Decoder("keywrap.unwrap", read, (wrapped.to_bytes(),), (unwrap,), ceremony_pb2.WrappedKey)

@@ -5,7 +5,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import grpc
@@ -381,15 +381,28 @@ def test_a_run_that_is_no_name_is_refused_by_the_server(server: Commanded, south
     assert "key.run" in str(error)
 
 
-def test_a_server_that_names_a_run_after_a_path_is_left_by_its_party(kits: dict[str, Path]) -> None:
+@pytest.mark.parametrize("run", ["../outside", "ü" * 80, "x" * 65])
+def test_a_server_that_names_a_run_badly_gets_no_answer_and_its_party_stays(kits: dict[str, Path], run: str) -> None:
     handled: list[Task] = []
 
     def handler(task: Task) -> bytes:
         handled.append(task)
-        return b""
+        return b"here"
 
-    outside = PhaseId(RunId("../outside"), RoundId(1), "finish")
-    with Server(Kit.load(kits["server"])) as rogue, Attending(kits["north"], handler, rogue.address) as party:
-        rogue.transport.gather(outside, {NORTH: b""}, deadline_s=1.0)
-        assert isinstance(party.end(), ProtocolViolation)
-    assert handled == []
+    bad, good = (PhaseId(RunId(name), RoundId(1), "finish") for name in (run, "good"))
+    with Server(Kit.load(kits["server"])) as rogue, Attending(kits["north"], handler, rogue.address):
+        assert not rogue.transport.gather(bad, {NORTH: b""}, deadline_s=0.5).results
+        assert rogue.transport.gather(good, {NORTH: b""}, deadline_s=SOCKET_S).results == {NORTH: b"here"}
+    assert [task.run for task in handled] == ["good"]
+
+
+def test_a_party_whose_work_in_advance_fails_stays(kits: dict[str, Path]) -> None:
+    def broken() -> AbstractContextManager[object]:
+        raise OSError("File name too long")
+
+    kit = Kit.load(kits["north"])
+    with Server(Kit.load(kits["server"])) as server, Attending(kit, lambda _: b"here", server.address, idle=broken):
+        results = server.transport.gather(
+            PhaseId(RunId("r"), RoundId(1), "p"), {NORTH: b""}, deadline_s=SOCKET_S
+        ).results
+    assert results == {NORTH: b"here"}

@@ -10,7 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fenchel_client.ledger import SUFFIX, read_party_ledger
+from fenchel_client.ledger import read_party_ledger
+from fenchel_client.statefolder import LEDGER
 from fenchel_common.leakage import Ledger, Visibility
 from fenchel_deploy.audit import SERVER, Audit, audit_of_party
 from fenchel_deploy.cli import audit
@@ -34,7 +35,7 @@ class SealedRun:
         return self.directory / "server"
 
     def party_file(self, party: str) -> Path:
-        (path,) = (self.directory / "clients" / party).glob(f"*{SUFFIX}")
+        (path,) = (self.directory / "clients" / party).glob(f"*{LEDGER}")
         return path
 
 

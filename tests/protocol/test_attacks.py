@@ -33,6 +33,7 @@ from fenchel_deploy.attacks.rows import Estimate, rows_from_differences, rows_fr
 from fenchel_deploy.attacks.scoring import majority_rate, row_score
 from fenchel_deploy.attacks.tables import ALL_DENSE
 from fenchel_deploy.attacks.views import PublicEyes, Transcript
+from support.credulous import CredulousParty, believe_every_key
 from support.keys import cipher, private_key
 
 LEVELS_TRIED: Mapping[str, Sequence[Privacy]] = {
@@ -71,6 +72,17 @@ def test_an_attack_succeeds_where_a_leak_is_known_and_fails_where_safety_is_clai
     assert wrong == []
 
 
+@pytest.mark.parametrize("attack", ["downgrade", "layout", "oracle", "finish"])
+def test_what_parties_refuse_today_they_did_not_refuse_before(
+    attack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attack itself works: against parties that check nothing it gets all that it is after."""
+    believe_every_key(monkeypatch)
+    findings = list(ATTACKS[attack].findings(Bench(tmp_path, CredulousParty), levels=["sealed"]))
+    assert findings
+    assert [finding.setting for finding in findings if not finding.succeeds] == []
+
+
 def test_every_kind_of_safety_has_an_attack_that_bites_where_there_is_none(
     found: Callable[[str], list[Finding]],
 ) -> None:
@@ -95,7 +107,7 @@ def test_a_sealed_run_leaves_the_server_no_nearer_to_rows_than_to_rows_of_strang
 def test_every_attack_is_in_the_documentation_with_what_is_claimed_of_it() -> None:
     table = {(attack, who, setting): tuple(cells) for attack, who, setting, _, *cells in _table_of_attacks()}
     assert table == {
-        (attack.name, attack.role, setting): _cells_of(claims)
+        (attack.name, attack.who, setting): _cells_of(claims)
         for attack in ATTACKS.values()
         for setting, claims in attack.claims.items()
     }
@@ -280,7 +292,7 @@ def test_guesses_that_are_no_better_than_the_majority_tell_nothing() -> None:
 
 
 def test_the_table_puts_levels_side_by_side() -> None:
-    one = {"attack": "a", "role": "server", "setting": "h = 1", "measure": "cosine", "claim": "leaks", "note": "n"}
+    one = {"attack": "a", "who": "server", "setting": "h = 1", "measure": "cosine", "claim": "leaks", "note": "n"}
     findings = [
         {**one, "level": "paper", "succeeds": True, "score": 1.0},
         {**one, "level": "sealed", "succeeds": False, "score": 0.25},
@@ -297,7 +309,7 @@ def test_the_table_has_a_line_for_each_finding_and_unknown_attacks_are_named() -
     findings = run_attacks(["dictionary-in-the-ring"], tell=told.append)
     assert told == ["dictionary-in-the-ring"]
     assert findings[0].keys() == {
-        "attack", "role", "level", "setting", "succeeds", "score", "measure", "claim", "note"
+        "attack", "who", "level", "setting", "succeeds", "score", "measure", "claim", "note"
     }  # fmt: skip
     table = markdown(findings).splitlines()
     assert len(table) == 2 + len(findings)

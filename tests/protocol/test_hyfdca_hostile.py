@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fenchel.v1 import hyfdca_pb2
-from fenchel_common.errors import DualsImpossible
+from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.objectives import primal_point
 from support.halves import changed
@@ -70,7 +70,7 @@ def test_clients_that_open_other_figures_than_the_first_are_rejected(liar: Clien
 
 
 @pytest.mark.parametrize("grid", [(2, 2), (4, 1)])
-def test_dual_variables_that_cannot_be_end_the_run_and_name_who_holds_their_samples(grid: tuple[int, int]) -> None:
+def test_dual_variables_that_cannot_be_are_refused_by_all_who_hold_their_samples(grid: tuple[int, int]) -> None:
     """A party adds more than any step can give; whoever holds the same samples notices, or the party itself."""
     run = simulation(problem(**CASE), grid, stop={"gap": None}, h=40)
 
@@ -80,11 +80,8 @@ def test_dual_variables_that_cannot_be_end_the_run_and_name_who_holds_their_samp
 
     run.tampering[(2, "local_dual", LAST)] = changed(hyfdca_pb2.HyfdcaDualResult, add_too_much)
     run.round()
-    with pytest.raises(DualsImpossible) as caught:
+    with pytest.raises(InvalidInput, match="1 blocks came back impossible: a party that holds"):
         run.round()
-    involved = [name for name in run.alignment.federation.clients if name in str(caught.value)]
-    assert involved == (["party-02", LAST] if grid == (2, 2) else [LAST])
-    assert "or the server, has altered them" in str(caught.value)
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff\xff\xff", b"\x0a\x02\x08\x01"])

@@ -12,7 +12,7 @@ import grpc
 
 from fenchel.v1 import federation_pb2_grpc
 from fenchel.v1.federation_pb2 import ClientMessage, Hello, ServerMessage
-from fenchel_client.session import Handler, Session, SessionEnd
+from fenchel_client.session import Handler, IdleFactory, Session, SessionEnd
 from fenchel_client.transport.channel import open_channel
 from fenchel_client.transport.retry import Backoff
 from fenchel_common.errors import FenchelError
@@ -71,11 +71,13 @@ class Attending:
         *,
         insecure: bool = False,
         max_body_bytes: int = MAX_BODY_BYTES,
+        idle: IdleFactory | None = None,
     ) -> None:
         loaded = kit if isinstance(kit, Kit) else Kit.load(kit)
         self.session = Session(
             loaded,
             handler,
+            idle=idle,
             address=address,
             insecure=insecure,
             backoff=Backoff(initial_s=0.02, max_s=0.2),

@@ -24,11 +24,6 @@ class AlgorithmClient(Protocol):
         """The result of one task."""
         ...
 
-
-@runtime_checkable
-class KnowsModel(Protocol):
-    """The client half of an algorithm whose model the parties know and the server does not."""
-
     def final_model(self, state: bytes) -> NDArray[np.float64]:
         """The weights of this client's features by name, from the state that the server parts with."""
         ...

@@ -124,7 +124,6 @@ class CorrectiveClient:
             return product_result_to_bytes(ProductResult(norms))
 
     def answer(self, phase: str, body: bytes) -> bytes:
-        self._own.check_going_on()
         if phase == INNER_PRODUCT:
             return self._answer_products(body)
         if phase == LOCAL_DUAL:
@@ -135,7 +134,6 @@ class CorrectiveClient:
 
     def final_model(self, state: bytes) -> Array:
         """The weights of this party's features by name."""
-        self._own.check_going_on()
         weights = wire.model_from_bytes(state, self._scope)
         return np.zeros(self._own.width) if weights is None else self._own.from_features(weights)
 
@@ -196,9 +194,7 @@ class CorrectiveClient:
     def _from_server(self, lost: Anchor) -> tuple[Place, Place]:
         values = np.zeros(self._own.rows)
         if lost.alpha is not None:
-            values[self._own.positions(lost.alpha.blocks)], impossible = self._own.duals_from(lost.alpha)
-            if impossible:
-                raise InvalidInput("opening.lost: these dual variables are impossible")
+            values[self._own.positions(lost.alpha.blocks)] = self._own.duals_from(lost.alpha)
         weights, model = (
             np.zeros(self._own.width) if given is None else self._own.from_features(given)
             for given in (lost.weights, lost.model)
@@ -363,9 +359,7 @@ class CorrectiveClient:
             return result
         if task.point.blocks != current.opening.live_blocks:
             raise InvalidInput("point.blocks: must be the blocks that take part")
-        point, impossible = self._own.duals_from(task.point)
-        if impossible:
-            return PrimalResult(None, None, None, None, None, accepted=False, impossible=impossible)
+        point = self._own.duals_from(task.point)
         made = self._made(current, task, settlement.memory.anchor_place.values, point, settlement.predictions)
         self._kept = {number: kept for number, kept in self._kept.items() if number == current.opening.after} | {
             task.round_id: replace(settlement.memory, made=made)

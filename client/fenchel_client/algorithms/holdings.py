@@ -4,9 +4,7 @@ Rows are in the order of the layout's blocks, columns sorted by name: X (n, m), 
 values by feature (m,).
 """
 
-import logging
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +22,6 @@ from fenchel_common.objectives import squared_row_norms
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.int64]
-
-IMPOSSIBLE_DUALS: Final = (
-    "the dual variables of %d blocks came back impossible: a party that holds the same samples, or the server, has "
-    "altered them; this party goes no further"
-)
-NO_FURTHER: Final = (
-    "dual variables of this run came back impossible, so this party goes no further in it; once people whom all "
-    "parties trust have found out why, they can start the run anew"
-)
-
-log = logging.getLogger(__name__)
 
 
 class Holdings:
@@ -72,7 +59,6 @@ class Holdings:
         self._feature_blocks = layout.feature_blocks
         self._cipher = cipher
         self._share_cipher = cipher if sealed or isinstance(key, int) else PlainCipher(key.bits)
-        self._met_impossible_duals = False
 
     @property
     def rows(self) -> int:
@@ -124,27 +110,22 @@ class Holdings:
         padded = self._cipher.decrypt(vector.vector).reshape(len(vector.blocks), self.slots)
         return np.concatenate([padded[row, : self.size(block)] for row, block in enumerate(vector.blocks)])
 
-    def duals_from(self, alpha: BlockVector) -> tuple[Array, tuple[int, ...]]:
-        """Dual variables at `positions(alpha.blocks)`, and the blocks in which they are impossible.
+    def duals_from(self, alpha: BlockVector) -> Array:
+        """Dual variables at `positions(alpha.blocks)`.
 
-        y·α lies in [0, 1] whatever honest parties add up; what rounding does to that is put right. Beyond it steps and
-        certificates mean nothing, and the model could be made to tell of single rows. So `check_going_on` refuses from
-        then on.
+        y·α lies in [0, 1] whatever honest parties add up; what rounding does to that is put right. Values beyond it are
+        refused: with them steps and certificates mean nothing, and the model could be made to tell of single rows.
         """
         held, values = self.positions(alpha.blocks), self.from_blocks(alpha)
         feasible = self.feasible(held, values)
         wrong = np.abs(values - feasible) > alpha.vector.format.error_bound(alpha.vector.terms)
-        blocks = np.repeat(alpha.blocks, [self.size(block) for block in alpha.blocks])[wrong]
-        impossible = tuple(int(block) for block in np.unique(blocks))
-        if impossible:
-            self._met_impossible_duals = True
-            log.error(IMPOSSIBLE_DUALS, len(impossible))
-        return feasible, impossible
-
-    def check_going_on(self) -> None:
-        """Refuses if dual variables were impossible before; due at the beginning of every task."""
-        if self._met_impossible_duals:
-            raise InvalidInput(NO_FURTHER)
+        if wrong.any():
+            blocks = np.repeat(alpha.blocks, [self.size(block) for block in alpha.blocks])[wrong]
+            raise InvalidInput(
+                f"the dual variables of {len(np.unique(blocks))} blocks came back impossible: a party that holds the "
+                "same samples, or the server, has altered them"
+            )
+        return feasible
 
     def feasible(self, positions: Positions, values: Array) -> Array:
         """The feasible dual variables nearest to the values, as far as this party can tell."""

@@ -98,7 +98,6 @@ class HyfdcaClient:
             return wire.product_result_to_bytes(ProductResult(norms))
 
     def answer(self, phase: str, body: bytes) -> bytes:
-        self._holdings.check_going_on()
         if phase in (SYNC, PRIMAL):
             return self._answer_primal(body)
         if phase in (INNER_PRODUCT, INNER_PRODUCT_AFTER):
@@ -109,7 +108,6 @@ class HyfdcaClient:
 
     def final_model(self, state: bytes) -> Array:
         """The weights of this client's features by name; what the client remembers neither matters nor changes."""
-        self._holdings.check_going_on()
         model = wire.state_from_bytes(state, self._scope).model
         return np.zeros(self._holdings.width) if model is None else self._holdings.from_features(model)
 
@@ -124,13 +122,6 @@ class HyfdcaClient:
         if state.model is not None:
             self._model = self._holdings.from_features(state.model)
 
-    def _take_alpha(self, alpha: BlockVector) -> tuple[int, ...]:
-        """Takes the dual variables unless they are impossible; the blocks in which they are."""
-        values, impossible = self._holdings.duals_from(alpha)
-        if not impossible:
-            self._alpha[self._holdings.positions(alpha.blocks)] = values
-        return impossible
-
     def _answer_primal(self, body: bytes) -> bytes:
         with self._serialising():
             task = wire.primal_task_from_bytes(body, self._scope)
@@ -140,9 +131,9 @@ class HyfdcaClient:
 
     def _primal_result(self, task: PrimalTask) -> PrimalResult:
         self._take(task.state)
-        impossible = () if task.state.alpha is None else self._take_alpha(task.state.alpha)
-        if impossible:
-            return PrimalResult(None, impossible=impossible)
+        alpha = task.state.alpha
+        if alpha is not None:
+            self._alpha[self._holdings.positions(alpha.blocks)] = self._holdings.duals_from(alpha)
         # Always from all of α, never by adding changes up: a repeated round then gives the same bits.
         scale = self._settings.lambda_ * self._holdings.sample_count
         share = np.asarray(self._holdings.X.T @ self._alpha, dtype=np.float64) / scale

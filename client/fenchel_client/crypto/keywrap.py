@@ -8,12 +8,13 @@ Wrapping, by the roster's key holder, for one recipient:
     sealed = AES-256-GCM(key, nonce, private key, associated data = SEAL_LABEL ‖ context)
     signature = ECDSA(the signer's certified key, SIGN_LABEL ‖ context ‖ sealed)
 
-    context = run, roster fingerprint, recipient, signer, the signer's certificate, E, each preceded by its length
+    context = run, roster fingerprint, terms, recipient, signer, the signer's certificate, E; before each its length
+    terms   = SHA-256 of the run's configuration, key size and kind included
 
 Key and nonce serve once, since `e` does. What it protects: only the holder of the recipient's key can open the
-blob, and the recipient knows that the roster's key holder made it for it, for this run and for this roster. What it
-does not protect: there is no forward secrecy against the later loss of the recipient's key; lengths, names and the
-run are visible; a blob can be delivered twice within its run, or not at all.
+blob, and the recipient knows that the roster's key holder made it for it, for this run, this roster and these terms.
+What it does not protect: there is no forward secrecy against the later loss of the recipient's key; lengths, names
+and the run are visible; a blob can be delivered twice within its run, or not at all.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,6 +40,7 @@ from fenchel_common.errors import (
     WrappedKeyReplayed,
     WrongRoster,
     WrongSigner,
+    WrongTerms,
 )
 from fenchel_common.identity.certificates import Certificate, Role
 from fenchel_common.identity.roster import Roster
@@ -53,7 +55,7 @@ _KEY_BYTES = 32
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
 _POINT_BYTES = 65
-_FINGERPRINT_BYTES = 32
+_DIGEST_BYTES = 32
 _SIGNATURE = ec.ECDSA(hashes.SHA256())
 
 
@@ -63,6 +65,7 @@ class WrappedKey:
 
     run: RunId
     roster_fingerprint: str
+    terms: bytes
     recipient: ClientId
     signer: ClientId
     signer_certificate: bytes = field(repr=False)
@@ -74,6 +77,7 @@ class WrappedKey:
         message = ceremony_pb2.WrappedKey(
             run=self.run,
             roster_fingerprint=bytes.fromhex(self.roster_fingerprint),
+            terms=self.terms,
             recipient=self.recipient,
             signer=self.signer,
             signer_certificate=self.signer_certificate,
@@ -95,6 +99,7 @@ class WrappedKey:
         wrapped = cls(
             run=RunId(message.run),
             roster_fingerprint=message.roster_fingerprint.hex(),
+            terms=message.terms,
             recipient=ClientId(message.recipient),
             signer=ClientId(message.signer),
             signer_certificate=message.signer_certificate,
@@ -104,8 +109,8 @@ class WrappedKey:
         )
         if wrapped.to_bytes() != encoded:
             raise MalformedWrappedKey("the wrapped key is not in canonical form")
-        if len(message.roster_fingerprint) != _FINGERPRINT_BYTES:
-            raise MalformedWrappedKey("the wrapped key's roster fingerprint is not a SHA-256")
+        if any(len(digest) != _DIGEST_BYTES for digest in (message.roster_fingerprint, message.terms)):
+            raise MalformedWrappedKey("the wrapped key's roster fingerprint or terms are not a SHA-256")
         if len(wrapped.ephemeral_key) != _POINT_BYTES or len(wrapped.sealed) <= _TAG_BYTES:
             raise MalformedWrappedKey("the wrapped key lacks its ephemeral key or its sealed part")
         return wrapped
@@ -115,6 +120,7 @@ class WrappedKey:
         fields = (
             self.run.encode(),
             bytes.fromhex(self.roster_fingerprint),
+            self.terms,
             self.recipient.encode(),
             self.signer.encode(),
             self.signer_certificate,
@@ -149,8 +155,9 @@ def wrap(
     signer_cert: Certificate,
     roster_fingerprint: str,
     run: RunId,
+    terms: bytes,
 ) -> WrappedKey:
-    """Seals `private_key` for the holder of `recipient_cert`, for one run and one roster.
+    """Seals `private_key` for the holder of `recipient_cert`, for one run, its terms and one roster.
 
     The caller must have verified `recipient_cert` (see `recipients_of`), must be the roster's key holder, and must
     pass the fingerprint of the roster in its own kit, which its operator has approved.
@@ -163,6 +170,7 @@ def wrap(
     blank = WrappedKey(
         run=run,
         roster_fingerprint=roster_fingerprint,
+        terms=terms,
         recipient=ClientId(recipient_cert.common_name),
         signer=ClientId(signer_cert.common_name),
         signer_certificate=signer_cert.der(),
@@ -186,6 +194,7 @@ def unwrap(
     authority: Certificate,
     roster: Roster,
     run: RunId,
+    terms: bytes,
     now: datetime | None = None,
 ) -> bytes:
     """Opens a wrapped key, after all of its claims have been checked against the recipient's own kit.
@@ -198,8 +207,8 @@ def unwrap(
         It was wrapped for another party, or to another key of this one.
     WrappedKeyAltered
         The signature does not hold.
-    WrappedKeyReplayed, WrongRoster
-        It is genuine, but was made for another run or another roster.
+    WrappedKeyReplayed, WrongRoster, WrongTerms
+        It is genuine, but was made for another run, another roster or another configuration of this run.
     """
     signer = _verified_signer(wrapped, authority=authority, roster=roster, now=now)
     if wrapped.recipient != recipient:
@@ -215,6 +224,10 @@ def unwrap(
         raise WrongRoster(
             f"the wrapped key was made for the roster {wrapped.roster_fingerprint[:16]}…, but this kit's roster is"
             f" {roster.fingerprint()[:16]}…; every party needs the roster of the last `fenchel provision`"
+        )
+    if wrapped.terms != terms:
+        raise WrongTerms(
+            "the wrapped key was made for another configuration of this run than the one that this party was told"
         )
     try:
         ephemeral = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), wrapped.ephemeral_key)

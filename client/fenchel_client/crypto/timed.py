@@ -14,11 +14,15 @@ from fenchel_common.crypto.vectors import Cipher, Vector
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Seconds spent since the start: in the cipher, and between messages and their values."""
+    """Seconds spent since the start: in the cipher, and between messages and their values.
+
+    `opened` counts the vectors that were decrypted, or on whose decryption was begun.
+    """
 
     encrypt_s: float = 0.0
     decrypt_s: float = 0.0
     serialise_s: float = 0.0
+    opened: int = 0
 
     @contextmanager
     def serialising(self) -> Iterator[None]:
@@ -49,6 +53,7 @@ class TimedCipher:
 
     def decrypt(self, vector: Vector) -> NDArray[np.float64]:
         began = time.perf_counter()
+        self.stopwatch.opened += 1
         values = self.cipher.decrypt(vector)
         self.stopwatch.decrypt_s += time.perf_counter() - began
         return values

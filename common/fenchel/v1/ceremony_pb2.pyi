@@ -61,6 +61,7 @@ class WrappedKey(_message.Message):
     EPHEMERAL_KEY_FIELD_NUMBER: _builtins.int
     SEALED_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
+    TERMS_FIELD_NUMBER: _builtins.int
     run: _builtins.str
     """The run to which the key belongs."""
     roster_fingerprint: _builtins.bytes
@@ -74,7 +75,9 @@ class WrappedKey(_message.Message):
     sealed: _builtins.bytes
     """AES-256-GCM ciphertext and tag."""
     signature: _builtins.bytes
-    """ECDSA P-256 with SHA-256, in DER form, over all fields above."""
+    """ECDSA P-256 with SHA-256, in DER form, over all other fields."""
+    terms: _builtins.bytes
+    """SHA-256 of the run's configuration, key size and kind included."""
     def __init__(
         self,
         *,
@@ -86,10 +89,11 @@ class WrappedKey(_message.Message):
         ephemeral_key: _builtins.bytes = ...,
         sealed: _builtins.bytes = ...,
         signature: _builtins.bytes = ...,
+        terms: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ephemeral_key", b"ephemeral_key", "recipient", b"recipient", "roster_fingerprint", b"roster_fingerprint", "run", b"run", "sealed", b"sealed", "signature", b"signature", "signer", b"signer", "signer_certificate", b"signer_certificate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ephemeral_key", b"ephemeral_key", "recipient", b"recipient", "roster_fingerprint", b"roster_fingerprint", "run", b"run", "sealed", b"sealed", "signature", b"signature", "signer", b"signer", "signer_certificate", b"signer_certificate", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -335,7 +335,6 @@ class CorrectivePrimalResult(_message.Message):
     CONJUGATES_FIELD_NUMBER: _builtins.int
     FIGURES_FIELD_NUMBER: _builtins.int
     ACCEPTED_FIELD_NUMBER: _builtins.int
-    IMPOSSIBLE_BLOCKS_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     accepted: _builtins.bool
     """The new dual variables are the anchor from now on."""
@@ -350,10 +349,6 @@ class CorrectivePrimalResult(_message.Message):
     @_builtins.property
     def figures(self) -> Global___CorrectiveFigures: ...
     @_builtins.property
-    def impossible_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Blocks of samples whose new point no honest sum can give; there is then nothing else."""
-
-    @_builtins.property
     def model(self) -> _hyfdca_pb2.BlockVector:
         """The best model on feature_blocks."""
 
@@ -365,12 +360,11 @@ class CorrectivePrimalResult(_message.Message):
         conjugates: _vectors_pb2.Vector | None = ...,
         figures: Global___CorrectiveFigures | None = ...,
         accepted: _builtins.bool = ...,
-        impossible_blocks: _abc.Iterable[_builtins.int] | None = ...,
         model: _hyfdca_pb2.BlockVector | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates", b"conjugates", "figures", b"figures", "model", b"model", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "conjugates", b"conjugates", "figures", b"figures", "impossible_blocks", b"impossible_blocks", "model", b"model", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "conjugates", b"conjugates", "figures", b"figures", "model", b"model", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

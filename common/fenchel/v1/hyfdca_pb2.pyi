@@ -111,7 +111,6 @@ class HyfdcaPrimalResult(_message.Message):
 
     SHARE_FIELD_NUMBER: _builtins.int
     FIGURES_FIELD_NUMBER: _builtins.int
-    IMPOSSIBLE_BLOCKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def share(self) -> Global___BlockVector:
         """The client's part of the model, in all its blocks of features."""
@@ -120,20 +119,15 @@ class HyfdcaPrimalResult(_message.Message):
     def figures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """The opened totals."""
 
-    @_builtins.property
-    def impossible_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Blocks of samples whose dual variables no honest sum can give; there is then no share."""
-
     def __init__(
         self,
         *,
         share: Global___BlockVector | None = ...,
         figures: _abc.Iterable[_builtins.float] | None = ...,
-        impossible_blocks: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["share", b"share"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "impossible_blocks", b"impossible_blocks", "share", b"share"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "share", b"share"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from fenchel.v1 import visibility_pb2 as fenchel_dot_v1_dot_visibility__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x65nchel/v1/setup.proto\x12\nfenchel.v1\x1a\x1b\x66\x65nchel/v1/visibility.proto\" \n\x08RunTerms\x12\x14\n\x06\x63onfig\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\")\n\x0cIntroduction\x12\x19\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\"T\n\x07KeyMade\x12\x18\n\npublic_key\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12/\n\x06sealed\x18\x02 \x03(\x0b\x32\x19.fenchel.v1.SealedSecretsB\x04\xe8\xe0\x18\x06\"f\n\rSealedSecrets\x12\x13\n\x05party\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12@\n\x07wrapped\x18\x02 \x01(\x0c\x42/\xe8\xe0\x18\x01\xfa\xe0\x18\'the run\'s secrets, sealed for one party\"e\n\x07KeyTake\x12\x18\n\npublic_key\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12@\n\x07wrapped\x18\x02 \x01(\x0c\x42/\xe8\xe0\x18\x01\xfa\xe0\x18\'the run\'s secrets, sealed for one party\"%\n\x08KeyTaken\x12\x19\n\x0b\x66ingerprint\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\"\x8e\x01\n\nRunSecrets\x12?\n\x0bprivate_key\x18\x01 \x01(\x0c\x42*\xe8\xe0\x18\x01\xfa\xe0\x18\"the run\'s key, never sent unsealed\x12?\n\x10\x61lignment_secret\x18\x02 \x01(\x0c\x42%\xe8\xe0\x18\x01\xfa\xe0\x18\x1d\x61 secret, never sent unsealed\"e\n\x08PartyRun\x12\x14\n\x06\x63onfig\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12-\n\x07secrets\x18\x02 \x01(\x0b\x32\x16.fenchel.v1.RunSecretsB\x04\xe8\xe0\x18\x06\x12\x14\n\x06layout\x18\x03 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"\xff\x02\n\tModelPart\x12\x45\n\x07weights\x18\x01 \x01(\x0c\x42\x34\xe8\xe0\x18\x04\xf0\xe0\x18\x08\xfa\xe0\x18(the final model, on the party\'s features\x12=\n\x06primal\x18\x02 \x01(\x01\x42(\xe8\xe0\x18\x04\xfa\xe0\x18 the objective of the final modelH\x00\x88\x01\x01\x12L\n\x04\x64ual\x18\x03 \x01(\x01\x42\x39\xe8\xe0\x18\x04\xfa\xe0\x18\x31the bound that proves how good the final model isH\x01\x88\x01\x01\x12N\n\x03gap\x18\x04 \x01(\x01\x42<\xe8\xe0\x18\x04\xfa\xe0\x18\x34how far the final model is from the best one at mostH\x02\x88\x01\x01\x12\x13\n\x05state\x18\x05 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12\x1d\n\x0f\x66irst_holder_of\x18\x06 \x03(\rB\x04\xe8\xe0\x18\x03\x42\t\n\x07_primalB\x07\n\x05_dualB\x06\n\x04_gap\"h\n\x0cModelRelease\x12X\n\x07weights\x18\x01 \x01(\x0c\x42G\xe8\xe0\x18\x04\xf0\xe0\x18\x08\xfa\xe0\x18;the final model, where the roster releases it to the server\"\xa8\x01\n\x0bPhaseResult\x12\x12\n\x04\x62ody\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12\x17\n\tencrypt_s\x18\x02 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x17\n\tdecrypt_s\x18\x03 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x17\n\tcompute_s\x18\x04 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x19\n\x0bserialise_s\x18\x05 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x1f\n\x11peak_memory_bytes\x18\x06 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x65nchel/v1/setup.proto\x12\nfenchel.v1\x1a\x1b\x66\x65nchel/v1/visibility.proto\" \n\x08RunTerms\x12\x14\n\x06\x63onfig\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\")\n\x0cIntroduction\x12\x19\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\"T\n\x07KeyMade\x12\x18\n\npublic_key\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12/\n\x06sealed\x18\x02 \x03(\x0b\x32\x19.fenchel.v1.SealedSecretsB\x04\xe8\xe0\x18\x06\"f\n\rSealedSecrets\x12\x13\n\x05party\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12@\n\x07wrapped\x18\x02 \x01(\x0c\x42/\xe8\xe0\x18\x01\xfa\xe0\x18\'the run\'s secrets, sealed for one party\"e\n\x07KeyTake\x12\x18\n\npublic_key\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12@\n\x07wrapped\x18\x02 \x01(\x0c\x42/\xe8\xe0\x18\x01\xfa\xe0\x18\'the run\'s secrets, sealed for one party\"%\n\x08KeyTaken\x12\x19\n\x0b\x66ingerprint\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\"\x8e\x01\n\nRunSecrets\x12?\n\x0bprivate_key\x18\x01 \x01(\x0c\x42*\xe8\xe0\x18\x01\xfa\xe0\x18\"the run\'s key, never sent unsealed\x12?\n\x10\x61lignment_secret\x18\x02 \x01(\x0c\x42%\xe8\xe0\x18\x01\xfa\xe0\x18\x1d\x61 secret, never sent unsealed\"\x93\x01\n\x08PartyRun\x12\x14\n\x06\x63onfig\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12-\n\x07secrets\x18\x02 \x01(\x0b\x32\x16.fenchel.v1.RunSecretsB\x04\xe8\xe0\x18\x06\x12\x14\n\x06layout\x18\x03 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12\x14\n\x06setups\x18\x04 \x01(\rB\x04\xe8\xe0\x18\x06\x12\x16\n\x08refusals\x18\x05 \x01(\rB\x04\xe8\xe0\x18\x06\"\xb8\x02\n\tModelPart\x12\x13\n\x05state\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12=\n\x06primal\x18\x02 \x01(\x01\x42(\xe8\xe0\x18\x04\xfa\xe0\x18 the objective of the final modelH\x00\x88\x01\x01\x12L\n\x04\x64ual\x18\x03 \x01(\x01\x42\x39\xe8\xe0\x18\x04\xfa\xe0\x18\x31the bound that proves how good the final model isH\x01\x88\x01\x01\x12N\n\x03gap\x18\x04 \x01(\x01\x42<\xe8\xe0\x18\x04\xfa\xe0\x18\x34how far the final model is from the best one at mostH\x02\x88\x01\x01\x12\x1d\n\x0f\x66irst_holder_of\x18\x05 \x03(\rB\x04\xe8\xe0\x18\x03\x42\t\n\x07_primalB\x07\n\x05_dualB\x06\n\x04_gap\"h\n\x0cModelRelease\x12X\n\x07weights\x18\x01 \x01(\x0c\x42G\xe8\xe0\x18\x04\xf0\xe0\x18\x08\xfa\xe0\x18;the final model, where the roster releases it to the server\"\xa8\x01\n\x0bPhaseResult\x12\x12\n\x04\x62ody\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12\x17\n\tencrypt_s\x18\x02 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x17\n\tdecrypt_s\x18\x03 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x17\n\tcompute_s\x18\x04 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x19\n\x0bserialise_s\x18\x05 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x1f\n\x11peak_memory_bytes\x18\x06 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -60,16 +60,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PARTYRUN'].fields_by_name['secrets']._serialized_options = b'\350\340\030\006'
   _globals['_PARTYRUN'].fields_by_name['layout']._loaded_options = None
   _globals['_PARTYRUN'].fields_by_name['layout']._serialized_options = b'\350\340\030\006'
-  _globals['_MODELPART'].fields_by_name['weights']._loaded_options = None
-  _globals['_MODELPART'].fields_by_name['weights']._serialized_options = b'\350\340\030\004\360\340\030\010\372\340\030(the final model, on the party\'s features'
+  _globals['_PARTYRUN'].fields_by_name['setups']._loaded_options = None
+  _globals['_PARTYRUN'].fields_by_name['setups']._serialized_options = b'\350\340\030\006'
+  _globals['_PARTYRUN'].fields_by_name['refusals']._loaded_options = None
+  _globals['_PARTYRUN'].fields_by_name['refusals']._serialized_options = b'\350\340\030\006'
+  _globals['_MODELPART'].fields_by_name['state']._loaded_options = None
+  _globals['_MODELPART'].fields_by_name['state']._serialized_options = b'\350\340\030\006'
   _globals['_MODELPART'].fields_by_name['primal']._loaded_options = None
   _globals['_MODELPART'].fields_by_name['primal']._serialized_options = b'\350\340\030\004\372\340\030 the objective of the final model'
   _globals['_MODELPART'].fields_by_name['dual']._loaded_options = None
   _globals['_MODELPART'].fields_by_name['dual']._serialized_options = b'\350\340\030\004\372\340\0301the bound that proves how good the final model is'
   _globals['_MODELPART'].fields_by_name['gap']._loaded_options = None
   _globals['_MODELPART'].fields_by_name['gap']._serialized_options = b'\350\340\030\004\372\340\0304how far the final model is from the best one at most'
-  _globals['_MODELPART'].fields_by_name['state']._loaded_options = None
-  _globals['_MODELPART'].fields_by_name['state']._serialized_options = b'\350\340\030\006'
   _globals['_MODELPART'].fields_by_name['first_holder_of']._loaded_options = None
   _globals['_MODELPART'].fields_by_name['first_holder_of']._serialized_options = b'\350\340\030\003'
   _globals['_MODELRELEASE'].fields_by_name['weights']._loaded_options = None
@@ -100,12 +102,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_KEYTAKEN']._serialized_end=474
   _globals['_RUNSECRETS']._serialized_start=477
   _globals['_RUNSECRETS']._serialized_end=619
-  _globals['_PARTYRUN']._serialized_start=621
-  _globals['_PARTYRUN']._serialized_end=722
-  _globals['_MODELPART']._serialized_start=725
-  _globals['_MODELPART']._serialized_end=1108
-  _globals['_MODELRELEASE']._serialized_start=1110
-  _globals['_MODELRELEASE']._serialized_end=1214
-  _globals['_PHASERESULT']._serialized_start=1217
-  _globals['_PHASERESULT']._serialized_end=1385
+  _globals['_PARTYRUN']._serialized_start=622
+  _globals['_PARTYRUN']._serialized_end=769
+  _globals['_MODELPART']._serialized_start=772
+  _globals['_MODELPART']._serialized_end=1084
+  _globals['_MODELRELEASE']._serialized_start=1086
+  _globals['_MODELRELEASE']._serialized_end=1190
+  _globals['_PHASERESULT']._serialized_start=1193
+  _globals['_PHASERESULT']._serialized_end=1361
 # @@protoc_insertion_point(module_scope)

@@ -195,9 +195,15 @@ class PartyRun(_message.Message):
     CONFIG_FIELD_NUMBER: _builtins.int
     SECRETS_FIELD_NUMBER: _builtins.int
     LAYOUT_FIELD_NUMBER: _builtins.int
+    SETUPS_FIELD_NUMBER: _builtins.int
+    REFUSALS_FIELD_NUMBER: _builtins.int
     config: _builtins.str
     layout: _builtins.bytes
     """A ClientLayout."""
+    setups: _builtins.int
+    """How many set-ups of this run have come to their layout here."""
+    refusals: _builtins.int
+    """How many tasks were refused after something in them was opened."""
     @_builtins.property
     def secrets(self) -> Global___RunSecrets: ...
     def __init__(
@@ -206,10 +212,12 @@ class PartyRun(_message.Message):
         config: _builtins.str = ...,
         secrets: Global___RunSecrets | None = ...,
         layout: _builtins.bytes = ...,
+        setups: _builtins.int = ...,
+        refusals: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["secrets", b"secrets"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "layout", b"layout", "secrets", b"secrets"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "layout", b"layout", "refusals", b"refusals", "secrets", b"secrets", "setups", b"setups"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -221,19 +229,16 @@ class ModelPart(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    WEIGHTS_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
     PRIMAL_FIELD_NUMBER: _builtins.int
     DUAL_FIELD_NUMBER: _builtins.int
     GAP_FIELD_NUMBER: _builtins.int
-    STATE_FIELD_NUMBER: _builtins.int
     FIRST_HOLDER_OF_FIELD_NUMBER: _builtins.int
-    weights: _builtins.bytes
-    """Little-endian doubles, in the order of the party's features by name."""
+    state: _builtins.bytes
+    """What the party's algorithm makes the weights of; the server cannot read them."""
     primal: _builtins.float
     dual: _builtins.float
     gap: _builtins.float
-    state: _builtins.bytes
-    """In place of the weights where the server cannot read them: what the party's algorithm makes them of."""
     @_builtins.property
     def first_holder_of(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """In a run whose released model is noisy: the party's blocks of features that no earlier party of the roster holds."""
@@ -241,16 +246,15 @@ class ModelPart(_message.Message):
     def __init__(
         self,
         *,
-        weights: _builtins.bytes = ...,
+        state: _builtins.bytes = ...,
         primal: _builtins.float | None = ...,
         dual: _builtins.float | None = ...,
         gap: _builtins.float | None = ...,
-        state: _builtins.bytes = ...,
         first_holder_of: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "gap", b"gap", "primal", b"primal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "first_holder_of", b"first_holder_of", "gap", b"gap", "primal", b"primal", "state", b"state", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "first_holder_of", b"first_holder_of", "gap", b"gap", "primal", b"primal", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__dual: _TypeAlias = _typing.Literal["dual"]  # noqa: Y015
     _WhichOneofArgType__dual: _TypeAlias = _typing.Literal["_dual", b"_dual"]  # noqa: Y015

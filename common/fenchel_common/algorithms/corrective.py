@@ -160,10 +160,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class PrimalResult:
-    """`model` is the best model, on the blocks of features for which the client answers.
-
-    `impossible` are blocks of samples whose new point no honest sum can give; then there is nothing else.
-    """
+    """`model` is the best model, on the blocks of features for which the client answers."""
 
     point: BlockVector | None
     vertex: BlockVector | None
@@ -171,4 +168,3 @@ class PrimalResult:
     model: BlockVector | None
     figures: Figures | None
     accepted: bool
-    impossible: tuple[int, ...] = ()

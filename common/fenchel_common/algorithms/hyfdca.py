@@ -162,14 +162,10 @@ class PrimalTask:
 
 @dataclass(frozen=True, slots=True)
 class PrimalResult:
-    """X_kᵀα/(λN) in all blocks of the client's features: always whole, as which entries moved tells of the rows.
+    """X_kᵀα/(λN) in all blocks of the client's features: always whole, as which entries moved tells of the rows."""
 
-    `impossible` are blocks of samples whose α no honest sum can give; then there is nothing else.
-    """
-
-    share: BlockVector | None
+    share: BlockVector
     figures: Figures | None = None
-    impossible: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

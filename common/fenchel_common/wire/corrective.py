@@ -174,7 +174,6 @@ def primal_result_to_bytes(result: PrimalResult) -> bytes:
         model=optional_vector_to_proto(result.model),
         figures=figures,
         accepted=result.accepted,
-        impossible_blocks=result.impossible,
     ).SerializeToString(deterministic=True)
 
 
@@ -187,7 +186,6 @@ def primal_result_from_bytes(data: bytes, scope: Scope) -> PrimalResult:
         model=_features(message, "model", scope),
         figures=_told_figures(message.figures) if message.HasField("figures") else None,
         accepted=message.accepted,
-        impossible=block_ids(message.impossible_blocks, scope, "impossible_blocks"),
     )
 
 

@@ -1,17 +1,19 @@
 """The messages of a task and of a result, in the order in which they go over a connection."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from fenchel.v1.federation_pb2 import ClientMessage, Result, ServerMessage, Task
 from fenchel.v1.federation_pb2 import TaskKey as TaskKeyMessage
-from fenchel_common.errors import ProtocolViolation
-from fenchel_common.ids import RoundId, RunId
+from fenchel_common.errors import InvalidInput, ProtocolViolation
+from fenchel_common.ids import RoundId, RunId, check_run_id
 from fenchel_common.wire.chunks import body_to_proto, chunks_to_proto
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MAX_REASON_CHARACTERS = 500
-MAX_NAME_CHARACTERS = 100
+PHASE_PATTERN: Final = re.compile(r"[a-z0-9_]{1,64}")
 PARTY_METADATA_KEY = "fenchel-party"
 """Who a caller says it is, on a connection without certificates; with them nobody looks at it."""
 
@@ -34,12 +36,13 @@ def key_to_proto(key: TaskKey) -> TaskKeyMessage:
 
 
 def key_from_proto(message: TaskKeyMessage) -> TaskKey:
-    """A key whose names are safe to show, and whose run may become part of a file's name."""
-    for field, name in (("run", message.run), ("phase", message.phase)):
-        if not 1 <= len(name) <= MAX_NAME_CHARACTERS or not name.isprintable():
-            raise ProtocolViolation(f"key.{field}: must have 1 to {MAX_NAME_CHARACTERS} printable characters")
-    if message.run.startswith(".") or "/" in message.run or "\\" in message.run:
-        raise ProtocolViolation("key.run: is not usable as a file name")
+    """A key whose names are short ASCII: they are shown, and the run's id becomes part of file names."""
+    try:
+        check_run_id(message.run)
+    except InvalidInput as error:
+        raise ProtocolViolation(f"key.run: {error}") from None
+    if PHASE_PATTERN.fullmatch(message.phase) is None:
+        raise ProtocolViolation("key.phase: must have 1 to 64 lower-case letters, digits or '_'")
     return TaskKey(run=RunId(message.run), round=RoundId(message.round), phase=message.phase, attempt=message.attempt)
 
 

@@ -22,6 +22,7 @@ from fenchel_common.algorithms.hyfdca import (
     StateUpdate,
 )
 from fenchel_common.errors import InvalidInput
+from fenchel_common.wire.blocks import block_vector_to_proto
 from fenchel_common.wire.scope import (
     Scope,
     block_ids,
@@ -59,9 +60,8 @@ def primal_task_from_bytes(data: bytes, scope: Scope) -> PrimalTask:
 
 def primal_result_to_bytes(result: PrimalResult) -> bytes:
     return hyfdca_pb2.HyfdcaPrimalResult(
-        share=optional_vector_to_proto(result.share),
+        share=block_vector_to_proto(result.share),
         figures=() if result.figures is None else astuple(result.figures),
-        impossible_blocks=result.impossible,
     ).SerializeToString(deterministic=True)
 
 
@@ -70,11 +70,8 @@ def primal_result_from_bytes(data: bytes, scope: Scope) -> PrimalResult:
     if len(message.figures) not in (0, FIGURE_COUNT):
         raise InvalidInput(f"figures: must be {FIGURE_COUNT} numbers or none")
     figures = [_finite(value, "figures") for value in message.figures]
-    return PrimalResult(
-        feature_vector_from_proto(message.share, scope, "share") if message.HasField("share") else None,
-        Figures(*figures) if figures else None,
-        block_ids(message.impossible_blocks, scope, "impossible_blocks"),
-    )
+    share = feature_vector_from_proto(message.share, scope, "share")
+    return PrimalResult(share, Figures(*figures) if figures else None)
 
 
 def product_task_to_bytes(task: ProductTask) -> bytes:

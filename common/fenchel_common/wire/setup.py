@@ -12,7 +12,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Certificate
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import KeyMade, KeyTake, ModelPart, RunSecrets, Spent
+from fenchel_common.setup import KeyMade, KeyTake, ModelPart, PartyRun, RunSecrets, Spent
 from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes
 
 _M = TypeVar("_M", bound=Message)
@@ -80,45 +80,50 @@ def secrets_from_bytes(data: bytes) -> RunSecrets:
     return _secrets_from_proto(_parsed(setup_pb2.RunSecrets(), data))
 
 
-def party_run_to_bytes(config: RunConfig, secrets: RunSecrets, layout: bytes) -> bytes:
-    message = setup_pb2.PartyRun(config=config.to_json(), secrets=_secrets_to_proto(secrets), layout=layout)
-    return message.SerializeToString()
+def party_run_to_bytes(kept: PartyRun) -> bytes:
+    return setup_pb2.PartyRun(
+        config=kept.config.to_json(),
+        secrets=_secrets_to_proto(kept.secrets),
+        layout=kept.layout,
+        setups=kept.setups,
+        refusals=kept.refusals,
+    ).SerializeToString()
 
 
-def party_run_from_bytes(data: bytes) -> tuple[RunConfig, RunSecrets, bytes]:
+def party_run_from_bytes(data: bytes) -> PartyRun:
     message = _parsed(setup_pb2.PartyRun(), data)
-    return RunConfig.from_json(message.config), _secrets_from_proto(message.secrets), message.layout
+    return PartyRun(
+        config=RunConfig.from_json(message.config),
+        secrets=_secrets_from_proto(message.secrets),
+        layout=message.layout,
+        setups=message.setups,
+        refusals=message.refusals,
+    )
 
 
 def model_part_to_bytes(part: ModelPart) -> bytes:
     message = setup_pb2.ModelPart(
-        weights=doubles_to_bytes(part.weights),
+        state=part.state,
         primal=part.primal,
         dual=part.dual,
         gap=part.gap,
-        state=part.state,
         first_holder_of=part.first_holder_of,
     )
     return message.SerializeToString()
 
 
-def model_part_from_bytes(data: bytes, *, features: int) -> ModelPart:
+def model_part_from_bytes(data: bytes) -> ModelPart:
     message = _parsed(setup_pb2.ModelPart(), data)
-    weights = doubles_from_bytes(message.weights, field="weights")
-    due = 0 if message.state else features
-    if weights.shape != (due,) or not np.isfinite(weights).all():
-        raise InvalidInput(f"weights: {due} finite numbers are due")
     if not np.isfinite((message.primal, message.dual, message.gap)).all():
         raise InvalidInput("primal, dual, gap: must be finite")
     blocks = tuple(message.first_holder_of)
     if any(later <= earlier for earlier, later in pairwise(blocks)):
         raise InvalidInput("first_holder_of: must be ascending")
     return ModelPart(
-        weights=weights,
+        state=message.state,
         primal=message.primal if message.HasField("primal") else None,
         dual=message.dual if message.HasField("dual") else None,
         gap=message.gap if message.HasField("gap") else None,
-        state=message.state,
         first_holder_of=blocks,
     )
 

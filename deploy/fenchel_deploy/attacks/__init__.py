@@ -9,11 +9,14 @@ from fenchel_common.errors import InvalidInput
 from fenchel_deploy.attacks.federation import bench
 from fenchel_deploy.attacks.findings import Attack, markdown
 from fenchel_deploy.attacks.protocol_cases import PROTOCOL_ATTACKS
+from fenchel_deploy.attacks.rogue_cases import ROGUE_ATTACKS
 from fenchel_deploy.attacks.row_cases import ROW_ATTACKS
 
 __all__ = ["ATTACKS", "Attack", "markdown", "run_attacks"]
 
-ATTACKS: Final[Mapping[str, Attack]] = {attack.name: attack for attack in (*ROW_ATTACKS, *PROTOCOL_ATTACKS)}
+ATTACKS: Final[Mapping[str, Attack]] = {
+    attack.name: attack for attack in (*ROW_ATTACKS, *PROTOCOL_ATTACKS, *ROGUE_ATTACKS)
+}
 
 
 def run_attacks(
@@ -21,7 +24,7 @@ def run_attacks(
 ) -> list[dict[str, object]]:
     """Mounts the named attacks, or all; `tell` is given the name of each before it starts.
 
-    Each finding has the keys attack, role, level, setting, succeeds, score, measure, claim (leaks or safe) and note.
+    Each finding has the keys attack, who, level, setting, succeeds, score, measure, claim (leaks or safe) and note.
     """
     for name in names or ():
         if name not in ATTACKS:

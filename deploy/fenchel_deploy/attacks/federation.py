@@ -1,5 +1,6 @@
 """Small federations of real halves in this process, and a record of what crossed the server up to a last round."""
 
+import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import numpy as np
 from fenchel_client.algorithms.holdings import arranged_matrix
 from fenchel_client.alignment import arrange
 from fenchel_client.party import Party
+from fenchel_client.privatefiles import write_private
 from fenchel_client.session import Task
 from fenchel_client.setup import Consent
 from fenchel_common.algorithms.settings import Privacy
@@ -21,8 +23,9 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.identity import Kit, Roster
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import ModelPart
 from fenchel_common.wire.alignment import client_layout_from_bytes, federation_layout_from_bytes
-from fenchel_common.wire.setup import party_run_from_bytes, phase_result_from_bytes
+from fenchel_common.wire.setup import model_part_to_bytes, party_run_from_bytes, phase_result_from_bytes
 from fenchel_deploy.attacks.tables import Table, as_dense, dense_table, sample_names, shards_of, sparse_table
 from fenchel_deploy.attacks.views import Array, Message, PartyView, Transcript
 from fenchel_deploy.federation_file import Federation, PartyEntry, ServerEntry
@@ -89,12 +92,14 @@ class Recorded:
         truth: Truth,
         *,
         parties: Mapping[ClientId, Party],
+        restart: Callable[[], Mapping[ClientId, Party]],
         restore: Callable[[], AlgorithmServer],
     ) -> None:
         self.transcript = transcript
         self.views = views
         self.truth = truth
         self._parties = parties
+        self._restart = restart
         self._restore = restore
 
     @property
@@ -103,7 +108,22 @@ class Recorded:
 
     def ask(self, client: ClientId, round_id: int, phase: str, body: bytes) -> bytes:
         """Hands a party a task as if it came from the server; errors are the party's refusal."""
-        return _asked(self._parties[client], self.transcript.run, round_id, phase, body)
+        return asked(self._parties[client], self.transcript.run, round_id, phase, body)
+
+    def restarted(self) -> "Recorded":
+        """The same run with parties that were started anew from what they had kept, and whose refusals count anew."""
+        return Recorded(
+            self.transcript,
+            self.views,
+            self.truth,
+            parties=self._restart(),
+            restart=self._restart,
+            restore=self._restore,
+        )
+
+    def end_for(self, client: ClientId) -> bytes:
+        """What the real server tells a party at the end of the run, had it ended before its first round."""
+        return model_part_to_bytes(ModelPart(self._restore().last_state(client), primal=None, dual=None, gap=None))
 
     def left_out(self, results: Mapping[str, Mapping[ClientId, bytes]]) -> Mapping[ClientId, str]:
         """Whom the real server leaves out of its first round, and why, given these results of each phase."""
@@ -117,9 +137,11 @@ class Recorded:
 class Bench:
     """Records each run that is asked for once. Folders of kits and parties last as long as the bench."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, party: type[Party] = Party) -> None:
         self._folder = folder
+        self._party = party
         self._recorded: dict[Scenario, Recorded] = {}
+        self._restarts = itertools.count()
 
     @cached_property
     def tables(self) -> Mapping[Table, tuple[Dataset, Dataset]]:
@@ -144,8 +166,12 @@ class Bench:
         made = provision(described, self._folder / f"{federation}-{count}")
         return {kit.name: kit.directory for kit in made.kits}
 
+    def state_of(self, client: ClientId, run: str) -> Path:
+        """The state folder of a party of a recorded run."""
+        return self._folder / run / client
+
     def parties(self, scenario: Scenario, run: str) -> tuple[dict[ClientId, Party], dict[ClientId, Shard], Roster]:
-        """Fresh parties of a scenario, with state folders of their own."""
+        """Parties of a scenario, with state folders of their own for each `run`."""
         table, _ = self.tables[scenario.table]
         shards = shards_of(table, scenario.table)
         kits = self.kits(len(shards))
@@ -153,7 +179,8 @@ class Bench:
         consent = Consent(approved_roster=roster.fingerprint(), accepts=scenario.level)
         held = dict(zip(kits, shards, strict=True))
         parties = {
-            name: Party(kit, held[name], state=self._folder / run / name, consent=consent) for name, kit in kits.items()
+            name: self._party(kit, held[name], state=self.state_of(name, run), consent=consent)
+            for name, kit in kits.items()
         }
         return parties, held, roster
 
@@ -169,6 +196,15 @@ class Bench:
         recorder = _Recorder(parties, run)
         done = recorder.set_up(FederationSetup(config, roster))
 
+        kept = {name: (self.state_of(name, run) / f"{run}.run").read_bytes() for name in parties}
+
+        def restart() -> Mapping[ClientId, Party]:
+            again = f"{run}-{next(self._restarts)}"
+            fresh = self.parties(scenario, again)[0]
+            for name, content in kept.items():
+                write_private(self.state_of(name, again) / f"{run}.run", content)
+            return fresh
+
         def restore() -> AlgorithmServer:
             return FederationRun(config, roster, certificate=dict).restore(done.record, done.snapshot)
 
@@ -179,13 +215,15 @@ class Bench:
         key = run_key(config, done.record.public_key)
         transcript = Transcript(run, config, key, layout, tuple(recorder.messages))
         views = {name: self._view(name, run, config, transcript, shards[name]) for name in parties}
-        return Recorded(transcript, views, self._truth(scenario, views), parties=parties, restore=restore)
+        return Recorded(
+            transcript, views, self._truth(scenario, views), parties=parties, restart=restart, restore=restore
+        )
 
     def _view(self, name: ClientId, run: RunId, config: RunConfig, transcript: Transcript, shard: Shard) -> PartyView:
         """What the party itself keeps of the run."""
-        kept = (self._folder / run / name / f"{run}.run").read_bytes()
-        _, secrets, layout = party_run_from_bytes(kept)
-        return PartyView(name, config, arrange(shard), client_layout_from_bytes(layout), secrets, transcript.of(name))
+        held = party_run_from_bytes((self.state_of(name, run) / f"{run}.run").read_bytes())
+        layout = client_layout_from_bytes(held.layout)
+        return PartyView(name, config, arrange(shard), layout, held.secrets, transcript.of(name))
 
     def _truth(self, scenario: Scenario, views: Mapping[ClientId, PartyView]) -> Truth:
         table, others = self.tables[scenario.table]
@@ -229,11 +267,11 @@ class _Recorder:
     def _fan_out(self, round_id: int, request: PhaseRequest) -> dict[ClientId, bytes]:
         results = {}
         for client, body in request.tasks.items():
-            results[client] = _asked(self._parties[client], self._run, round_id, request.phase, body)
+            results[client] = asked(self._parties[client], self._run, round_id, request.phase, body)
             self.messages.append(Message(round_id, request.phase, client, body, results[client]))
         return results
 
 
-def _asked(party: Party, run: RunId, round_id: int, phase: str, body: bytes) -> bytes:
+def asked(party: Party, run: RunId, round_id: int, phase: str, body: bytes) -> bytes:
     result, _ = phase_result_from_bytes(party.handle(Task(run, RoundId(round_id), phase, body, attempt=1)))
     return result

@@ -32,7 +32,7 @@ class Finding:
     """One line of the table. `claim` is what the documentation says, and `succeeds` must bear it out."""
 
     attack: str
-    role: str
+    who: str
     level: str
     setting: str
     succeeds: bool
@@ -90,7 +90,7 @@ class Attack:
 
     name: str
     summary: str
-    role: str
+    who: str
     claims: Mapping[str, Claims]
     play: Play
 
@@ -98,7 +98,7 @@ class Attack:
         for verdict in self.play(bench, levels):
             yield Finding(
                 attack=self.name,
-                role=self.role,
+                who=self.who,
                 level=verdict.level,
                 setting=verdict.setting,
                 succeeds=verdict.succeeds,
@@ -113,7 +113,7 @@ def markdown(findings: Sequence[Mapping[str, object]]) -> str:
     """The findings as a table for the documentation, level beside level."""
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for one in findings:
-        key = tuple(str(one[name]) for name in ("attack", "role", "setting", "measure"))
+        key = tuple(str(one[name]) for name in ("attack", "who", "setting", "measure"))
         outcome = "**succeeds**" if one["succeeds"] else "fails"
         rows.setdefault(key, {})[str(one["level"])] = f"{outcome} {one['score']:.2f}: {one['note']}"
     lines = [f"| attack | who | setting | measure | {' | '.join(LEVELS)} |", "|---|---|---|---|---|---|---|"]

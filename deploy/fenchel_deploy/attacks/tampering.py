@@ -118,6 +118,7 @@ def swapped_keys(
             signer_cert=signer.certificate,
             roster_fingerprint=blob.roster_fingerprint,
             run=transcript.run,
+            terms=blob.terms,
         ).to_bytes()
 
     another = next(name for name in transcript.layout.clients[1:] if name != victim)
@@ -206,8 +207,4 @@ def _with_duals(message: Message, vector: vectors_pb2.Vector) -> bytes:
 
 def _taken(ask: Oracle, client: ClientId, message: Message, body: bytes) -> bool:
     """Whether the party worked on with it as if nothing were wrong."""
-    try:
-        result = ask(client, message.round_id, PRIMAL, body)
-    except FenchelError:
-        return False
-    return not hyfdca_pb2.HyfdcaPrimalResult.FromString(result).impossible_blocks
+    return went_through(ask, client, message.round_id, PRIMAL, body)

@@ -21,7 +21,7 @@ ALL_ATTACKS = "all"
 TOP_FIELDS = 3
 """How many fields the table names for each class; JSON has all."""
 PIPE_WIDTH = 160
-ATTACK_COLUMNS = ("attack", "role", "level", "setting", "succeeds", "score", "measure", "claim", "note")
+ATTACK_COLUMNS = ("attack", "who", "level", "setting", "succeeds", "score", "measure", "claim", "note")
 LEAKS = "leaks"
 """The claim that an attack succeeds; the other one is that it fails."""
 EXIT_CLAIM_BROKEN = 1

@@ -16,9 +16,6 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final, Generic, Self, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fenchel_common.algorithms.averaging import (
     LOCAL,
     MEASURE,
@@ -156,10 +153,6 @@ class AveragingServer(ABC, Generic[S]):
         return snapshot_to_bytes(
             AveragingSnapshot(self._round_id, log.base, tuple(log.entries), log.kept, dict(self.memory))
         )
-
-    def model(self) -> NDArray[np.float64] | None:
-        """Nothing: the parties know the model by `last_state`, and the server does not."""
-        return None
 
     def last_state(self, client: ClientId) -> bytes:
         """All that a client needs to know the present state, whatever it knew before."""

@@ -3,10 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Protocol
 
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.ids import ClientId, RoundId
@@ -62,15 +59,6 @@ class AlgorithmServer(Protocol):
     def snapshot(self) -> bytes:
         """The whole durable state between two rounds."""
         ...
-
-    def model(self) -> NDArray[np.float64] | None:
-        """The weights by global feature index; None where the server cannot read them (`SealedModel`)."""
-        ...
-
-
-@runtime_checkable
-class SealedModel(Protocol):
-    """The server half of an algorithm whose model the parties know and the server does not."""
 
     def last_state(self, client: ClientId) -> bytes:
         """What a client's half makes the final model of, whatever the client remembers."""

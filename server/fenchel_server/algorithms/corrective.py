@@ -12,7 +12,7 @@ large, and the anchor's ciphertexts are replaced in the same moment; so a round 
 void and harmless.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final, TypeVar
 
@@ -20,7 +20,7 @@ from fenchel_common.algorithms.corrective import Anchor, DualResult, DualTask, O
 from fenchel_common.algorithms.hyfdca import INNER_PRODUCT, LOCAL_DUAL, PRIMAL, BlockVector, HyfdcaSettings
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Vector, total
-from fenchel_common.errors import DualsImpossible, InvalidInput, StateDamaged
+from fenchel_common.errors import InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
@@ -120,9 +120,6 @@ class CorrectiveServer:
         self._vertices = layout.label_holders == frozenset(layout.clients)
         self._round: _Round | None = None
 
-    def model(self) -> None:
-        """The server cannot read it."""
-
     def last_state(self, client: ClientId) -> bytes:
         return wire.model_to_bytes(self._features_of(client, self._state.model))
 
@@ -191,10 +188,6 @@ class CorrectiveServer:
 
     def _live_blocks(self, client: ClientId) -> tuple[int, ...]:
         return tuple(block for block in self._layout.blocks_of(client) if block in self._current().live)
-
-    def _holders_of(self, blocks: Iterable[int]) -> list[ClientId]:
-        holders = {client for block in blocks for client in self._layout.blocks[block].holders}
-        return [client for client in self._layout.clients if client in holders]
 
     def _features_of(self, client: ClientId, blocks: Mapping[int, Vector]) -> BlockVector | None:
         held = [block.id for block in self._feature_blocks if client in block.holders and block.id in blocks]
@@ -324,9 +317,6 @@ class CorrectiveServer:
         solved = not current.closing
         openings = {client: current.openings[client] for client in current.present}
         read = self._exchange.primals(openings, results, solved=solved, vertex=solved and self._vertices, report=report)
-        for client, answer in read.good.items():
-            if answer.impossible:
-                raise DualsImpossible(client, self._holders_of(answer.impossible))
         if len({(answer.accepted, answer.figures) for answer in read.good.values()}) > 1:
             raise InvalidInput("figures: clients opened the same sums to different numbers")
         if len({0 if each.conjugates is None else each.conjugates.length for each in read.good.values()}) > 1:

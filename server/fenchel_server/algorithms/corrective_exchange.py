@@ -72,8 +72,6 @@ class CorrectiveExchange:
     ) -> Answers[PrimalResult]:
         def read(client: ClientId, body: bytes) -> PrimalResult:
             answer = wire.primal_result_from_bytes(body, self._scopes[client])
-            if answer.impossible:
-                return answer
             every = tuple(self._scopes[client].feature_blocks)
             _check(answer.point, every if solved else (), "point")
             _check(answer.vertex, every if vertex else (), "vertex")

@@ -153,10 +153,6 @@ class Exchange:
 
     def _primal_result(self, client: ClientId, data: bytes, pending: _Pending) -> PrimalResult:
         result = wire.primal_result_from_bytes(data, self._scopes[client])
-        if result.impossible:
-            return PrimalResult(None, impossible=result.impossible)
-        if result.share is None:
-            raise InvalidInput("share: missing")
         check_fresh(result.share, tuple(self._scopes[client].feature_blocks), "share")
         if (result.figures is not None) != pending.figures:
             raise InvalidInput("figures: must be there if and only if there were totals to open")

@@ -34,7 +34,7 @@ from fenchel_common.algorithms.hyfdca import (
 )
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Vector, total
-from fenchel_common.errors import DualsImpossible, InvalidInput
+from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
@@ -141,9 +141,6 @@ class HyfdcaServer:
         self._pace = Pace()
         at_zero = settings.loss_function.value(np.zeros(1), np.ones(1))
         self._watch = DivergenceWatch(initial_gap=float(at_zero[0]))
-
-    def model(self) -> None:
-        """Nothing: the parties know the model by `last_state`, and the server does not."""
 
     def last_state(self, client: ClientId) -> bytes:
         """The model that entered the last round, on a client's features."""
@@ -361,10 +358,7 @@ class HyfdcaServer:
     def _take_shares(self, results: Mapping[ClientId, bytes], synced: RoundId) -> dict[ClientId, PrimalResult]:
         answers = self._without_failed(self._exchange.primal_results(results))
         for client, answer in answers.items():
-            if answer.impossible:
-                raise DualsImpossible(client, self._state.holders_of(answer.impossible))
-            if answer.share is not None:
-                self._state.take_share(client, answer.share, synced)
+            self._state.take_share(client, answer.share, synced)
         return answers
 
     def _take_products(self, results: Mapping[ClientId, bytes]) -> None:

@@ -61,11 +61,6 @@ class HyfdcaState:
     def stale_clients(self) -> tuple[ClientId, ...]:
         return tuple(client for client in self._layout.clients if self.is_stale(client))
 
-    def holders_of(self, blocks: Iterable[int]) -> tuple[ClientId, ...]:
-        """All who hold one of these blocks of samples, in roster order."""
-        holders = {client for block in blocks for client in self._layout.blocks[block].holders}
-        return tuple(client for client in self._layout.clients if client in holders)
-
     def reporters(self) -> dict[ClientId, tuple[int, ...]]:
         """The blocks of samples that each reporter answers for; of each block it is the first label holder."""
         blocks: dict[ClientId, list[int]] = {}

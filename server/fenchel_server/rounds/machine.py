@@ -4,13 +4,14 @@ A try at the set-up or at a round is abandoned when too few clients are there or
 and the next try begins from the last commit, with an algorithm that was made from it and trusts no client's memory
 unseen, because a client may have seen more of the abandoned try than was committed. A client that failed one try is
 left out of the next if the others suffice. After `attempts` tries the run is stopped with the names it waits for, and
-can be resumed.
+can be resumed. A run in which a party opened what no honest run holds has failed.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.setup import NOT_USABLE
 from fenchel_server.rounds.events import (
     Advance,
     AwaitClients,
@@ -39,6 +40,11 @@ from fenchel_server.store import Ending, RunStatus
 from fenchel_server.store.base import SETUP_ROUND
 
 Step = tuple[RunState, tuple[Effect, ...]]
+
+_ALTERED = (
+    f"{NOT_USABLE}. A party or the server has altered a sum, or values outgrow the encrypted vectors; going on would "
+    "not lead to a model that means anything"
+)
 
 
 def step(state: RunState, event: Event) -> Step:
@@ -98,6 +104,8 @@ def _clients_present(state: RunState, event: ClientsPresent) -> Step:
 def _gathered(state: RunState, event: PhaseGathered) -> Step:
     if event.stop is not None:
         return _close(state, RunStatus.STOPPED, event.stop)
+    if not_usable := [client for client, reason in sorted(event.absent.items()) if NOT_USABLE in reason]:
+        return _close(state, RunStatus.FAILED, f"{', '.join(not_usable)}: {_ALTERED}")
     lessened = _without(state, event.absent)
     suffices = len(lessened.attempt.answering) >= _enough(state)
     return (lessened, (Advance(event.phase),)) if suffices else _abandon(lessened)

@@ -10,7 +10,6 @@ Round 0 is the set-up; round t is committed only on top of round t − 1, in one
 replaces the one before. Texts named `config`, `metrics`, `outcome` and `seen` are JSON; `seen` is a leakage ledger.
 """
 
-import re
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -19,13 +18,10 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Self
 
-from fenchel_common.errors import InvalidInput, RecordConflict
+from fenchel_common.errors import RecordConflict
 from fenchel_common.ids import ClientId, RoundId, RunId
 
 SETUP_ROUND = RoundId(0)
-
-RUN_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""Run ids are parts of file names and of command lines."""
 
 Clock = Callable[[], float]
 """Seconds since 1970."""
@@ -208,12 +204,6 @@ class Store(ABC):
 def new_run_id() -> RunId:
     """A fresh name for a run, short enough to be typed."""
     return RunId(f"run-{secrets.token_hex(4)}")
-
-
-def check_run_id(run: RunId) -> None:
-    """Refuses a run id that cannot be part of a file name."""
-    if RUN_ID_PATTERN.fullmatch(run) is None:
-        raise InvalidInput(f"run id {run!r}: use 1 to 64 letters, digits, '.', '_' or '-', a letter or digit first")
 
 
 def check_status(record: RunRecord, allowed: Iterable[RunStatus], *, action: str) -> None:

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, replace
 
 from fenchel_common.errors import RecordConflict, UnknownRun
-from fenchel_common.ids import RoundId, RunId
+from fenchel_common.ids import RoundId, RunId, check_run_id
 from fenchel_server.store.base import (
     OPEN,
     RESUMABLE,
@@ -18,7 +18,6 @@ from fenchel_server.store.base import (
     Store,
     check_commit,
     check_ending,
-    check_run_id,
     check_status,
 )
 

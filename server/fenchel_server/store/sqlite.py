@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from fenchel_common.errors import RecordConflict, StateDamaged, StoreError, UnknownRun
-from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.ids import ClientId, RoundId, RunId, check_run_id
 from fenchel_server.store.base import (
     OPEN,
     RESUMABLE,
@@ -25,7 +25,6 @@ from fenchel_server.store.base import (
     Store,
     check_commit,
     check_ending,
-    check_run_id,
     check_status,
 )
 from fenchel_server.store.schema import connect, create_database

@@ -63,13 +63,8 @@ def test_primal_messages_arrive_as_sent() -> None:
     np.testing.assert_array_equal(CIPHER.decrypt(task.totals), [1.0, 2.0, 3.0, 4.0])
     answer = PrimalResult(blocks((1, 4), PRODUCT_FORMAT), Figures(0.1, -2.5, 0.75, 1e-3))
     result = wire.primal_result_from_bytes(wire.primal_result_to_bytes(answer), SCOPE)
-    assert (result.figures, result.impossible) == (answer.figures, ())
+    assert result.figures == answer.figures
     assert same(result.share, answer.share)
-
-
-def test_the_word_that_dual_variables_are_impossible_arrives() -> None:
-    sent = PrimalResult(None, impossible=(2, 9))
-    assert wire.primal_result_from_bytes(wire.primal_result_to_bytes(sent), SCOPE) == sent
 
 
 def test_product_messages_arrive_as_sent() -> None:

@@ -23,6 +23,7 @@ from fenchel_common.errors import (
     WrongRole,
     WrongRoster,
     WrongSigner,
+    WrongTerms,
 )
 from fenchel_common.identity import Kit, Role, Roster
 from fenchel_common.ids import ClientId, RunId
@@ -30,6 +31,7 @@ from fenchel_common.wire.ceremony import certificates_from_bytes, certificates_t
 from support.kits import authority_of, make_federation
 
 SECRET = b"the private half of a Paillier key"
+TERMS = bytes(range(32))
 RUN = RunId("run-1")
 
 
@@ -51,7 +53,9 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kit]:
     return {name: Kit.load(path) for name, path in made.items()}
 
 
-def wrap_from(signer: Kit, recipient: Kit, *, run: RunId = RUN, roster: Roster | None = None) -> WrappedKey:
+def wrap_from(
+    signer: Kit, recipient: Kit, *, run: RunId = RUN, roster: Roster | None = None, terms: bytes = TERMS
+) -> WrappedKey:
     return wrap(
         SECRET,
         recipient_cert=recipient.certificate,
@@ -59,6 +63,7 @@ def wrap_from(signer: Kit, recipient: Kit, *, run: RunId = RUN, roster: Roster |
         signer_cert=signer.certificate,
         roster_fingerprint=(roster or signer.roster).fingerprint(),
         run=run,
+        terms=terms,
     )
 
 
@@ -70,6 +75,7 @@ def unwrap_as(recipient: Kit, wrapped: WrappedKey, *, now: datetime | None = Non
         authority=recipient.authority,
         roster=recipient.roster,
         run=RUN,
+        terms=TERMS,
         now=now,
     )
 
@@ -225,6 +231,7 @@ def test_a_private_key_of_an_impossible_size_is_refused(kits: dict[str, Kit], si
             signer_cert=north.certificate,
             roster_fingerprint=north.roster.fingerprint(),
             run=RUN,
+            terms=TERMS,
         )
 
 
@@ -237,6 +244,7 @@ def test_the_largest_accepted_private_key_fits_its_wrapping(kits: dict[str, Kit]
         signer_cert=north.certificate,
         roster_fingerprint=north.roster.fingerprint(),
         run=RUN,
+        terms=TERMS,
     )
     assert unwrap_as(south, WrappedKey.from_bytes(wrapped.to_bytes())) == bytes(MAX_PRIVATE_KEY_BYTES)
 
@@ -277,3 +285,10 @@ def test_the_key_holder_refuses_a_relayed_certificate_that_it_cannot_confirm(
 def test_a_malformed_list_of_certificates_is_refused(encoded: bytes) -> None:
     with pytest.raises(MalformedCertificate):
         certificates_from_bytes(encoded)
+
+
+def test_a_key_that_was_wrapped_for_other_terms_is_refused(kits: dict[str, Kit]) -> None:
+    """A blob of an earlier run in clear, under the same run id, must not take the key from a sealed one."""
+    wrapped = wrap_from(kits["north"], kits["south"], terms=bytes(32))
+    with pytest.raises(WrongTerms, match="another configuration of this run"):
+        unwrap_as(kits["south"], wrapped)

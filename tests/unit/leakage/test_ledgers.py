@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from fenchel_client.ledger import SUFFIX, read_party_ledger
+from fenchel_client.ledger import read_party_ledger
 from fenchel_client.party import Party
 from fenchel_client.setup import Consent
+from fenchel_client.statefolder import LEDGER
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
 from fenchel_common.leakage import UNREADABLE, Direction, Ledger, Tally, Visibility
@@ -71,7 +72,7 @@ def run(directory: Path, config: RunConfig) -> tuple[Ledger, Ledger]:
     for held in store.rounds(RUN):
         server.add_all(Ledger.from_json(held.seen))
     for name in parties:
-        together.add_all(read_party_ledger(directory / name / f"{RUN}{SUFFIX}")[1])
+        together.add_all(read_party_ledger(directory / name / f"{RUN}{LEDGER}")[1])
     return server, together
 
 
@@ -106,8 +107,10 @@ def test_in_a_plain_run_the_server_reads_what_each_party_found(tmp_path: Path) -
 
 def test_a_party_that_restarts_goes_on_counting_where_it_was(tmp_path: Path) -> None:
     run(tmp_path, config_of("averaging"))
-    path = tmp_path / "p1" / f"{RUN}{SUFFIX}"
+    path = tmp_path / "p1" / f"{RUN}{LEDGER}"
     once = read_party_ledger(path)[1]
+    for model in tmp_path.glob("p*/*.model.npz"):
+        model.unlink()  # so that the parties take part in a run of this name again
     run(tmp_path, config_of("averaging"))
     twice = Ledger()
     twice.add_all(once)

@@ -203,7 +203,7 @@ def test_a_party_that_was_killed_before_it_deleted_the_key_deletes_it_when_it_is
         write_private(noisy_run.run_file(name), noisy_run.secrets[name])
         assert phase_result_from_bytes(noisy_run.federation.parties[name].handle(task))[0] == answer
         assert not noisy_run.run_file(name).exists()
-        with pytest.raises(Refusal, match=r"run-1\.run"):
+        with pytest.raises(Refusal, match="nothing of run run-1"):
             noisy_run.federation.parties[name].handle(replace(task, phase="local_dual"))
 
 
@@ -214,12 +214,15 @@ def test_no_run_goes_on_whose_rows_are_longer_than_its_noise_allows_for(tmp_path
     assert grid == (2, 1) or max(parts) < bound, "no party alone could tell"
     held = federation(tmp_path, noisy(row_bound=bound), grid=grid)
     ending = held.drive()
-    assert ending.status is RunStatus.STOPPED
-    assert "it has rows longer than release.row_bound" in ending.reason
+    if grid == (2, 1):
+        assert ending.status is RunStatus.STOPPED
+        assert "it has rows longer than release.row_bound" in ending.reason
+    else:
+        assert ending.status is RunStatus.FAILED
+        assert "it cannot use what it opened" in ending.reason
     assert held.releases == []
-    first = next(name for name in held.parties if f"{name} (refused" in ending.reason)
-    features = len(named_shards(DATASET, grid=grid)[first].features)
-    end = ModelPart(np.zeros(features), primal=1.0, dual=1.0, gap=0.0, first_holder_of=(0,))
+    first = next(name for name in held.parties if name in ending.reason)
+    end = ModelPart(b"", primal=1.0, dual=1.0, gap=0.0, first_holder_of=(0,))
     with pytest.raises(Refusal, match="longer than release"):
         held.parties[first].handle(Task(RUN, RoundId(1), FINISH, model_part_to_bytes(end)))
     assert not list(tmp_path.glob("p*/*.release"))
@@ -236,9 +239,9 @@ def test_a_model_too_far_from_the_optimum_for_its_noise_stays_with_the_parties(t
 
 @pytest.mark.parametrize("figures", [(np.nan, 1.0, 0.0), (1.0, -np.inf, 0.0), (1.0, 1.0, np.nan)])
 def test_a_certificate_that_is_no_number_is_refused(figures: tuple[float, float, float]) -> None:
-    part = ModelPart(np.zeros(2), *figures)
+    part = ModelPart(b"", *figures)
     with pytest.raises(InvalidInput, match="primal, dual, gap: must be finite"):
-        model_part_from_bytes(model_part_to_bytes(part), features=2)
+        model_part_from_bytes(model_part_to_bytes(part))
 
 
 @pytest.mark.parametrize(("gap", "given"), [(1e-3, 2), (1.1e-3, 0), (None, 0), (np.nan, 0)])
@@ -247,8 +250,8 @@ def test_weights_go_out_only_with_a_gap_that_the_noise_allows_for(gap: float | N
     blocks = {0: np.array([0, 1])}
     layout = ClientLayout(1, 31, 0 * alone, alone, alone, alone > 1, 0 * alone, feature_blocks=blocks)
     noise = ReleaseNoise(1.0, 1e-5, 1.0, gap=1e-3, sensitivity=1.0, sigma=1.0)
-    part = ModelPart(np.zeros(2), primal=None, dual=None, gap=gap, first_holder_of=(0,))
-    assert len(released_weights(part.weights, part, layout=layout, noise=noise)) == given
+    part = ModelPart(b"", primal=None, dual=None, gap=gap, first_holder_of=(0,))
+    assert len(released_weights(np.zeros(2), part, layout=layout, noise=noise)) == given
 
 
 GIVEN = np.array([1.0, -2.0])
@@ -311,8 +314,7 @@ def test_a_block_that_is_not_the_party_s_own_is_refused(tmp_path: Path) -> None:
     def ask_for_more(task: Task) -> bytes:
         if task.phase != FINISH:
             return held.parties[ClientId("p1")].handle(task)
-        part = model_part_from_bytes(task.body, features=2)
-        more = ModelPart(part.weights, part.primal, part.dual, part.gap, part.state, first_holder_of=(0, 1))
+        more = replace(model_part_from_bytes(task.body), first_holder_of=(0, 1))
         other = Task(task.run, RoundId(task.round), task.phase, model_part_to_bytes(more))
         return held.parties[ClientId("p1")].handle(other)
 

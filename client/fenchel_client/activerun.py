@@ -1,0 +1,101 @@
+"""A run whose set-up is over, as far as this party is concerned."""
+
+import logging
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from fenchel_client.algorithms import ALGORITHMS
+from fenchel_client.algorithms.base import AlgorithmClient
+from fenchel_client.crypto.cipher import PaillierCipher
+from fenchel_client.crypto.keyfile import private_key_from_bytes
+from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION, KeyKind
+from fenchel_client.crypto.obfuscators import ObfuscatorPool
+from fenchel_client.crypto.timed import Stopwatch, TimedCipher
+from fenchel_client.release import check_rows
+from fenchel_common.algorithms.averaging import AveragingSettings
+from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.vectors import Cipher, PlainCipher
+from fenchel_common.data.shard import Shard
+from fenchel_common.errors import InvalidInput, Refusal
+from fenchel_common.ids import RunId
+from fenchel_common.layout import ClientLayout
+from fenchel_common.release import ReleaseNoise
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import PartyRun, RunSecrets
+from fenchel_common.wire.alignment import client_layout_from_bytes
+
+ROUNDS_AHEAD: Final = 2
+"""How many rounds' nonces are made in idle time; more would only keep the processor busy."""
+CORRECTIVE_FIGURES: Final = 9
+"""Ciphertexts that the numbers of a corrective round fill, with hinge, when all that can be is remembered."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveRun:
+    """The algorithm at work, and what is kept of the run on disk."""
+
+    run: RunId
+    kept: PartyRun
+    settings: AlgorithmSettings
+    layout: ClientLayout
+    algorithm: AlgorithmClient
+    pool: ObfuscatorPool | None
+    noise: ReleaseNoise | None
+
+    @classmethod
+    def of(cls, run: RunId, kept: PartyRun, *, shard: Shard, releases: bool, stopwatch: Stopwatch) -> "ActiveRun":
+        """Makes the algorithm's half from what is kept of the run."""
+        config, layout = kept.config, client_layout_from_bytes(kept.layout)
+        settings = config.algorithm_settings()
+        cipher, key, pool = _cipher(run, config, kept.secrets, layout, shard)
+        try:
+            noise = config.release_noise(layout.sample_count) if releases else None
+            algorithm = ALGORITHMS[config.algorithm](
+                settings,
+                layout=layout,
+                shard=shard,
+                cipher=TimedCipher(cipher, stopwatch),
+                key=key,
+                serialising=stopwatch.serialising,
+            )
+        except InvalidInput as error:
+            raise Refusal(str(error), public_reason="its data do not fit this run") from error
+        return cls(run, kept, settings, layout, algorithm, pool, noise)
+
+    def check_rows(self) -> None:
+        """Refuses to go on if rows turn out to be longer than the noise on the released model allows for."""
+        if self.noise is not None:
+            check_rows(self.algorithm, self.noise)
+
+
+def _cipher(
+    run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout, shard: Shard
+) -> tuple[Cipher, PublicKey | int, ObfuscatorPool | None]:
+    """The terms alone say whether a run is encrypted, never the absence of a key."""
+    if config.privacy == "plain":
+        return PlainCipher(config.key.bits), config.key.bits, None
+    private = private_key_from_bytes(secrets.private_key)
+    log.info("run %s: %r, %d slots", run, private, layout.slots)
+    if private.kind is KeyKind.SUBGROUP:
+        log.warning("%s", SUBGROUP_ASSUMPTION)
+    pool = ObfuscatorPool(private, capacity=ROUNDS_AHEAD * nonces_a_round(config, layout, shard))
+    return PaillierCipher(private, pool), private.public_key, pool
+
+
+def nonces_a_round(config: RunConfig, layout: ClientLayout, shard: Shard) -> int:
+    """How many ciphertexts a party makes in a usual round."""
+    settings = config.algorithm_settings()
+    if isinstance(settings, AveragingSettings):
+        blocks = math.ceil(len(shard.features) * settings.width / layout.slots)
+        return len(settings.vectors.returned) * blocks
+    assert isinstance(settings, HyfdcaSettings), "the two kinds of algorithms"
+    sealed = settings.privacy == "sealed"
+    if settings.local == "corrective":
+        # By sample: products of point and vertex, the new point, α. By feature: point, vertex, two models. Figures.
+        return 4 * len(layout.block_ids) + sealed * (4 * len(layout.feature_blocks) + CORRECTIVE_FIGURES)
+    return 2 * len(layout.block_ids) + sealed * (len(layout.feature_blocks) + 1)

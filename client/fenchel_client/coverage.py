@@ -1,0 +1,63 @@
+"""Whether a layout that the server gives is one that this party's own data, roster and terms allow.
+
+A server that chose the layout freely could have a party work on one row and one feature, and read the cell off the
+model. So the layout must place every row and every feature of the shard, in blocks as full as they can be.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_common.crypto.packing import VectorFormat, slot_layout
+from fenchel_common.data.shard import Shard
+from fenchel_common.errors import InvalidInput
+from fenchel_common.identity import Roster
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import ClientLayout
+from fenchel_common.runconfig import RunConfig
+
+
+def check_coverage(layout: ClientLayout, *, shard: Shard, config: RunConfig, roster: Roster, name: ClientId) -> None:
+    """Refuses a layout that leaves out a row or a feature, or cuts them into more blocks than needed.
+
+    Who shares what with whom only the server knows. A party knows that the others can share its rows in at most
+    2^(K−1) ways, and that of the samples of one way all blocks are full but the last.
+    """
+    if layout.slots != slot_layout(VectorFormat(), config.key.bits).slots:
+        raise InvalidInput("layout: slots: not as many as fit into a ciphertext of the run's key")
+    if len(layout.rows) != len(shard.ids):
+        raise InvalidInput(f"layout: rows: places {len(layout.rows)} of this party's {len(shard.ids)} rows, not all")
+    placed = sum(len(places) for places in layout.feature_blocks.values())
+    if placed != len(shard.features):
+        raise InvalidInput(
+            f"layout: feature_blocks: places {placed} of this party's {len(shard.features)} features, not all"
+        )
+    if layout.holder_counts.max(initial=0) > len(roster.parties):
+        raise InvalidInput("layout: holder_counts: more label holders than there are parties")
+    _check_full(layout.block_sizes[~layout.shared], layout.slots, ways=1, field="block_sizes of unshared rows")
+    ways = 1 << (len(roster.parties) - 1)
+    _check_full(layout.block_sizes, layout.slots, ways=ways, field="block_sizes")
+    sizes = np.array([len(places) for places in layout.feature_blocks.values()], dtype=np.int64)
+    _check_full(sizes, layout.slots, ways=ways, field="feature_blocks")
+    _check_ignored(layout, shard=shard, config=config, first=name == roster.names[0])
+
+
+def _check_full(sizes: NDArray[np.int64], slots: int, *, ways: int, field: str) -> None:
+    if np.count_nonzero(sizes < slots) > ways:
+        raise InvalidInput(f"layout: {field}: more than {ways} blocks are not full, so the rows are cut up needlessly")
+
+
+def _check_ignored(layout: ClientLayout, *, shard: Shard, config: RunConfig, first: bool) -> None:
+    """Features are given up to an earlier party only where the terms say so, and where there can be such a party."""
+    if not layout.ignored:
+        return
+    if config.overlap != "first":
+        raise InvalidInput('layout: ignored: features are left out, but the run\'s terms do not say overlap = "first"')
+    if first:
+        raise InvalidInput("layout: ignored: no party comes before this one in the roster")
+    shared = layout.block_ids[layout.shared]
+    own = frozenset(shard.features)
+    for cut in layout.ignored:
+        if not np.isin(cut.block_ids, shared).all():
+            raise InvalidInput("layout: ignored: features of rows that nobody else holds are left out")
+        if not own.issuperset(cut.features):
+            raise InvalidInput("layout: ignored: names a feature that this party does not hold")

@@ -1,0 +1,75 @@
+"""A party's private folder. The files of a run are named after it, and only their owner can read them.
+
+RUN.run          the key, terms and layout while the run lasts, so that a restarted process can rejoin
+RUN.model.npz    the party's part of the model, from the end on
+RUN.release      what the server got of it, where the roster releases the model to the server
+RUN.ledger.json  how many values of which kind the party sent and got
+"""
+
+import io
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_client.ledger import PartyLedger
+from fenchel_client.privatefiles import read_private, write_private
+from fenchel_common.ids import ClientId, RunId, check_run_id
+from fenchel_common.setup import PartyRun
+from fenchel_common.wire.setup import party_run_from_bytes, party_run_to_bytes
+
+RUN: Final = ".run"
+MODEL: Final = ".model.npz"
+RELEASE: Final = ".release"
+LEDGER: Final = ".ledger.json"
+
+
+class StateFolder:
+    """What a party keeps across restarts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def run(self, run: RunId) -> PartyRun | None:
+        """What is kept of a run that is not over; None if there is nothing. `KeyFileError` if others can read it."""
+        path = self._file(run, RUN)
+        return party_run_from_bytes(read_private(path)) if path.exists() else None
+
+    def keep_run(self, run: RunId, kept: PartyRun) -> None:
+        write_private(self._file(run, RUN), party_run_to_bytes(kept))
+
+    def end_run(self, run: RunId) -> None:
+        """Deletes the key: it belongs to this run alone, and the run is over."""
+        self._file(run, RUN).unlink(missing_ok=True)
+
+    def unfinished_runs(self) -> int:
+        return sum(1 for _ in self._path.glob(f"*{RUN}"))
+
+    def model_path(self, run: RunId) -> Path:
+        return self._file(run, MODEL)
+
+    def keep_model(
+        self, run: RunId, features: list[str], weights: NDArray[np.float64], figures: dict[str, float | None]
+    ) -> None:
+        """`figures` are P, D and the gap; one that is not known is kept as NaN."""
+        numbers = {name: np.float64(np.nan if value is None else value) for name, value in figures.items()}
+        content = io.BytesIO()
+        np.savez(content, allow_pickle=False, features=np.array(features), weights=weights, **numbers)
+        write_private(self._file(run, MODEL), content.getvalue())
+
+    def release(self, run: RunId) -> bytes | None:
+        """What the server got of the model, if it has been given anything."""
+        path = self._file(run, RELEASE)
+        return read_private(path) if path.exists() else None
+
+    def keep_release(self, run: RunId, release: bytes) -> None:
+        write_private(self._file(run, RELEASE), release)
+
+    def ledger(self, run: RunId, *, party: ClientId) -> PartyLedger:
+        return PartyLedger(self._file(run, LEDGER), party=party, run=run)
+
+    def _file(self, run: RunId, suffix: str) -> Path:
+        check_run_id(run)
+        return self._path / f"{run}{suffix}"

@@ -1,0 +1,71 @@
+"""A federation of two parties whose set-up goes through a relay that a test can make dishonest."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fenchel_client.party import Party
+from fenchel_client.session import Task
+from fenchel_client.setup import Consent
+from fenchel_common.identity import Kit
+from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.wire.setup import phase_result_from_bytes
+from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.rounds.setup import SetupDone
+from fenchel_server.setup import FederationSetup
+from support.kits import make_federation
+from support.tables import named_shards, small_dataset
+
+RUN = RunId("run-1")
+SHARDS = named_shards(small_dataset(40, 4), grid=(1, 2))
+NAMES = tuple(SHARDS)
+HOLDER, OTHER = (ClientId(name) for name in NAMES)
+
+Tamper = Callable[[str, ClientId, bytes], bytes]
+
+
+def config(**changes: Any) -> RunConfig:
+    values = {"name": "test", "settings": {"lambda": 0.1}, "key": {"bits": 2048}, "alignment": "hmac"}
+    return RunConfig.from_mapping(values | changes)
+
+
+class Federation:
+    """Parties and server of one federation in one process, with a relay that a test can make dishonest."""
+
+    def __init__(self, directory: Path, *, consent: Callable[[Kit], Consent] | None = None) -> None:
+        self.directory = directory
+        self.kits = {name: Kit.load(path) for name, path in make_federation(directory / "kits", NAMES).items()}
+        self._consent = consent or (lambda kit: Consent(approved_roster=kit.roster.fingerprint(), accepts="plain"))
+        self.parties = {ClientId(name): self.party(name) for name in NAMES}
+
+    def party(self, name: str) -> Party:
+        kit = self.kits[name]
+        return Party(kit, SHARDS[name], state=self.directory / name, consent=self._consent(kit))
+
+    def answer(self, name: ClientId, phase: str, body: bytes, *, round_id: int = 0, run: RunId = RUN) -> bytes:
+        task = Task(run=run, round=RoundId(round_id), phase=phase, body=body)
+        return phase_result_from_bytes(self.parties[name].handle(task))[0]
+
+    def set_up(
+        self,
+        terms: RunConfig | None = None,
+        *,
+        to_party: Tamper = lambda _phase, _client, body: body,
+        to_server: Tamper = lambda _phase, _client, body: body,
+        run: RunId = RUN,
+    ) -> SetupDone:
+        setup = FederationSetup(terms or config(), self.kits["server"].roster)
+        step: PhaseRequest | SetupDone = setup.open()
+        while isinstance(step, PhaseRequest):
+            results: dict[ClientId, bytes] = {}
+            for client, body in step.tasks.items():
+                answered = self.answer(client, step.phase, to_party(step.phase, client, body), run=run)
+                results[client] = to_server(step.phase, client, answered)
+            step = setup.advance(step.phase, results)
+        return step
+
+
+def only(phase: str, change: Callable[[bytes], bytes]) -> Tamper:
+    """Changes what goes to the parties, or comes from them, in one phase."""
+    return lambda current, _client, body: change(body) if current == phase else body
