@@ -24,7 +24,7 @@ from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION, KeyKind
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
-from fenchel_client.crypto.timed import Stopwatch, TimedCipher
+from fenchel_client.crypto.timed import Stopwatch, TimedCipher, in_steps
 from fenchel_client.ledger import SUFFIX, PartyLedger
 from fenchel_client.memory import peak_memory_bytes
 from fenchel_client.privatefiles import read_private, write_private
@@ -112,7 +112,7 @@ class Party:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def handle(self, task: Task) -> bytes:
-        """The result of a task, with what was spent on it."""
+        """The result of a task, with what was spent on it; every time is rounded for itself, the remainder too."""
         watch, before = self._stopwatch, replace(self._stopwatch)
         began = time.perf_counter()
         body = self._counted_answer(task)
@@ -120,10 +120,10 @@ class Party:
         encrypt_s, decrypt_s = watch.encrypt_s - before.encrypt_s, watch.decrypt_s - before.decrypt_s
         serialise_s = watch.serialise_s - before.serialise_s
         spent = Spent(
-            encrypt_s=encrypt_s,
-            decrypt_s=decrypt_s,
-            compute_s=max(total_s - encrypt_s - decrypt_s - serialise_s, 0.0),
-            serialise_s=serialise_s,
+            encrypt_s=in_steps(encrypt_s),
+            decrypt_s=in_steps(decrypt_s),
+            compute_s=in_steps(max(total_s - encrypt_s - decrypt_s - serialise_s, 0.0)),
+            serialise_s=in_steps(serialise_s),
             peak_memory_bytes=peak_memory_bytes(),
         )
         return phase_result_to_bytes(body, spent)
