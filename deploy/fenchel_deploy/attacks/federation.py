@@ -14,7 +14,7 @@ from fenchel_client.algorithms.holdings import arranged_matrix
 from fenchel_client.alignment import arrange
 from fenchel_client.party import Party
 from fenchel_client.session import Task
-from fenchel_client.setup import Consent
+from fenchel_client.setup import Consent, concessions_of
 from fenchel_common.algorithms.settings import Privacy
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Shard
@@ -150,7 +150,8 @@ class Bench:
         shards = shards_of(table, scenario.table)
         kits = self.kits(len(shards))
         roster = next(iter(kits.values())).roster
-        consent = Consent(approved_roster=roster.fingerprint(), accepts=scenario.level)
+        accepts = frozenset(concessions_of(scenario.config(run)))
+        consent = Consent(approved_roster=roster.fingerprint(), accepts=accepts)
         held = dict(zip(kits, shards, strict=True))
         parties = {
             name: Party(kit, held[name], state=self._folder / run / name, consent=consent) for name, kit in kits.items()
