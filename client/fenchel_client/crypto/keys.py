@@ -10,11 +10,13 @@ a_p modulo p², so e = a_p does: four times shorter at 2048 bits, six times at 3
 
 Every ciphertext is blinded before it is raised: multiplied by g^x modulo p², for a fixed n-th residue g that is random
 and secret, and a fresh random x; modulo q² in the same way. The exponent sends g to 1, so the plaintext stays the same,
-and GMP, whose time depends on its operands, never works on a number that somebody else chose. x has 96 bits: before two
-factors are likely to coincide 2^48 decryptions have passed, thousands of years at one in a millisecond.
+and the power, whose time depends on its operands, is never of a number that somebody else chose. x has 96 bits: before
+two factors are likely to coincide 2^48 decryptions have passed, thousands of years at one in a millisecond. A longer x
+would take more than 2 % of a standard decryption at 2048 bits.
 
-Not protected: the steps after the power work on the plaintext, which may be somebody else's choice, and the tables of
-powers of g are read at secret places. Whoever shares the machine or its caches can learn of the key.
+Not protected: the product before the power works on the ciphertext and the steps after it on the plaintext, both of
+which may be somebody else's choice, and the tables of powers of g are read at secret places. Whoever shares the machine
+or its caches can learn of the key.
 """
 
 import math
