@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fenchel_client.activerun import ActiveRun
 from fenchel_client.alignment import arrange
 from fenchel_client.coverage import check_coverage
-from fenchel_client.crypto.timed import Stopwatch
+from fenchel_client.crypto.timed import Stopwatch, in_steps
 from fenchel_client.ledger import PartyLedger
 from fenchel_client.memory import peak_memory_bytes
 from fenchel_client.release import released_weights
@@ -70,7 +70,7 @@ class Party:
         self._ledger: PartyLedger | None = None
 
     def handle(self, task: Task) -> bytes:
-        """The result of a task, with what was spent on it."""
+        """The result of a task, with what was spent on it; every time is rounded for itself, the remainder too."""
         watch, before = self._stopwatch, replace(self._stopwatch)
         began = time.perf_counter()
         body = self._counted_answer(task)
@@ -78,10 +78,10 @@ class Party:
         encrypt_s, decrypt_s = watch.encrypt_s - before.encrypt_s, watch.decrypt_s - before.decrypt_s
         serialise_s = watch.serialise_s - before.serialise_s
         spent = Spent(
-            encrypt_s=encrypt_s,
-            decrypt_s=decrypt_s,
-            compute_s=max(total_s - encrypt_s - decrypt_s - serialise_s, 0.0),
-            serialise_s=serialise_s,
+            encrypt_s=in_steps(encrypt_s),
+            decrypt_s=in_steps(decrypt_s),
+            compute_s=in_steps(max(total_s - encrypt_s - decrypt_s - serialise_s, 0.0)),
+            serialise_s=in_steps(serialise_s),
             peak_memory_bytes=peak_memory_bytes(),
         )
         return phase_result_to_bytes(body, spent)

@@ -6,17 +6,16 @@ The party trusts its own kit and data. Of what the server relays it believes wha
 import logging
 import secrets
 from dataclasses import dataclass, field
-from typing import Final
 
 from fenchel_client.alignment import AlignmentClient, ArrangedShard
+from fenchel_client.concessions import Concession, explained
 from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind
 from fenchel_client.crypto.keywrap import WrappedKey, recipients_of, unwrap, wrap
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
-from fenchel_common.algorithms.settings import Privacy
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.paillier import DEFAULT_KEY_BITS, PublicKey
 from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal, WrongTerms
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
@@ -35,8 +34,6 @@ from fenchel_common.wire.setup import (
 )
 
 ALIGNMENT_SECRET_BYTES = 32
-LEVELS: Final[tuple[Privacy, ...]] = ("sealed", "paper", "plain")
-"""From the one that shows the server the least to the one that shows it everything."""
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +42,30 @@ log = logging.getLogger(__name__)
 class Consent:
     """What the party's operator agreed to beyond the defaults.
 
-    `approved_roster` is the fingerprint of the roster for which a key holder may make and wrap a key. `accepts` is the
-    weakest privacy level of the runs that the party takes part in.
+    `approved_roster` is the fingerprint of the roster for which a key holder may make and wrap a key. `accepts` is what
+    runs may ask for that the party takes part in.
     """
 
     approved_roster: str | None = None
-    accepts: Privacy = "sealed"
+    accepts: frozenset[Concession] = frozenset()
+
+    def lacking(self, config: RunConfig) -> tuple[Concession, ...]:
+        """What the run asks for and the operator did not accept; whoever accepts `plain` accepts `paper`."""
+        accepted = self.accepts | {Concession.PAPER} if Concession.PLAIN in self.accepts else self.accepts
+        return tuple(concession for concession in concessions_of(config) if concession not in accepted)
+
+
+def concessions_of(config: RunConfig) -> tuple[Concession, ...]:
+    """What a run asks of its parties' operators beyond the defaults."""
+    asked = {
+        # Of an algorithm that shows nothing more at the level `paper`, the server sees the same as at `sealed`.
+        Concession.PAPER: config.privacy == "paper" and bool(SETTINGS[config.algorithm].profile.sealed),
+        Concession.PLAIN: config.privacy == "plain",
+        Concession.KEY_2048: config.privacy != "plain" and config.key.bits < DEFAULT_KEY_BITS,
+        Concession.SUBGROUP: config.privacy != "plain" and config.key.kind == "subgroup",
+        Concession.HMAC: config.alignment == "hmac",
+    }
+    return tuple(concession for concession, needed in asked.items() if needed)
 
 
 @dataclass(slots=True)
@@ -81,23 +96,18 @@ class SetupClient:
 
     def _introduce(self, body: bytes) -> bytes:
         config = terms_from_bytes(body)
-        self._check_level(config)
+        self._check_consent(config)
         self.config = config
         return introduction_to_bytes(self.kit.certificate)
 
-    def _check_level(self, config: RunConfig) -> None:
-        """Refuses a run that shows the server more than the operator agreed to; warns of one that can leak rows."""
-        in_clear = SETTINGS[config.algorithm].profile.sealed
-        if config.privacy == "paper" and not in_clear:
-            return  # Of such an algorithm the server sees the same as at the level `sealed`.
-        if LEVELS.index(config.privacy) > LEVELS.index(self.consent.accepts):
-            kind, seen = "without encryption", "every value"
-            if config.privacy == "paper":
-                kind, seen = "at the level paper", f"{', '.join(in_clear)}, and may work out rows from them"
+    def _check_consent(self, config: RunConfig) -> None:
+        """Refuses a run that asks for more than the operator agreed to; warns of one that can leak rows."""
+        if lacking := self.consent.lacking(config):
+            options = " ".join(f"--accept {concession}" for concession in lacking)
             raise Refusal(
-                f"the server asks for a run {kind}, in which it sees {seen}; "
-                f"start the client with --accept {config.privacy} if that is meant",
-                public_reason=f"it does not accept runs {kind}",
+                f"the server asks for a run that nobody has agreed to here: {explained(lacking)}; "
+                f"start the client with {options} if that is meant",
+                public_reason=f"its operator does not accept: {', '.join(lacking)}",
             )
         if (reason := row_leak(config.algorithm_settings(), width=len(self.shard.features))) is not None:
             log.warning("%s", row_leak_warning(reason))

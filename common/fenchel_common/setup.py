@@ -80,7 +80,10 @@ class ModelPart:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Seconds that a party spent on a task, and the most memory that its process has held so far (0: unknown)."""
+    """Seconds that a party spent on a task, and the most memory that its process has held so far (0: unknown).
+
+    A party reports each of the times in steps of 10 ms.
+    """
 
     encrypt_s: float = 0.0
     decrypt_s: float = 0.0

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.runconfig import RunConfig
+from fenchel_deploy.consent import consenting_options
 from fenchel_deploy.folders import kit_folder, lay_out, shard_file, whole_model
 
 EXIT_WAIT_S = 20.0
@@ -84,8 +85,7 @@ class LocalFederation:
         kit, shard = kit_folder(self._directory, name), shard_file(self._directory, name)
         arguments = ["--kit", str(kit), "--data", str(shard)]
         arguments += ["--state", str(self._directory / "clients" / name), "--server", f"localhost:{self.port}"]
-        # On one machine the person who starts this is the operator of every party.
-        arguments += ["--approve-roster", "kit", "--accept", self._config.privacy]
+        arguments += consenting_options(self._config)
         self.clients[name] = self._start("client", arguments, [], name=name)
 
     def kill_server(self) -> None:

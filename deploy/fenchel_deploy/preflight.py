@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
+from fenchel_client.concessions import explained
 from fenchel_common.errors import FenchelError
 from fenchel_common.identity.certificates import Certificate, Role
 from fenchel_common.identity.kit import (
@@ -32,6 +33,10 @@ WARN_DAYS_LEFT = 30
 _HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _HTTP2_FRAME_HEAD_BYTES = 9
 _HTTP2_SETTINGS = 4
+_CONSENT = (
+    "by itself a client takes part in sealed runs with a standard key of 3072 bits and pseudonyms by ECDH alone; each "
+    f"word of `fenchel client --accept` that its operator adds admits more: {explained()}"
+)
 
 
 class Status(Enum):
@@ -65,6 +70,7 @@ def run_checks(
     else:
         kit = Kit.load(directory, now=moment)
     if kit is not None and kit.role is Role.PARTY:
+        yield Check("consent", Status.OK, _CONSENT)
         yield from _network_checks(kit, timeout_s=timeout_s, now=moment)
     if data is not None:
         yield _shard_check(data, kit)

@@ -121,6 +121,7 @@ def machines(tmp_path: Path, image: str, docker_engine: Any) -> Iterator[dict[st
             environment["FENCHEL_PORT"] = str(port)
         else:
             shutil.copytree(shards / name, folder / "data")
+            environment["FENCHEL_ACCEPT"] = "2048-bits"
         if name == PARTIES[0]:
             environment["FENCHEL_APPROVE_ROSTER"] = provisioned["roster_fingerprint"]
         hand_over(folder)

@@ -16,6 +16,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.losses import LOSSES
 from fenchel_common.objectives import primal
 from fenchel_common.runconfig import RunConfig
+from fenchel_deploy import local
 from fenchel_deploy.experiments.centralized import solve_centralized
 from fenchel_deploy.local import LocalFederation
 from fenchel_server.store import SqliteStore
@@ -229,6 +230,17 @@ def test_labels_that_the_loss_cannot_take_stop_the_run_and_only_their_party_hear
     assert "p2 (refused: its data do not fit this run)" in final["reason"]
     assert re.search(r"label", federation.log("p2"))
     assert "label" not in final["reason"] + federation.log("server")
+
+
+def test_parties_that_did_not_consent_to_a_weaker_run_stop_it_before_any_key_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "consenting_options", lambda _config: ["--approve-roster", "kit"])
+    final, federation = stopped_run(tmp_path, named_shards(DATASET, grid=(1, 2)), alignment="hmac")
+    assert final["status"] == "stopped"
+    assert "p2 (refused: its operator does not accept: 2048-bits, hmac)" in final["reason"]
+    assert "start the client with --accept 2048-bits --accept hmac if that is meant" in federation.log("p2")
+    assert not list((tmp_path / "clients").glob("*/*.run"))
 
 
 def test_shards_without_common_samples_are_refused_with_the_cure(tmp_path: Path) -> None:

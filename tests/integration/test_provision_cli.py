@@ -16,6 +16,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from fenchel_client.concessions import explained
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, NotOnRoster
 from fenchel_common.identity import Kit
@@ -144,9 +145,21 @@ def test_preflight_passes_where_everything_is_in_order(kits: dict[str, Path], tm
     result = invoke("preflight", kits["north"], "--data", shard, "--format", "json")
     assert result.exit_code == 0, result.output
     found = findings(result)
-    assert list(found) == ["kit", "clock", "certificate", "roster", "key", "address", "connection", "tls", "data"]
+    assert list(found) == [
+        "kit",
+        "clock",
+        "certificate",
+        "roster",
+        "key",
+        "consent",
+        "address",
+        "connection",
+        "tls",
+        "data",
+    ]
     assert json.loads(result.stdout)["ready"] is True
     assert "server 'server' and this party know each other" in found["tls"][1]
+    assert explained() in found["consent"][1]
     assert found["certificate"][0] == "warn"
     assert "expires in 29 days" in found["certificate"][1]
 

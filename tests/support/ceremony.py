@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fenchel_client.concessions import Concession
 from fenchel_client.party import Party
 from fenchel_client.session import Task
 from fenchel_client.setup import Consent
@@ -36,7 +37,7 @@ class Federation:
     def __init__(self, directory: Path, *, consent: Callable[[Kit], Consent] | None = None) -> None:
         self.directory = directory
         self.kits = {name: Kit.load(path) for name, path in make_federation(directory / "kits", NAMES).items()}
-        self._consent = consent or (lambda kit: Consent(approved_roster=kit.roster.fingerprint(), accepts="plain"))
+        self._consent = consent or (lambda kit: Consent(kit.roster.fingerprint(), accepts=frozenset(Concession)))
         self.parties = {ClientId(name): self.party(name) for name in NAMES}
 
     def party(self, name: str) -> Party:

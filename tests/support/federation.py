@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from fenchel_client.concessions import Concession
 from fenchel_client.party import Party
 from fenchel_client.setup import Consent
 from fenchel_common.data.shard import Shard
@@ -33,10 +34,9 @@ class InProcessFederation:
         self.directory = directory
         self.config = config
         self.roster = kits["server"].roster
+        consent = Consent(self.roster.fingerprint(), accepts=frozenset(Concession))
         self.parties = {
-            ClientId(name): Party(
-                kits[name], shard, state=directory / name, consent=Consent(self.roster.fingerprint(), accepts="plain")
-            )
+            ClientId(name): Party(kits[name], shard, state=directory / name, consent=consent)
             for name, shard in shards.items()
         }
         self.transport = InProcessTransport({name: party.handle for name, party in self.parties.items()})

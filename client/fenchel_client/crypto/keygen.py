@@ -11,14 +11,11 @@ import secrets
 import gmpy2
 from gmpy2 import mpz
 
-from fenchel_client.crypto.keys import KeyKind, PrivateKey, SecretPrime
+from fenchel_client.crypto.keys import SUBGROUP_ORDER_BITS, KeyKind, PrivateKey, SecretPrime, pair_flaw
 from fenchel_common.crypto.paillier import DEFAULT_KEY_BITS, MINIMUM_KEY_BITS
 from fenchel_common.errors import KeyTooSmall
 
-SUBGROUP_ORDER_BITS = 256
 COFACTOR_BITS = 32
-# Below this distance of p and q, Fermat's method finds them.
-MINIMUM_DISTANCE_BITS_BELOW_HALF = 100
 
 
 def generate_private_key(
@@ -39,17 +36,8 @@ def generate_private_key(
         raise KeyTooSmall(f"a key size is a multiple of 16 and at least 256 bits, even in tests; {bits} is not")
     while True:
         p, q = _secret_prime(bits, kind), _secret_prime(bits, kind)
-        if _good_pair(p, q, bits):
+        if pair_flaw(p, q) is None:
             return PrivateKey(p, q, kind, test_only_small=test_only_small)
-
-
-def _good_pair(p: SecretPrime, q: SecretPrime, bits: int) -> bool:
-    distance = abs(p.value - q.value)
-    far_apart = distance.bit_length() > max(bits // 2 - MINIMUM_DISTANCE_BITS_BELOW_HALF, bits // 4)
-    n_coprime_to_totient = math.gcd(p.value * q.value, (p.value - 1) * (q.value - 1)) == 1
-    # The subgroup modulo p² must not reappear modulo q², or c^a_p would say something about m modulo q.
-    orders_differ = not set(p.large_factors) & set(q.large_factors)
-    return far_apart and n_coprime_to_totient and orders_differ
 
 
 def _secret_prime(key_bits: int, kind: KeyKind) -> SecretPrime:

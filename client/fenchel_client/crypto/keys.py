@@ -8,20 +8,30 @@ e that sends ρ to 1 modulo p²:
 A standard key has e = p − 1, which works for every ciphertext. A subgroup key draws its nonces from a subgroup of order
 a_p modulo p², so e = a_p does: four times shorter at 2048 bits, six times at 3072.
 
-Not protected: GMP's arithmetic takes time that depends on secrets. Whoever can measure a party's single operations
-finely can learn of the key.
+Every ciphertext is blinded before it is raised: multiplied by g^x modulo p², for a fixed n-th residue g that is random
+and secret, and a fresh random x; modulo q² in the same way. The exponent sends g to 1, so the plaintext stays the same,
+and the power, whose time depends on its operands, is never of a number that somebody else chose. x has 96 bits: before
+two factors are likely to coincide 2^48 decryptions have passed, thousands of years at one in a millisecond. A longer x
+would take more than 2 % of a standard decryption at 2048 bits.
+
+Not protected: the product before the power works on the ciphertext and the steps after it on the plaintext, both of
+which may be somebody else's choice, and the tables of powers of g are read at secret places. Whoever shares the machine
+or its caches can learn of the key.
 """
 
+import math
 import os
+import secrets
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import gmpy2
 from gmpy2 import mpz
 
+from fenchel_client.crypto.fixed_base import FixedBase, random_residue
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.errors import KeyFileError
 
@@ -29,6 +39,16 @@ SUBGROUP_ASSUMPTION = (
     "subgroup key: besides the decisional composite residuosity assumption, its safety rests on the same assumption "
     "restricted to a hidden subgroup of 256-bit prime order modulo each prime"
 )
+BLINDING_BITS: Final = 96
+SUBGROUP_ORDER_BITS: Final = 256
+MAX_PRIME_BITS: Final = 4096
+"""Primes of a modulus of 8192 bits. Tests of numbers that are much longer would take minutes."""
+MAX_LARGE_FACTORS: Final = 2
+SMALL_FACTOR_BITS: Final = 32
+MAX_COFACTOR_BITS: Final = 34
+"""What trial division factors in a moment, and no less than what `keygen` makes: twice a number of up to 33 bits."""
+# Below this distance of p and q, Fermat's method finds them.
+MINIMUM_DISTANCE_BITS_BELOW_HALF: Final = 100
 
 
 class KeyKind(StrEnum):
@@ -57,26 +77,68 @@ class SecretPrime:
     def __reduce__(self) -> NoReturn:
         _refuse_pickling()
 
+    def cofactor(self) -> mpz:
+        """What is left of p − 1 without its large factors."""
+        rest = self.value - 1
+        for factor in self.large_factors:
+            while rest % factor == 0:
+                rest //= factor
+        return rest
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Half:
+    """Decryption modulo p²: p, p², the exponent e, (e·q)⁻¹ mod p, and the powers of g that blind."""
+
+    prime: mpz
+    squared: mpz
+    exponent: mpz
+    inverse: mpz
+    blinding: FixedBase
+
+    @classmethod
+    def of(cls, own: SecretPrime, other: SecretPrime, kind: KeyKind) -> "_Half":
+        p, squared = own.value, own.value**2
+        exponent = own.large_factors[0] if kind is KeyKind.SUBGROUP else p - 1
+        blinding = FixedBase(random_residue(p, exponent), squared, (mpz(1) << BLINDING_BITS) - 1)
+        return cls(p, squared, exponent, gmpy2.invert(exponent * other.value, p), blinding)
+
+    def residues(self, ciphertexts: Sequence[mpz]) -> list[mpz]:
+        """The plaintexts modulo p."""
+        p, squared, power, inverse = self.prime, self.squared, self.blinding.power, self.inverse
+        blinded = [c * power(secrets.randbits(BLINDING_BITS)) % squared for c in ciphertexts]
+        powers = gmpy2.powmod_base_list(blinded, self.exponent, squared)
+        return [(raised - 1) // p * inverse % p for raised in powers]
+
 
 class PrivateKey:
-    """A Paillier private key. It has no representation that shows it, and it cannot be pickled by accident."""
+    """A Paillier private key. It has no representation that shows it, and it cannot be pickled by accident.
 
-    __slots__ = ("_crt_inverse", "_p", "_parts", "_q", "kind", "public_key")
+    Raises
+    ------
+    KeyFileError
+        The numbers are no key, or one that is weak or that nobody could work with. Whoever made them may have meant
+        harm: each check is cheap for numbers of any size, and those of primality come last.
+    KeyTooSmall
+        The modulus has fewer than 2048 bits, and `test_only_small` does not say that the key protects nothing.
+    """
+
+    __slots__ = ("_crt_inverse", "_halves", "_p", "_q", "kind", "public_key")
 
     def __init__(
         self, p: SecretPrime, q: SecretPrime, kind: KeyKind = KeyKind.STANDARD, *, test_only_small: bool = False
     ) -> None:
-        if not (gmpy2.is_prime(p.value) and gmpy2.is_prime(q.value)) or p.value == q.value:
-            raise KeyFileError("the key's factors are not two different primes; the key is damaged")
-        if kind is KeyKind.SUBGROUP and not (p.large_factors and q.large_factors):
-            raise KeyFileError("a subgroup key lacks the order of its subgroup; the key is damaged")
-        for prime in (p, q):
-            if any((prime.value - 1) % factor or not gmpy2.is_prime(factor) for factor in prime.large_factors):
-                raise KeyFileError("the key's record of its group orders is wrong; the key is damaged")
+        _refuse(pair_flaw(p, q))
         self.public_key = PublicKey(p.value * q.value, test_only_small=test_only_small)
+        for prime in (p, q):
+            _refuse(_factors_flaw(prime))
+            if kind is KeyKind.SUBGROUP:
+                _refuse(_order_flaw(prime, minimum_bits=0 if test_only_small else SUBGROUP_ORDER_BITS))
+        if not all(gmpy2.is_prime(number) for prime in (p, q) for number in (prime.value, *prime.large_factors)):
+            _refuse("numbers are not all prime")
         self.kind = kind
         self._p, self._q = p, q
-        self._parts = (self._part(p, q), self._part(q, p))
+        self._halves = (_Half.of(p, q, kind), _Half.of(q, p, kind))
         self._crt_inverse = gmpy2.invert(p.value, q.value)
 
     def __repr__(self) -> str:
@@ -97,31 +159,60 @@ class PrivateKey:
         plaintexts = (m_p + p * ((m_q - m_p) * inverse % q) for m_p, m_q in zip(*lists, strict=True))
         return [m - n if m > half else m for m in plaintexts]
 
-    def _part(self, own: SecretPrime, other: SecretPrime) -> tuple[mpz, mpz, mpz, mpz]:
-        """p, p², the exponent e and (e·q)⁻¹ mod p."""
-        exponent = own.large_factors[0] if self.kind is KeyKind.SUBGROUP else own.value - 1
-        return own.value, own.value**2, exponent, gmpy2.invert(exponent * other.value, own.value)
-
     def _residues(self, ciphertexts: Sequence[mpz], threads: int) -> tuple[list[mpz], list[mpz]]:
         if threads <= 1 or not ciphertexts:
-            first, second = (_residues_modulo(ciphertexts, *part) for part in self._parts)
+            first, second = (half.residues(ciphertexts) for half in self._halves)
             return first, second
         chunks = max(1, min(threads // 2, len(ciphertexts)))
         step = -(-len(ciphertexts) // chunks)
         pieces = [ciphertexts[i : i + step] for i in range(0, len(ciphertexts), step)]
         with ThreadPoolExecutor(max_workers=threads) as executor:
-            work = [[executor.submit(_residues_modulo, piece, *part) for piece in pieces] for part in self._parts]
+            work = [[executor.submit(half.residues, piece) for piece in pieces] for half in self._halves]
             first, second = (_flatten(future.result() for future in futures) for futures in work)
         return first, second
 
 
+def pair_flaw(p: SecretPrime, q: SecretPrime) -> str | None:
+    """Why two primes must not be the factors of one modulus; None if they may.
+
+    Of two primes of one length neither divides the other minus 1: n and φ(n) have no common factor then, which
+    decryption needs.
+    """
+    bits = p.value.bit_length()
+    if bits != q.value.bit_length() or bits > MAX_PRIME_BITS:
+        return f"primes are not of one length of at most {MAX_PRIME_BITS} bits"
+    if abs(p.value - q.value).bit_length() <= max(bits - MINIMUM_DISTANCE_BITS_BELOW_HALF, bits // 2):
+        return "primes are too close to each other"
+    # The subgroup modulo p² must not reappear modulo q², or c^a_p would say something about m modulo q.
+    if any(math.gcd(factor, other.value - 1) > 1 for own, other in ((p, q), (q, p)) for factor in own.large_factors):
+        return "primes have a large factor of p − 1 in common"
+    return None
+
+
+def _factors_flaw(prime: SecretPrime) -> str | None:
+    factors = prime.large_factors
+    if len(factors) > MAX_LARGE_FACTORS or len(set(factors)) < len(factors):
+        return f"record of a prime has more than {MAX_LARGE_FACTORS} factors, or one twice"
+    if any(factor >> SMALL_FACTOR_BITS == 0 or (prime.value - 1) % factor for factor in factors):
+        return f"record of a prime has a factor that is wrong, or not above {SMALL_FACTOR_BITS} bits"
+    if factors and prime.cofactor().bit_length() > MAX_COFACTOR_BITS:
+        return f"record of a prime leaves more than {MAX_COFACTOR_BITS} bits of p − 1 without factors"
+    return None
+
+
+def _order_flaw(prime: SecretPrime, *, minimum_bits: int) -> str | None:
+    if not prime.large_factors or prime.large_factors[0].bit_length() < minimum_bits:
+        return f"subgroup has no order of at least {minimum_bits} bits"
+    return None
+
+
+def _refuse(flaw: str | None) -> None:
+    if flaw is not None:
+        raise KeyFileError(f"the key's {flaw}; it is damaged or was made to be weak, and must not be used")
+
+
 def usable_cores() -> int:
     return len(os.sched_getaffinity(0))
-
-
-def _residues_modulo(ciphertexts: Sequence[mpz], p: mpz, p_squared: mpz, exponent: mpz, inverse: mpz) -> list[mpz]:
-    powers = gmpy2.powmod_base_list([c % p_squared for c in ciphertexts], exponent, p_squared)
-    return [(power - 1) // p * inverse % p for power in powers]
 
 
 def _flatten(lists: Iterable[list[mpz]]) -> list[mpz]:

@@ -22,9 +22,9 @@ from typing import Final
 import gmpy2
 from gmpy2 import mpz
 
+from fenchel_client.crypto.fixed_base import FixedBase, random_residue
 from fenchel_client.crypto.keys import KeyKind, PrivateKey, SecretPrime
 
-WINDOW_BITS: Final = 8
 DEFAULT_CAPACITY: Final = 4096
 
 
@@ -36,28 +36,6 @@ class Obfuscator:
     residue_mod_n: mpz
 
 
-class FixedBase:
-    """Powers of one base modulo one modulus, by a table of base^(d·256^i) for each digit d of each place i."""
-
-    def __init__(self, base: mpz, modulus: mpz, exponent_bound: mpz) -> None:
-        self._modulus = modulus
-        self._digits = (int(exponent_bound).bit_length() + WINDOW_BITS - 1) // WINDOW_BITS
-        self._table = []
-        for _ in range(self._digits):
-            row = [mpz(1)]
-            for _ in range(1 << WINDOW_BITS):
-                row.append(row[-1] * base % modulus)
-            base = row.pop()
-            self._table.append(row)
-
-    def power(self, exponent: int) -> mpz:
-        modulus = self._modulus
-        result = mpz(1)
-        for row, digit in zip(self._table, exponent.to_bytes(self._digits, "little"), strict=True):
-            result = result * row[digit] % modulus
-        return result
-
-
 def residue_sampler(prime: SecretPrime, kind: KeyKind) -> Callable[[], mpz]:
     """A function that draws a uniform nonce modulo p²."""
     p, p_squared = prime.value, prime.value**2
@@ -65,9 +43,7 @@ def residue_sampler(prime: SecretPrime, kind: KeyKind) -> Callable[[], mpz]:
         return lambda: gmpy2.powmod(1 + secrets.randbelow(int(p) - 1), p, p_squared)
     if kind is KeyKind.SUBGROUP:
         order = prime.large_factors[0]
-        generator = mpz(1)
-        while generator == 1:
-            generator = gmpy2.powmod(2 + secrets.randbelow(int(p) - 3), p * ((p - 1) // order), p_squared)
+        generator = random_residue(p, order)
     else:
         order = p - 1
         generator = gmpy2.powmod(primitive_root(prime), p, p_squared)
@@ -78,11 +54,7 @@ def residue_sampler(prime: SecretPrime, kind: KeyKind) -> Callable[[], mpz]:
 def primitive_root(prime: SecretPrime) -> mpz:
     """The smallest primitive root modulo p, recognised by the complete factorisation of p − 1."""
     p = prime.value
-    cofactor = p - 1
-    for factor in prime.large_factors:
-        while cofactor % factor == 0:
-            cofactor //= factor
-    factors = {*prime.large_factors, *_small_prime_factors(cofactor)}
+    factors = {*prime.large_factors, *_small_prime_factors(prime.cofactor())}
     candidate = mpz(2)
     while any(gmpy2.powmod(candidate, (p - 1) // factor, p) == 1 for factor in factors):
         candidate += 1
@@ -90,6 +62,7 @@ def primitive_root(prime: SecretPrime) -> mpz:
 
 
 def _small_prime_factors(number: mpz) -> set[mpz]:
+    """By trial division: a key's cofactors have at most 34 bits, or the key would have been refused."""
     factors: set[mpz] = set()
     divisor = mpz(2)
     while divisor * divisor <= number:

@@ -1,15 +1,35 @@
-"""A cipher that keeps count of the time it takes, and the stopwatch that it keeps it on."""
+"""A cipher that keeps count of the time it takes, the stopwatch that it keeps it on, and what of it is reported."""
 
+import math
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Cipher, Vector
+
+STEPS_PER_SECOND: Final = 100
+"""Of the times that a party reports to the server."""
+
+_random = secrets.SystemRandom()
+
+
+def in_steps(seconds: float) -> float:
+    """The time in whole steps of 10 ms, as the server is told it.
+
+    A time between two steps becomes one of them at random, the nearer one more often in proportion. Sums over many
+    tasks stay right, and the server gains nothing by tasks whose time lies at an edge, where rounding to the nearest
+    step would tell differences of microseconds.
+    """
+    whole = math.floor(seconds * STEPS_PER_SECOND)
+    up = _random.random() < seconds * STEPS_PER_SECOND - whole
+    return (whole + up) / STEPS_PER_SECOND
 
 
 @dataclass(slots=True)

@@ -297,7 +297,7 @@ Global___ModelRelease: _TypeAlias = ModelRelease  # noqa: Y015
 
 @_typing.final
 class PhaseResult(_message.Message):
-    """A party's answer to any task: the result, and what it spent on it."""
+    """A party's answer to any task: the result, and what it spent on it, each time rounded to steps of 10 ms."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

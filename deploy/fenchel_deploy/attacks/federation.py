@@ -16,7 +16,7 @@ from fenchel_client.alignment import arrange
 from fenchel_client.party import Party
 from fenchel_client.privatefiles import write_private
 from fenchel_client.session import Task
-from fenchel_client.setup import Consent
+from fenchel_client.setup import Consent, concessions_of
 from fenchel_common.algorithms.settings import Privacy
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Shard
@@ -176,7 +176,8 @@ class Bench:
         shards = shards_of(table, scenario.table)
         kits = self.kits(len(shards))
         roster = next(iter(kits.values())).roster
-        consent = Consent(approved_roster=roster.fingerprint(), accepts=scenario.level)
+        accepts = frozenset(concessions_of(scenario.config(run)))
+        consent = Consent(approved_roster=roster.fingerprint(), accepts=accepts)
         held = dict(zip(kits, shards, strict=True))
         parties = {
             name: self._party(kit, held[name], state=self.state_of(name, run), consent=consent)

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from fenchel_client.concessions import Concession, explained
 from fenchel_client.party import Party
 from fenchel_client.session import Session
-from fenchel_client.setup import LEVELS, Consent
+from fenchel_client.setup import Consent
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Kit
@@ -36,12 +37,14 @@ def client(
         typer.Option(help="Fingerprint of the roster for which this key holder may make keys; or `kit`, for its own."),
     ] = None,
     accept: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
-            help="The weakest privacy level to take part in: sealed; paper: the server sees this party's share of the "
-            "model, and may work out rows; or plain: it sees everything."
+            metavar="WORD",
+            envvar="FENCHEL_ACCEPT",
+            help="Take part in runs that protect less, too; repeatable. Without it: sealed runs with a standard key of "
+            f"3072 bits and pseudonyms by ECDH, and no others. The words: {explained()}.",
         ),
-    ] = "sealed",
+    ] = None,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
 ) -> None:
     """Take part in a federation with the data at hand. Connects out to the server, for ever, until dismissed.
@@ -59,7 +62,8 @@ def client(
             f"{loaded.name} makes the key for everyone on the roster: {', '.join(loaded.roster.names)}; "
             f"if these are the right ones, add --approve-roster {loaded.roster.fingerprint()}"
         )
-    consent = Consent(approved_roster=approved, accepts=parse_choice("--accept", accept, *LEVELS))
+    accepts = frozenset(Concession(parse_choice("--accept", word, *Concession)) for word in accept or ())
+    consent = Consent(approved_roster=approved, accepts=accepts)
     party = Party(loaded, shard, state=state, consent=consent)
     session = Session(
         loaded,

@@ -21,6 +21,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FederationFailed
 from fenchel_common.identity.kit import KIT_FILES
 from fenchel_common.runconfig import RunConfig
+from fenchel_deploy.consent import consenting_options
 from fenchel_deploy.containers.archives import unpack
 from fenchel_deploy.containers.engine import ContainerPlan, Engine, Mount, engine_errors, exit_code
 from fenchel_deploy.containers.wan import Wan
@@ -137,8 +138,7 @@ class ContainerFederation:
 
     def _client_plan(self, party: str) -> ContainerPlan:
         command = ["client", "--kit", "/kit", "--data", "/data/shard.npz", "--state", "/state"]
-        # One person starts all of them here, and with that is the operator of every party.
-        command += ["--approve-roster", "kit", "--accept", self._plan.config.privacy]
+        command += consenting_options(self._plan.config)
         return ContainerPlan(
             name=f"{self._plan.name}-{party}",
             command=command,

@@ -8,6 +8,8 @@
     clients   waiting for clients to be there at all
     store     commits; that of the round before, because a round's record cannot hold its own
 
+Parties report their times in steps of 10 ms; what that adds or leaves out is part of the wire.
+
 Each client has costs of its own: its work, its wire, and as wait the rest of the round, in which others worked.
 
 All tries at a round count, not only the one that is committed. A round's time begins where the record of the round

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
+from fenchel_client.concessions import MEANINGS
 from fenchel_client.session import EndKind, SessionEnd, Task
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import RoundId, RunId
@@ -26,8 +28,15 @@ def _fenchel() -> None:
     """Stands for the whole command, of which `client` is one verb."""
 
 
+SEALED = RunConfig.from_mapping({"name": "test"})
 PAPER = RunConfig.from_mapping({"name": "test", "privacy": "paper", "acknowledge_row_leak": True})
 PLAIN = RunConfig.from_mapping({"name": "test", "privacy": "plain", "benchmark": True})
+WEAK_KEY = {"bits": 2048, "kind": "subgroup"}
+WEAK = [
+    (PAPER, ("paper",)),
+    (PLAIN, ("plain",)),
+    (RunConfig.from_mapping({"name": "test", "key": WEAK_KEY, "alignment": "hmac"}), ("2048-bits", "subgroup", "hmac")),
+]
 
 
 class AskedOnce:
@@ -60,10 +69,32 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
     return begin
 
 
-def test_a_client_takes_part_in_weaker_runs_only_where_its_operator_says_so(start: Callable[..., None]) -> None:
-    for terms, level in ((PAPER, "paper"), (PLAIN, "plain")):
-        with pytest.raises(Refusal, match=f"--accept {level}"):
-            start(terms)
-        start(terms, "--accept", level)
-    with pytest.raises(InvalidInput, match="--accept: 'all' is not one of: sealed, paper, plain"):
-        start(PAPER, "--accept", "all")
+@pytest.mark.parametrize(("terms", "words"), WEAK, ids=[" ".join(words) for _, words in WEAK])
+def test_a_client_takes_part_in_weaker_runs_only_where_its_operator_says_so(
+    start: Callable[..., None], monkeypatch: pytest.MonkeyPatch, terms: RunConfig, words: tuple[str, ...]
+) -> None:
+    options = [option for word in words for option in ("--accept", word)]
+    with pytest.raises(Refusal, match=" ".join(options)):
+        start(terms)
+    start(terms, *options)
+    monkeypatch.setenv("FENCHEL_ACCEPT", " ".join(words))
+    start(terms)
+
+
+def test_nothing_is_accepted_by_an_empty_variable(start: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FENCHEL_ACCEPT", "")
+    start(SEALED)
+    with pytest.raises(Refusal):
+        start(PAPER)
+
+
+@pytest.mark.parametrize("word", ["all", "sealed", ""])
+def test_an_unknown_word_is_refused_with_those_that_there_are(start: Callable[..., None], word: str) -> None:
+    with pytest.raises(InvalidInput, match="is not one of: paper, plain, 2048-bits, subgroup, hmac"):
+        start(PAPER, "--accept", "paper", "--accept", word)
+
+
+def test_the_help_explains_every_word() -> None:
+    shown = CliRunner().invoke(app, ["client", "--help"], env={"COLUMNS": "1000", "TERM": "dumb"}).output
+    for concession, meaning in MEANINGS.items():
+        assert f"{concession} ({meaning})" in shown

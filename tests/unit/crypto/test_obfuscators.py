@@ -12,9 +12,10 @@ from phe import paillier as phe
 from scipy import stats
 
 from fenchel_client.crypto.cipher import PaillierCipher
+from fenchel_client.crypto.fixed_base import FixedBase
 from fenchel_client.crypto.interop import private_key_from_phe
 from fenchel_client.crypto.keys import KeyKind, PrivateKey, SecretPrime
-from fenchel_client.crypto.obfuscators import FixedBase, ObfuscatorPool, primitive_root, residue_sampler
+from fenchel_client.crypto.obfuscators import ObfuscatorPool, primitive_root, residue_sampler
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import split
 from support.keys import SMALL_BITS, private_key

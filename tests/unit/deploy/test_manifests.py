@@ -10,7 +10,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from fenchel_client.setup import concessions_of
 from fenchel_common.identity.kit import KIT_FILES
+from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli import app, load_verbs
 from fenchel_deploy.federation_file import Federation
 from fenchel_deploy.provision import provision
@@ -116,6 +118,22 @@ def test_compose_files_confine_what_they_start(role: str) -> None:
     assert ("ports" in service) == (role == "server"), "only the server listens"
     assert_understood(service["command"])
     assert_understood(service["healthcheck"]["test"][2:])
+
+
+def test_the_hospitals_of_the_compose_file_accept_what_its_run_asks_for_and_no_more() -> None:
+    asked = concessions_of(RunConfig.from_toml(COMPOSE / "run.toml"))
+    services = yaml.safe_load((DEPLOY.parent / "docker-compose.yml").read_text())["services"]
+    hospitals = [service for name, service in services.items() if name.startswith("hospital-")]
+    assert [hospital["environment"] for hospital in hospitals] == 4 * [{"FENCHEL_ACCEPT": " ".join(asked)}]
+
+
+def test_a_party_accepts_nothing_beyond_the_defaults_until_its_operator_writes_it_down(overlays: Path) -> None:
+    service = yaml.safe_load((COMPOSE / "client.yml").read_text())["services"]["client"]
+    assert service["environment"] == {"FENCHEL_ACCEPT": "${FENCHEL_ACCEPT:-}"}
+    manifests = built(overlays, "client")
+    assert manifests["ConfigMap"]["data"] == {"FENCHEL_APPROVE_ROSTER": "", "FENCHEL_ACCEPT": ""}
+    container = manifests["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]
+    assert container["envFrom"] == [{"configMapRef": {"name": manifests["ConfigMap"]["metadata"]["name"]}}]
 
 
 @pytest.mark.parametrize("role", UNITS)

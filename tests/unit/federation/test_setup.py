@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fenchel_client.concessions import Concession
 from fenchel_client.setup import Consent
-from fenchel_common.algorithms.settings import Privacy
 from fenchel_common.errors import InvalidConfig, Refusal, ResultRejected
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
@@ -140,52 +140,10 @@ def test_the_end_leaves_the_model_and_takes_the_key_away_however_often_it_is_tol
 
 
 def test_a_key_holder_makes_no_key_for_a_roster_that_nobody_approved(tmp_path: Path) -> None:
-    federation = Federation(tmp_path, consent=lambda _: Consent())
+    federation = Federation(tmp_path, consent=lambda _: Consent(accepts=frozenset(Concession)))
     with pytest.raises(Refusal, match="--approve-roster") as caught:
         federation.set_up()
     assert caught.value.public_reason == "its operator has not approved the roster"
-
-
-AT_LEVEL = {
-    "sealed": config(),
-    "paper": config(privacy="paper", acknowledge_row_leak=True),
-    "plain": config(privacy="plain", benchmark=True),
-}
-
-
-@pytest.mark.parametrize(
-    ("level", "accepts", "seen", "public_reason"),
-    [
-        ("paper", "sealed", "each party's share of the model", "it does not accept runs at the level paper"),
-        ("plain", "sealed", "every value", "it does not accept runs without encryption"),
-        ("plain", "paper", "every value", "it does not accept runs without encryption"),
-    ],
-)
-def test_a_party_refuses_a_run_that_shows_more_than_its_operator_accepts(
-    tmp_path: Path, level: str, accepts: Privacy, seen: str, public_reason: str
-) -> None:
-    federation = Federation(tmp_path, consent=lambda _: Consent(accepts=accepts))
-    with pytest.raises(Refusal, match=f"sees {seen}.*--accept {level} if that is meant") as caught:
-        federation.answer(OTHER, INTRODUCE, terms_to_bytes(AT_LEVEL[level]))
-    assert caught.value.public_reason == public_reason
-
-
-@pytest.mark.parametrize(
-    ("level", "accepts"),
-    [("sealed", "sealed"), ("sealed", "plain"), ("paper", "paper"), ("paper", "plain"), ("plain", "plain")],
-)
-def test_a_party_takes_part_in_what_its_operator_accepts_and_says_where_rows_can_leak(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, level: str, accepts: Privacy
-) -> None:
-    federation = Federation(tmp_path, consent=lambda _: Consent(accepts=accepts))
-    assert federation.answer(OTHER, INTRODUCE, terms_to_bytes(AT_LEVEL[level]))
-    assert ("the server can work out rows of the parties' data" in caplog.text) == (level == "paper")
-
-
-def test_where_paper_shows_the_server_no_more_than_sealed_nobody_needs_to_accept_it(tmp_path: Path) -> None:
-    federation = Federation(tmp_path, consent=lambda _: Consent())
-    terms = config(algorithm="fedavg", privacy="paper")
-    assert federation.answer(OTHER, INTRODUCE, terms_to_bytes(terms))
 
 
 def test_a_server_that_asks_the_wrong_party_for_the_key_is_refused(federation: Federation) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from fenchel_client.concessions import Concession
 from fenchel_client.ledger import read_party_ledger
 from fenchel_client.party import Party
 from fenchel_client.setup import Consent
@@ -57,7 +58,7 @@ def run(directory: Path, config: RunConfig) -> tuple[Ledger, Ledger]:
     shards = named_shards(small_dataset(SAMPLES, FEATURES), grid=(2, 1))
     kits = {name: Kit.load(path) for name, path in make_federation(directory / "kits", tuple(shards)).items()}
     roster = kits["server"].roster
-    consent = Consent(approved_roster=roster.fingerprint(), accepts="plain")
+    consent = Consent(approved_roster=roster.fingerprint(), accepts=frozenset(Concession))
     parties = {
         name: Party(kits[name], shard, state=directory / name, consent=consent) for name, shard in shards.items()
     }

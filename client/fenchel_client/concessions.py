@@ -1,0 +1,32 @@
+"""What the server may ask of a run beyond the defaults, and a party takes part in only where its operator agrees.
+
+By default a run is `sealed`, under a standard key of 3072 bits, and aligns samples by ECDH.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+
+class Concession(StrEnum):
+    """One way in which a run protects less; its value is the word of `fenchel client --accept`."""
+
+    PAPER = "paper"
+    PLAIN = "plain"
+    KEY_2048 = "2048-bits"
+    SUBGROUP = "subgroup"
+    HMAC = "hmac"
+
+
+MEANINGS: Final[Mapping[Concession, str]] = {
+    Concession.PAPER: "the server sees each party's share of the model in every round, and may work out rows",
+    Concession.PLAIN: "nothing is encrypted, the server sees every value",
+    Concession.KEY_2048: "the key has 2048 bits, about 112 bits of security in the place of 128",
+    Concession.SUBGROUP: "the key rests on one more assumption, for faster decryption",
+    Concession.HMAC: "the server together with any one party can try out sample ids",
+}
+
+
+def explained(concessions: tuple[Concession, ...] = tuple(Concession)) -> str:
+    """The words with what each of them admits."""
+    return "; ".join(f"{concession} ({MEANINGS[concession]})" for concession in concessions)
