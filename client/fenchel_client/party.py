@@ -25,6 +25,7 @@ from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION, KeyKind
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.crypto.timed import Stopwatch, TimedCipher
+from fenchel_client.labels import LabelComparison
 from fenchel_client.ledger import SUFFIX, PartyLedger
 from fenchel_client.memory import peak_memory_bytes
 from fenchel_client.privatefiles import read_private, write_private
@@ -44,8 +45,9 @@ from fenchel_common.layout import ClientLayout
 from fenchel_common.leakage import Direction
 from fenchel_common.release import ReleaseNoise
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import FINISH, INTRODUCE, LAYOUT, ModelPart, RunSecrets, Spent
+from fenchel_common.setup import FINISH, INTRODUCE, LABELS, LAYOUT, LayoutResult, ModelPart, RunSecrets, Spent
 from fenchel_common.wire.alignment import client_layout_from_bytes
+from fenchel_common.wire.labels import labels_compared_to_bytes, layout_result_to_bytes
 from fenchel_common.wire.setup import (
     model_part_from_bytes,
     model_release_to_bytes,
@@ -76,6 +78,8 @@ class ActiveRun:
     settings: AlgorithmSettings
     layout: ClientLayout
     algorithm: AlgorithmClient
+    cipher: Cipher
+    key: PublicKey | int
     pool: ObfuscatorPool | None
     noise: ReleaseNoise | None
 
@@ -173,15 +177,38 @@ class Party:
             self._setup = SetupClient(self._kit, self._shard, task.run, self._consent)
         if task.phase == LAYOUT:
             return self._begin(self._setup, task.body)
+        if task.phase == LABELS:
+            return self._compare_labels(self._setup, task.body)
         return self._setup.answer(task.phase, task.body)
 
     def _begin(self, setup: SetupClient, layout: bytes) -> bytes:
-        """The set-up is complete: keeps what a restart needs, and gives the algorithm's opening."""
+        """Keeps what a restart needs; gives the algorithm's opening and the marks of labels that others hold too."""
         if setup.config is None or setup.secrets is None:
             raise Refusal("the layout came before the key", public_reason="it restarted during the set-up")
         self._active = self._activate(setup.run, setup.config, setup.secrets, layout)
         write_private(self._file(setup.run, RUN_SUFFIX), party_run_to_bytes(setup.config, setup.secrets, layout))
-        return self._active.opening()
+        if setup.labels is None:
+            setup.labels = LabelComparison(
+                self._active.layout,
+                self._shard,
+                cipher=self._active.cipher,
+                key=self._active.key,
+                secret=setup.secrets.alignment_secret,
+                run=setup.run,
+            )
+        result = LayoutResult(self._active.opening(), setup.labels.marks())
+        with self._stopwatch.serialising():
+            return layout_result_to_bytes(result)
+
+    def _compare_labels(self, setup: SetupClient, sums: bytes) -> bytes:
+        if setup.labels is None:
+            raise Refusal("the sums of labels came before the layout", public_reason="it restarted during the set-up")
+        differ = setup.labels.differs(sums)
+        if differ:
+            # No step on such labels means anything, so this party forgets the run's key.
+            self._file(setup.run, RUN_SUFFIX).unlink(missing_ok=True)
+            self._active = None
+        return labels_compared_to_bytes(differ=differ)
 
     def _running(self, run: RunId) -> ActiveRun:
         if self._active is None or self._active.run != run:
@@ -206,19 +233,20 @@ class Party:
             pool = ObfuscatorPool(private, capacity=ROUNDS_AHEAD * self._nonces_a_round(config, held))
             cipher, key = PaillierCipher(private, pool), private.public_key
         settings = config.algorithm_settings()
+        timed = TimedCipher(cipher, self._stopwatch)
         try:
             noise = config.release_noise(held.sample_count) if self._releases else None
             algorithm = ALGORITHMS[config.algorithm](
                 settings,
                 layout=held,
                 shard=self._shard,
-                cipher=TimedCipher(cipher, self._stopwatch),
+                cipher=timed,
                 key=key,
                 serialising=self._stopwatch.serialising,
             )
         except InvalidInput as error:
             raise Refusal(str(error), public_reason="its data do not fit this run") from error
-        return ActiveRun(run, settings, held, algorithm, pool, noise)
+        return ActiveRun(run, settings, held, algorithm, timed, key, pool, noise)
 
     def _nonces_a_round(self, config: RunConfig, layout: ClientLayout) -> int:
         """How many ciphertexts this party makes in a usual round."""
