@@ -2,14 +2,15 @@
 
 The label holders of sample i, |B_i| of them, must give it the same label. Of its own label y every holder encrypts
 
-    mark(i, y) = HMAC(k, y, id_i), cut to 40 bits,
+    mark(i, y) = HMAC(k, y, block of i, slot of i), cut to 40 bits,
 
 the server adds up the marks of the holders, and each of these opens the sum. The labels are equal if and only if the
 sum is |B_i|·mark(i, y) at every holder, but for a chance of 2^-40 a sample. The parties have k, the server has not.
+A mark stands for a place and not for an id: ids can be guessed, and whoever has k could tell them by their marks.
 
 Protects: the server learns of each label holder whether its labels differ from those of others: not how many, not
-which. It cannot make a ciphertext of a mark. In place of a sum it can hand over other multiples and sums of the marks
-that it was given; what a party says of these, once a run's key, is whether labels of the same samples are equal.
+which. It cannot make a mark, and marks of different places never match. So a server that hands over something else in
+place of the sums learns one bit with each key: whether that is what equal labels give.
 
 Does not protect: a holder that guesses another's label can tell from the sum whether the guess is right. Where two
 hold a sample and there are two labels, each knows the other's.
@@ -18,7 +19,6 @@ hold a sample and there are two labels, each knows the other's.
 import hashlib
 import hmac
 import logging
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -50,12 +50,17 @@ UNREADABLE: Final = (
 log = logging.getLogger(__name__)
 
 
-def label_marks(ids: Sequence[str], labels: NDArray[np.float64], *, secret: bytes, run: RunId) -> NDArray[np.float64]:
-    """The mark of each label, a multiple of the resolution of `PRODUCT_FORMAT`; `secret` is shared by all parties."""
+def label_marks(
+    labels: NDArray[np.float64], blocks: NDArray[np.int64], slots: NDArray[np.int64], *, secret: bytes, run: RunId
+) -> NDArray[np.float64]:
+    """(n,) the mark of each label in its block and slot, a multiple of the resolution of `PRODUCT_FORMAT`.
+
+    `secret` is what all parties of the run share and the server does not know.
+    """
     key = hmac.digest(secret, _LABEL + run.encode(), "sha256")
     # Adding 0.0 makes the two zeros, which are equal as labels, equal as bytes.
-    encoded = [label.tobytes() for label in (labels + 0.0).astype("<f8")]
-    digests = (hmac.digest(key, label + name.encode(), "sha256") for label, name in zip(encoded, ids, strict=True))
+    words = np.column_stack([(labels + 0.0).astype("<f8").view("<i8"), blocks, slots]).astype("<i8")
+    digests = (hmac.digest(key, row.tobytes(), "sha256") for row in words)
     numbers = [int.from_bytes(digest[:MARK_BYTES], "little") for digest in digests]
     return np.array(numbers, dtype=np.float64) * PRODUCT_FORMAT.resolution
 
@@ -90,8 +95,9 @@ class LabelComparison:
         self._holders = np.repeat(layout.holder_counts[compared], layout.block_sizes[compared])
         self._marks = np.zeros(0)
         if shard.y is not None:
-            rows = layout.rows_of(self._blocks)
-            self._marks = label_marks([shard.ids[row] for row in rows], shard.y[rows], secret=secret, run=run)
+            held, slots = np.nonzero(self._filled)
+            labels = shard.y[layout.rows_of(self._blocks)]
+            self._marks = label_marks(labels, layout.block_ids[compared][held], slots, secret=secret, run=run)
         self._cipher = cipher
         self._key = key
         self._run = run

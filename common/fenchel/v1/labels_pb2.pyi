@@ -20,7 +20,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 @_typing.final
 class LayoutResult(_message.Message):
     """The end of a run's set-up, round 0: parties that hold labels of the same samples compare them, by their marks. The
-    mark of a label is a keyed hash of the sample's id and of the label; the parties have the key, the server has not.
+    mark of a label is a keyed hash of the label, its block and its slot; the parties have the key, the server has not.
 
     Party to server, phase layout.
     """

@@ -75,17 +75,19 @@ class Comparison:
 
 
 def marks_of(
-    labels: Sequence[float], *, secret: bytes = SECRET, run: RunId = RUN, of: str = "a"
+    labels: Sequence[float], *, secret: bytes = SECRET, run: RunId = RUN, block: int = 0, slot: int = 0
 ) -> NDArray[np.float64]:
-    return label_marks([of] * len(labels), np.array(labels), secret=secret, run=run)
+    count = len(labels)
+    return label_marks(np.array(labels), np.full(count, block), np.full(count, slot), secret=secret, run=run)
 
 
-def test_a_mark_tells_labels_samples_runs_and_secrets_apart_and_nothing_else() -> None:
+def test_a_mark_tells_labels_places_runs_and_secrets_apart_and_nothing_else() -> None:
     (mark,) = marks_of([1.0])
     assert marks_of([1.0, 1.0]).tolist() == [mark, mark]
-    others = [marks_of([-1.0]), marks_of([1.0], of="b"), marks_of([1.0], run=RunId("run-2"))]
-    assert all(mark != other[0] for other in [*others, marks_of([1.0], secret=bytes(32))])
-    assert (marks_of([0.0]) == marks_of([-0.0])).all()
+    assert marks_of([0.0]) == marks_of([-0.0])
+    places = [marks_of([1.0], block=1), marks_of([1.0], slot=1)]
+    others = [marks_of([-1.0]), marks_of([1.0], run=RunId("run-2")), marks_of([1.0], secret=bytes(32))]
+    assert len({mark, *(other[0] for other in [*places, *others])}) == 6
 
 
 def test_a_sum_of_as_many_marks_as_there_can_be_parties_is_exact() -> None:
@@ -188,7 +190,7 @@ def test_sums_that_cannot_be_opened_get_the_same_answer_as_labels_that_differ(
     assert "could not be opened" in caplog.text
 
 
-def test_marks_of_other_samples_never_pass_for_equal_labels() -> None:
+def test_marks_of_other_places_never_pass_for_equal_labels() -> None:
     """A server that mixes blocks up learns nothing of labels: the answer is the same whatever they are."""
     slots = PlainCipher(KEY_BITS).slots
     run = Comparison(shard("f1", [1.0] * 2 * slots), shard("f2", [1.0] * 2 * slots))
