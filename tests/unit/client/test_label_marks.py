@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from fenchel_common.wire.labels import (
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
 from support.halves import KEY_BITS, aligned
 from support.keys import SMALL_BITS, cipher, private_key
+from support.layouts import small_client_layout
 
 RUN = RunId("run-1")
 SECRET = bytes(range(32))
@@ -94,6 +96,19 @@ def test_a_sum_of_as_many_marks_as_there_can_be_parties_is_exact() -> None:
     units = marks_of(np.arange(1000.0).tolist()) / PRODUCT_FORMAT.resolution
     assert (units == np.floor(units)).all()
     assert units.max() * MAX_CLIENTS < 2**53
+
+
+def test_marks_say_nothing_of_ids() -> None:
+    """Whoever has the key of the run and the ciphertexts could otherwise try ids that it does not hold."""
+    given = []
+    for name in ("one", "another"):
+        held = ArrangedShard(shard("f1", [1.0, -1.0, 1.0], [f"{name}-{row}" for row in range(3)]))
+        layout = replace(small_client_layout(), holder_counts=np.array([2, 2]))
+        plain = PlainCipher(KEY_BITS)
+        marks = LabelComparison(layout, held, cipher=plain, key=KEY_BITS, secret=SECRET, run=RUN).marks()
+        assert marks is not None
+        given.append(plain.decrypt(marks.vector).tolist())
+    assert given[0] == given[1]
 
 
 @pytest.mark.parametrize("kind", KINDS)
