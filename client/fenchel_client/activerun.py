@@ -44,6 +44,8 @@ class ActiveRun:
     settings: AlgorithmSettings
     layout: ClientLayout
     algorithm: AlgorithmClient
+    cipher: Cipher
+    key: PublicKey | int
     pool: ObfuscatorPool | None
     noise: ReleaseNoise | None
 
@@ -52,20 +54,21 @@ class ActiveRun:
         """Makes the algorithm's half from what is kept of the run."""
         config, layout = kept.config, client_layout_from_bytes(kept.layout)
         settings = config.algorithm_settings()
-        cipher, key, pool = _cipher(run, config, kept.secrets, layout, shard)
+        plain_or_paillier, key, pool = _cipher(run, config, kept.secrets, layout, shard)
+        cipher = TimedCipher(plain_or_paillier, stopwatch)
         try:
             noise = config.release_noise(layout.sample_count) if releases else None
             algorithm = ALGORITHMS[config.algorithm](
                 settings,
                 layout=layout,
                 shard=shard,
-                cipher=TimedCipher(cipher, stopwatch),
+                cipher=cipher,
                 key=key,
                 serialising=stopwatch.serialising,
             )
         except InvalidInput as error:
             raise Refusal(str(error), public_reason="its data do not fit this run") from error
-        return cls(run, kept, settings, layout, algorithm, pool, noise)
+        return cls(run, kept, settings, layout, algorithm, cipher, key, pool, noise)
 
     def check_rows(self) -> None:
         """Refuses to go on if rows turn out to be longer than the noise on the released model allows for."""

@@ -21,6 +21,7 @@ from fenchel_client.activerun import ActiveRun
 from fenchel_client.alignment import arrange
 from fenchel_client.coverage import check_coverage
 from fenchel_client.crypto.timed import Stopwatch, in_steps
+from fenchel_client.labels import LabelComparison
 from fenchel_client.ledger import PartyLedger
 from fenchel_client.memory import peak_memory_bytes
 from fenchel_client.release import released_weights
@@ -33,8 +34,20 @@ from fenchel_common.errors import FenchelError, InvalidInput, KeyFileError, Refu
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
 from fenchel_common.leakage import Direction
-from fenchel_common.setup import FINISH, INTRODUCE, LAYOUT, NOT_USABLE, ModelPart, PartyRun, RunSecrets, Spent
+from fenchel_common.setup import (
+    FINISH,
+    INTRODUCE,
+    LABELS,
+    LAYOUT,
+    NOT_USABLE,
+    LayoutResult,
+    ModelPart,
+    PartyRun,
+    RunSecrets,
+    Spent,
+)
 from fenchel_common.wire.alignment import client_layout_from_bytes
+from fenchel_common.wire.labels import labels_compared_to_bytes, layout_result_to_bytes
 from fenchel_common.wire.setup import model_part_from_bytes, model_release_to_bytes, phase_result_to_bytes
 
 MAX_REFUSALS: Final = 3
@@ -47,6 +60,8 @@ MAX_UNFINISHED_RUNS: Final = 128
 """How many runs that are not over a party keeps files of."""
 
 OUTGROWN: Final = "its values outgrow the encrypted vectors; columns of a smaller scale, or a larger lambda, would fit"
+NO_SECRETS: Final = RunSecrets(b"", b"")
+"""Of a run whose key this party has no more use for, though the run is not over."""
 LOCKED: Final = "it takes no further part in this run; its own log says why"
 
 T = TypeVar("T")
@@ -136,6 +151,8 @@ class Party:
             self._setup = SetupClient(self._kit, self._shard, task.run, self._consent)
         if task.phase == LAYOUT:
             return self._begin(self._setup, task.body)
+        if task.phase == LABELS:
+            return self._compare_labels(self._setup, task.body)
         return self._setup.answer(task.phase, task.body)
 
     def _check_setup_allowed(self, run: RunId) -> None:
@@ -156,7 +173,7 @@ class Party:
         self._setups_without_a_layout += 1
 
     def _begin(self, setup: SetupClient, layout: bytes) -> bytes:
-        """The set-up is complete: keeps what a restart needs, and gives the algorithm's opening."""
+        """Keeps what a restart needs; gives the algorithm's opening and the marks of labels that others hold too."""
         if setup.config is None or setup.secrets is None:
             raise Refusal("the layout came before the key", public_reason="it restarted during the set-up")
         kept = self._with_layout(setup.run, PartyRun(setup.config, setup.secrets, layout))
@@ -165,7 +182,29 @@ class Party:
         self._state.keep_run(setup.run, kept)
         self._active = active
         self._setups_without_a_layout = 0
-        return self._guarded(active, active.algorithm.opening)
+        if setup.labels is None:
+            setup.labels = LabelComparison(
+                active.layout,
+                self._shard,
+                cipher=active.cipher,
+                key=active.key,
+                secret=setup.secrets.alignment_secret,
+                run=setup.run,
+            )
+        result = LayoutResult(self._guarded(active, active.algorithm.opening), setup.labels.marks())
+        with self._stopwatch.serialising():
+            return layout_result_to_bytes(result)
+
+    def _compare_labels(self, setup: SetupClient, sums: bytes) -> bytes:
+        """Whether labels differ. No step on such labels means anything, so the key is forgotten where they do."""
+        if setup.labels is None:
+            raise Refusal("the sums of labels came before the layout", public_reason="it restarted during the set-up")
+        differ = setup.labels.differs(sums)
+        kept = self._kept(setup.run)
+        if differ and kept is not None:
+            self._state.keep_run(setup.run, replace(kept, secrets=NO_SECRETS))
+            self._active = None
+        return labels_compared_to_bytes(differ=differ)
 
     def _with_layout(self, run: RunId, due: PartyRun) -> PartyRun:
         """What is to be kept of the run from now on; refuses a second layout under one key."""
@@ -215,9 +254,9 @@ class Party:
     def _running(self, run: RunId) -> ActiveRun:
         if self._active is None or self._active.run != run:
             kept = self._kept(run)
-            if kept is None:
+            if kept is None or kept.secrets == NO_SECRETS:
                 raise Refusal(
-                    f"there is nothing of run {run} in this party's state folder",
+                    f"there is no key of run {run} in this party's state folder",
                     public_reason="it does not have the key of this run",
                 )
             self._active = self._activate(run, kept)
@@ -249,7 +288,7 @@ class Party:
         kept = replace(active.kept, refusals=active.kept.refusals + 1)
         locked = kept.refusals >= MAX_REFUSALS
         if locked:
-            kept = replace(kept, secrets=RunSecrets(b"", b""))
+            kept = replace(kept, secrets=NO_SECRETS)
         self._state.keep_run(active.run, kept)
         self._active = None if locked else replace(active, kept=kept)
         if not isinstance(error, FenchelError):

@@ -13,6 +13,7 @@ from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind
 from fenchel_client.crypto.keywrap import WrappedKey, recipients_of, unwrap, wrap
+from fenchel_client.labels import LabelComparison
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
 from fenchel_common.crypto.paillier import DEFAULT_KEY_BITS, PublicKey
@@ -70,7 +71,7 @@ def concessions_of(config: RunConfig) -> tuple[Concession, ...]:
 
 @dataclass(slots=True)
 class SetupClient:
-    """Answers the set-up phases of one run, up to the layout."""
+    """Answers the set-up phases of one run, up to the layout; `labels` is made then, and answers the phase after it."""
 
     kit: Kit
     shard: ArrangedShard
@@ -78,6 +79,7 @@ class SetupClient:
     consent: Consent
     config: RunConfig | None = None
     secrets: RunSecrets | None = field(default=None, repr=False)
+    labels: LabelComparison | None = None
     _alignment: AlignmentClient | None = None
 
     def answer(self, phase: str, body: bytes) -> bytes:

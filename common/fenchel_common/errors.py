@@ -26,6 +26,7 @@
         │   ├── KeyMismatch             a private key that is not the one of its certificate
         │   ├── RosterTampered          the roster is not what the authority signed
         │   └── NotOnRoster             the roster does not name this party
+        ├── LabelsDiffer                parties have different labels for the same samples
         ├── FederationFailed            the processes of a federation ended before its run did
         ├── Refusal                     a party cannot take part, for a reason in its own data
         ├── ProtocolError               the two sides of a connection cannot go on
@@ -57,6 +58,8 @@
 No message holds key material, a plaintext value or a sample id; a Refusal alone may name sample ids, to the party
 that holds them.
 """
+
+from collections.abc import Iterable
 
 
 class FenchelError(Exception):
@@ -142,6 +145,16 @@ class Refusal(PermanentError):
     def __init__(self, message: str, *, public_reason: str) -> None:
         super().__init__(message)
         self.public_reason = public_reason
+
+
+class LabelsDiffer(PermanentError):
+    """`parties` found, before the first round, that others have different labels for the samples they share."""
+
+    def __init__(self, parties: Iterable[str]) -> None:
+        super().__init__(
+            f"labels of shared samples differ between parties; the logs of {', '.join(parties)} say how many do; "
+            "the parties must correct them and start the run anew"
+        )
 
 
 class FederationFailed(PermanentError):

@@ -58,8 +58,8 @@ class Sight(NamedTuple):
 Tally = Counter[Sight]
 
 
-def values_in(kind: type[Message] | None, body: bytes, *, inside: Mapping[str, type[Message]] | None = None) -> Tally:
-    """Counts the values of a body that is a message of this kind; without a kind it should be empty.
+def values_in(kind: type[Message], body: bytes, *, inside: Mapping[str, type[Message]] | None = None) -> Tally:
+    """Counts the values of a body that is a message of this kind.
 
     `inside` names fields of bytes that hold a message of their own. A number that is not on the wire because it is 0
     counts: whoever reads the message learns it.
@@ -165,11 +165,7 @@ _Context = tuple[str, Visibility] | None
 """The outermost field that says what the values in it are."""
 
 
-def _count_body(kind: type[Message] | None, body: bytes, inside: Mapping[str, type[Message]], tally: Tally) -> None:
-    if kind is None:
-        if body:
-            tally[Sight(UNREADABLE, Visibility.TRANSPORT, Visibility.TRANSPORT)] += 1
-        return
+def _count_body(kind: type[Message], body: bytes, inside: Mapping[str, type[Message]], tally: Tally) -> None:
     try:
         message = kind.FromString(body)
     except DecodeError:

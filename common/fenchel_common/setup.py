@@ -4,7 +4,8 @@ introduce    RunTerms          → Introduction    every party
 key_make     certificates      → KeyMade         the key holder
 key_take     KeyTake           → KeyTaken        every other party
 align_…      (see wire/alignment)                every party
-layout       ClientLayout      → the algorithm's opening
+layout       ClientLayout      → LayoutResult    every party
+labels       sums of marks     → whether labels differ    parties that share labels of a sample; left out if none do
 …rounds…
 finish       ModelPart         → ModelRelease, empty unless the roster releases the model to the server
 """
@@ -12,6 +13,7 @@ finish       ModelPart         → ModelRelease, empty unless the roster release
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fenchel_common.algorithms.hyfdca import BlockVector
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
 
@@ -19,6 +21,7 @@ INTRODUCE = "introduce"
 KEY_MAKE = "key_make"
 KEY_TAKE = "key_take"
 LAYOUT = "layout"
+LABELS = "labels"
 FINISH = "finish"
 
 NOT_USABLE = "it cannot use what it opened; its own log says why"
@@ -43,7 +46,10 @@ class KeyTake:
 
 @dataclass(frozen=True, slots=True)
 class RunSecrets:
-    """What all parties of a run share and the server must not know."""
+    """What all parties of a run share and the server must not know.
+
+    Pseudonyms (where the alignment is by HMAC) and marks of labels are made with `alignment_secret`.
+    """
 
     private_key: bytes = field(repr=False)
     alignment_secret: bytes = field(repr=False)
@@ -62,6 +68,14 @@ class PartyRun:
     layout: bytes = field(repr=False)
     setups: int = 1
     refusals: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutResult:
+    """The algorithm's opening, and the marks of the party's labels where other parties hold labels of its samples."""
+
+    opening: bytes = field(repr=False)
+    marks: BlockVector | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,9 +226,11 @@ def what_the_server_saw(options: TrainingOptions, dataset: Dataset) -> dict[str,
     hidden = "in clear" if options.privacy == "plain" else "ciphertext"
     corrective = options.algorithm == "hyfdca" and options.local == "corrective"
     sealed = [*options.profile.sealed, *([CORRECTIVE_SEALED] if corrective else [])]
+    shares_samples = options.partition != "horizontal"
     return {
         "rows, labels, sample ids": "never",
         "which rows parties share": "as pseudonyms",
+        **({"whether labels of shared samples differ": "yes or no, once a party"} if shares_samples else {}),
         "feature names": f"in clear ({len(dataset.features)})",
         **dict.fromkeys(options.profile.encrypted, hidden),
         **dict.fromkeys(sealed, "ciphertext" if options.privacy == "sealed" else "in clear, each round"),

@@ -1,7 +1,8 @@
-"""The server's half of a run's set-up: who takes part, the key ceremony as an untrusted relay, the alignment, layouts.
+"""The server's half of a run's set-up: who takes part, the key ceremony as an untrusted relay, the alignment, layouts,
+and the comparison of labels.
 
-The server sees public keys, certificates, sealed secrets that it cannot open, and pseudonyms. Nothing of the set-up is
-durable before its end: when a party falls out, or the server does, it begins anew with a fresh key.
+The server sees public keys, certificates, sealed secrets that it cannot open, pseudonyms and ciphertext. Nothing of
+the set-up is durable before its end: when a party falls out, or the server does, it begins anew with a fresh key.
 """
 
 import logging
@@ -16,7 +17,7 @@ from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LAYOUT, KeyMade, KeyTake, ModelPart
+from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, KeyMade, KeyTake, ModelPart
 from fenchel_common.wire.alignment import (
     AlignmentMethod,
     client_layout_to_bytes,
@@ -37,6 +38,7 @@ from fenchel_server.algorithms.base import AlgorithmServer
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.caution import warnings_of
 from fenchel_server.cohorts import Alignment, OverlapRule
+from fenchel_server.labels import check_labels, label_tasks, read_layout_results
 from fenchel_server.release import Release, first_blocks, put_together
 from fenchel_server.rounds.requests import PhaseRequest
 from fenchel_server.rounds.setup import SetupDone
@@ -62,6 +64,7 @@ class FederationSetup:
             overlap=OverlapRule(config.overlap),
         )
         self._aligned: Alignment | None = None
+        self._openings: dict[ClientId, bytes] = {}
         self._warnings: tuple[str, ...] = ()
 
     def open(self) -> PhaseRequest:
@@ -75,7 +78,10 @@ class FederationSetup:
         if phase == KEY_TAKE:
             return self._check_keys(results)
         if phase == LAYOUT:
-            return self._done(results)
+            return self._compare_labels(results)
+        if phase == LABELS:
+            check_labels(results)
+            return self._done()
         aligned = self._alignment.advance(phase, results)
         return self._lay_out(aligned) if isinstance(aligned, Alignment) else aligned
 
@@ -118,12 +124,20 @@ class FederationSetup:
         tasks = {client: client_layout_to_bytes(layout) for client, layout in aligned.clients.items()}
         return PhaseRequest(LAYOUT, tasks)
 
-    def _done(self, openings: Mapping[ClientId, bytes]) -> SetupDone:
+    def _compare_labels(self, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
+        assert self._aligned is not None, "layouts follow the alignment"
+        key = run_key(self._config, self._public_key)
+        read = read_layout_results(results, layout=self._aligned.federation, key=key)
+        self._openings = {client: result.opening for client, result in read.items()}
+        tasks = label_tasks(read)
+        return PhaseRequest(LABELS, tasks) if tasks else self._done()
+
+    def _done(self) -> SetupDone:
         assert self._aligned is not None, "layouts follow the alignment"
         layout = self._aligned.federation
         key = run_key(self._config, self._public_key)
         algorithm = ALGORITHMS[self._config.algorithm](
-            self._config.algorithm_settings(), layout=layout, key=key, openings=openings
+            self._config.algorithm_settings(), layout=layout, key=key, openings=self._openings
         )
         if isinstance(key, PublicKey):
             log.info(

@@ -7,7 +7,7 @@ from fuzz.decoder import Decoder
 from fuzz.file_decoders import file_decoders
 from fuzz.hyfdca_decoders import hyfdca_decoders
 from fuzz.stream_decoders import stream_decoders
-from fuzz.wire_decoders import alignment_decoders, setup_decoders, vector_decoders
+from fuzz.wire_decoders import alignment_decoders, label_decoders, setup_decoders, vector_decoders
 
 
 @functools.lru_cache(maxsize=1)
@@ -16,6 +16,7 @@ def decoders() -> dict[str, Decoder]:
     made = [
         *vector_decoders(),
         *alignment_decoders(),
+        *label_decoders(),
         *setup_decoders(),
         *averaging_decoders(),
         *hyfdca_decoders(),

@@ -1,4 +1,4 @@
-"""The messages of set-up, alignment and vectors, with a valid one of each."""
+"""The messages of set-up, alignment, labels and vectors, with a valid one of each."""
 
 import functools
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from google.protobuf.message import Message
 
-from fenchel.v1 import alignment_pb2, ceremony_pb2, federation_pb2, hyfdca_pb2, setup_pb2, vectors_pb2
+from fenchel.v1 import alignment_pb2, ceremony_pb2, federation_pb2, hyfdca_pb2, labels_pb2, setup_pb2, vectors_pb2
 from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_client.crypto.keywrap import WrappedKey, unwrap, wrap
 from fenchel_common.algorithms.hyfdca import BlockVector
@@ -19,8 +19,8 @@ from fenchel_common.crypto.vectors import EncryptedVector, PlainCipher
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import KeyMade, KeyTake, ModelPart, PartyRun, RunSecrets, Spent
-from fenchel_common.wire import alignment, arrays, blocks, ceremony, frames, setup, vectors
+from fenchel_common.setup import KeyMade, KeyTake, LayoutResult, ModelPart, PartyRun, RunSecrets, Spent
+from fenchel_common.wire import alignment, arrays, blocks, ceremony, frames, labels, setup, vectors
 from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, private_key
 from support.kits import make_federation
@@ -107,6 +107,22 @@ def alignment_decoders() -> list[Decoder]:
         ),
         _of_bytes(
             alignment_pb2.ClientLayout, alignment.client_layout_from_bytes, alignment.client_layout_to_bytes(held)
+        ),
+    ]
+
+
+def label_decoders() -> list[Decoder]:
+    slots, key = cipher(BITS).slots, private_key(BITS).public_key
+    marks = BlockVector((2, 5), cipher(BITS).encrypt(np.linspace(0.0, 1.0, 2 * slots), FORMAT))
+    results = [labels.layout_result_to_bytes(LayoutResult(b"opening", given)) for given in (marks, None)]
+    bound = {"held": {2, 5, 9}, "slots": slots, "key": key}
+    return [
+        _of_bytes(labels_pb2.LayoutResult, labels.layout_result_from_bytes, *results, **bound),
+        _of_bytes(labels_pb2.LabelSums, labels.label_sums_from_bytes, labels.label_sums_to_bytes(marks), **bound),
+        _of_bytes(
+            labels_pb2.LabelsCompared,
+            labels.labels_compared_from_bytes,
+            *(labels.labels_compared_to_bytes(differ=differ) for differ in (True, False)),
         ),
     ]
 

@@ -171,7 +171,7 @@ class RunSecrets(_message.Message):
     private_key: _builtins.bytes
     """The Paillier private key; empty in a run without encryption."""
     alignment_secret: _builtins.bytes
-    """The key of pseudonyms where the alignment is by HMAC."""
+    """Pseudonyms, where the alignment is by HMAC, and marks of labels are made with it."""
     def __init__(
         self,
         *,

@@ -7,7 +7,7 @@ from typing import Final
 
 from google.protobuf.message import Message
 
-from fenchel.v1 import alignment_pb2, averaging_pb2, ceremony_pb2, corrective_pb2, hyfdca_pb2, setup_pb2
+from fenchel.v1 import alignment_pb2, averaging_pb2, ceremony_pb2, corrective_pb2, hyfdca_pb2, labels_pb2, setup_pb2
 from fenchel_common.algorithms.averaging import LOCAL, MEASURE, SURVEY, AveragingSettings
 from fenchel_common.algorithms.hyfdca import (
     INNER_PRODUCT,
@@ -19,7 +19,7 @@ from fenchel_common.algorithms.hyfdca import (
 )
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidInput
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LAYOUT
+from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT
 from fenchel_common.wire.alignment import phase_name, phase_step
 
 
@@ -33,13 +33,13 @@ class Family(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PhaseMessages:
-    """What a phase sends and gets back; None is an empty body.
+    """What a phase sends and gets back.
 
     `inside` names fields of bytes, as Message.field, that hold a message of their own.
     """
 
     task: type[Message]
-    result: type[Message] | None
+    result: type[Message]
     inside: Mapping[str, type[Message]] = field(default_factory=dict)
 
 
@@ -53,8 +53,9 @@ SETUP: Final[Mapping[str, PhaseMessages]] = {
     KEY_TAKE: PhaseMessages(setup_pb2.KeyTake, setup_pb2.KeyTaken),
     FIRST_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentOpening, alignment_pb2.AlignmentListing),
     LATER_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentRelay, alignment_pb2.AlignmentRaised),
+    LABELS: PhaseMessages(labels_pb2.LabelSums, labels_pb2.LabelsCompared),
 }
-"""The phases before anything depends on the algorithm."""
+"""The phases whose messages do not depend on the algorithm."""
 
 _HYFDCA_PRIMAL = PhaseMessages(hyfdca_pb2.HyfdcaPrimalTask, hyfdca_pb2.HyfdcaPrimalResult)
 _HYFDCA_PRODUCT = PhaseMessages(hyfdca_pb2.HyfdcaProductTask, hyfdca_pb2.HyfdcaProductResult)
@@ -62,9 +63,10 @@ _AVERAGING = PhaseMessages(averaging_pb2.AveragingTask, averaging_pb2.AveragingR
 
 
 def _ends(*, opening: type[Message] | None, state: type[Message]) -> dict[str, PhaseMessages]:
-    """The last phase of the set-up and of the run, by the algorithm's opening and by what it makes the model of."""
+    """The layout and the last phase of the run, by the algorithm's opening and by what it makes the model of."""
+    openings = {} if opening is None else {"LayoutResult.opening": opening}
     return {
-        LAYOUT: PhaseMessages(alignment_pb2.ClientLayout, opening),
+        LAYOUT: PhaseMessages(alignment_pb2.ClientLayout, labels_pb2.LayoutResult, openings),
         FINISH: PhaseMessages(setup_pb2.ModelPart, setup_pb2.ModelRelease, {"ModelPart.state": state}),
     }
 

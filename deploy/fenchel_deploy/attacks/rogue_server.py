@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from fenchel.v1 import hyfdca_pb2
+from fenchel.v1 import hyfdca_pb2, labels_pb2
 from fenchel_common.algorithms.hyfdca import (
     INNER_PRODUCT,
     LOCAL_DUAL,
@@ -50,10 +50,10 @@ def norms_in_clear(plain_run: Transcript, terms: Transcript, ask: Oracle, victim
     try:
         ask(victim, 0, INTRODUCE, terms_to_bytes(terms.config))
         ask(victim, 0, KEY_TAKE, given[KEY_TAKE])
-        opening = ask(victim, 0, LAYOUT, given[LAYOUT])
+        answer = labels_pb2.LayoutResult.FromString(ask(victim, 0, LAYOUT, given[LAYOUT]))
     except FenchelError:
         return np.zeros(0)
-    norms = hyfdca_pb2.HyfdcaProductResult.FromString(opening).products.vector
+    norms = hyfdca_pb2.HyfdcaProductResult.FromString(answer.opening).products.vector
     return PublicEyes(terms.key).read(norms)
 
 

@@ -15,6 +15,7 @@ from fenchel.v1 import (
     corrective_pb2,
     federation_pb2,
     hyfdca_pb2,
+    labels_pb2,
     setup_pb2,
     vectors_pb2,
 )
@@ -92,7 +93,7 @@ def test_every_algorithm_has_a_family_and_each_has_its_layout_and_end() -> None:
 
 
 def test_every_message_is_in_the_catalogue_or_is_a_frame_or_never_sent() -> None:
-    files = (alignment_pb2, averaging_pb2, ceremony_pb2, corrective_pb2, hyfdca_pb2, setup_pb2, vectors_pb2)
+    files = (alignment_pb2, averaging_pb2, ceremony_pb2, corrective_pb2, hyfdca_pb2, labels_pb2, setup_pb2, vectors_pb2)
     known = {name for file in files for name in file.DESCRIPTOR.message_types_by_name}
     assert known - reachable() == NEVER_SENT
     assert not reachable() & set(federation_pb2.DESCRIPTOR.message_types_by_name)

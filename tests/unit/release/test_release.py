@@ -203,7 +203,7 @@ def test_a_party_that_was_killed_before_it_deleted_the_key_deletes_it_when_it_is
         write_private(noisy_run.run_file(name), noisy_run.secrets[name])
         assert phase_result_from_bytes(noisy_run.federation.parties[name].handle(task))[0] == answer
         assert not noisy_run.run_file(name).exists()
-        with pytest.raises(Refusal, match="nothing of run run-1"):
+        with pytest.raises(Refusal, match="no key of run run-1"):
             noisy_run.federation.parties[name].handle(replace(task, phase="local_dual"))
 
 

@@ -1,0 +1,142 @@
+"""The comparison of a party's labels with those of the other holders of its samples, before the first round.
+
+The label holders of sample i, |B_i| of them, must give it the same label. Of its own label y every holder encrypts
+
+    mark(i, y) = HMAC(k, y, block of i, slot of i), cut to 40 bits,
+
+the server adds up the marks of the holders, and each of these opens the sum. The labels are equal if and only if the
+sum is |B_i|·mark(i, y) at every holder, but for a chance of 2^-40 a sample. The parties have k, the server has not.
+A mark stands for a place and not for an id: ids can be guessed, and whoever has k could tell them by their marks.
+
+Protects: the server learns of each label holder whether its labels differ from those of others: not how many, not
+which. It cannot make a mark, and marks of different places never match. So a server that hands over something else in
+place of the sums learns one bit with each key: whether that is what equal labels give.
+
+Does not protect: a holder that guesses another's label can tell from the sum whether the guess is right. Where two
+hold a sample and there are two labels, each knows the other's.
+"""
+
+import hashlib
+import hmac
+import logging
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_client.alignment import ArrangedShard
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.vectors import Cipher
+from fenchel_common.errors import CryptoError, InvalidInput, Refusal
+from fenchel_common.ids import RunId
+from fenchel_common.layout import ClientLayout
+from fenchel_common.wire.labels import label_sums_from_bytes
+
+MARK_BYTES: Final = 5
+"""The sum of as many marks as a federation can have parties, 1024, is still exact as a 64-bit float."""
+_LABEL: Final = b"fenchel/v1/labels"
+
+DIFFERENT: Final = (
+    "run %s: %d of the %d labels that this party shares with others differ from another party's; compare the labels "
+    "with the other parties that hold these samples, correct them, and start the run anew; until then this party "
+    "takes no part in it"
+)
+UNREADABLE: Final = (
+    "run %s: the sums of labels could not be opened (%s): a party or the server has altered them; this party takes no "
+    "further part in the run"
+)
+
+log = logging.getLogger(__name__)
+
+
+def label_marks(
+    labels: NDArray[np.float64], blocks: NDArray[np.int64], slots: NDArray[np.int64], *, secret: bytes, run: RunId
+) -> NDArray[np.float64]:
+    """(n,) the mark of each label in its block and slot, a multiple of the resolution of `PRODUCT_FORMAT`.
+
+    `secret` is what all parties of the run share and the server does not know.
+    """
+    key = hmac.digest(secret, _LABEL + run.encode(), "sha256")
+    # Adding 0.0 makes the two zeros, which are equal as labels, equal as bytes.
+    words = np.column_stack([(labels + 0.0).astype("<f8").view("<i8"), blocks, slots]).astype("<i8")
+    digests = (hmac.digest(key, row.tobytes(), "sha256") for row in words)
+    numbers = [int.from_bytes(digest[:MARK_BYTES], "little") for digest in digests]
+    return np.array(numbers, dtype=np.float64) * PRODUCT_FORMAT.resolution
+
+
+class LabelComparison:
+    """A party's part in the comparison; it answers for one set of sums alone, however often it is asked.
+
+    Parameters
+    ----------
+    layout
+        Which rows of `shard` fill which blocks, and how many label holders each block has.
+    key
+        The run's public key, or the number of bits that it would have in a run in clear.
+    secret
+        What the parties of the run share and the server does not know.
+    """
+
+    def __init__(
+        self,
+        layout: ClientLayout,
+        shard: ArrangedShard,
+        *,
+        cipher: Cipher,
+        key: PublicKey | int,
+        secret: bytes,
+        run: RunId,
+    ) -> None:
+        compared = (layout.holder_counts >= 2) & (shard.y is not None)
+        self._blocks = tuple(layout.block_ids[compared].tolist())
+        self._slots = layout.slots
+        self._filled = np.arange(layout.slots) < layout.block_sizes[compared][:, np.newaxis]
+        self._holders = np.repeat(layout.holder_counts[compared], layout.block_sizes[compared])
+        self._marks = np.zeros(0)
+        if shard.y is not None:
+            held, slots = np.nonzero(self._filled)
+            labels = shard.y[layout.rows_of(self._blocks)]
+            self._marks = label_marks(labels, layout.block_ids[compared][held], slots, secret=secret, run=run)
+        self._cipher = cipher
+        self._key = key
+        self._run = run
+        self._answered: tuple[bytes, bool] | None = None
+
+    def marks(self) -> BlockVector | None:
+        """The encrypted marks of this party's labels in the blocks where others hold labels too; None without any."""
+        if not self._blocks:
+            return None
+        padded = np.zeros(self._filled.shape)
+        padded[self._filled] = self._marks
+        return BlockVector(self._blocks, self._cipher.encrypt(padded.reshape(-1), PRODUCT_FORMAT))
+
+    def differs(self, body: bytes) -> bool:
+        """Whether, by the sums in `body`, other holders have other labels; how many is for this party's log alone."""
+        digest = hashlib.sha256(body).digest()
+        if self._answered is None:
+            self._answered = digest, self._compare(self._sums(body))
+        if self._answered[0] != digest:
+            raise Refusal(
+                "labels were compared already under this key, and the server asks for a comparison with other sums",
+                public_reason="it has compared its labels in this set-up already",
+            )
+        return self._answered[1]
+
+    def _sums(self, body: bytes) -> BlockVector:
+        sums = label_sums_from_bytes(body, held=frozenset(self._blocks), slots=self._slots, key=self._key)
+        if sums.blocks != self._blocks or sums.vector.terms != self._holders.max():
+            raise InvalidInput("sums: must be over the label holders of all blocks for which this party gave marks")
+        return sums
+
+    def _compare(self, sums: BlockVector) -> bool:
+        try:
+            opened = self._cipher.decrypt(sums.vector).reshape(self._filled.shape)[self._filled]
+        except CryptoError as error:
+            # The server gets the same answer as for labels that differ, and so no second bit.
+            log.error(UNREADABLE, self._run, error)
+            return True
+        different = int(np.count_nonzero(opened != self._holders * self._marks))
+        if different:
+            log.error(DIFFERENT, self._run, different, len(self._marks))
+        return different > 0

@@ -1,0 +1,46 @@
+"""The messages with which parties compare the labels of samples that they share."""
+
+from collections.abc import Container
+
+from fenchel.v1 import labels_pb2
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.setup import LayoutResult
+from fenchel_common.wire.blocks import block_vector_from_proto, block_vector_to_proto
+from fenchel_common.wire.scope import optional_vector_to_proto, parsed_message
+
+
+def layout_result_to_bytes(result: LayoutResult) -> bytes:
+    marks = optional_vector_to_proto(result.marks)
+    return labels_pb2.LayoutResult(opening=result.opening, marks=marks).SerializeToString(deterministic=True)
+
+
+def layout_result_from_bytes(data: bytes, *, held: Container[int], slots: int, key: PublicKey | int) -> LayoutResult:
+    """`held` are the party's blocks of samples, `key` is what vectors by sample are encrypted with."""
+    message = parsed_message(labels_pb2.LayoutResult, data)
+    marks = None
+    if message.HasField("marks"):
+        marks = block_vector_from_proto(
+            message.marks, held=held, slots=slots, key=key, vector_format=PRODUCT_FORMAT, field="marks"
+        )
+    return LayoutResult(message.opening, marks)
+
+
+def label_sums_to_bytes(sums: BlockVector) -> bytes:
+    return labels_pb2.LabelSums(sums=block_vector_to_proto(sums)).SerializeToString(deterministic=True)
+
+
+def label_sums_from_bytes(data: bytes, *, held: Container[int], slots: int, key: PublicKey | int) -> BlockVector:
+    message = parsed_message(labels_pb2.LabelSums, data)
+    return block_vector_from_proto(
+        message.sums, held=held, slots=slots, key=key, vector_format=PRODUCT_FORMAT, field="sums"
+    )
+
+
+def labels_compared_to_bytes(*, differ: bool) -> bytes:
+    return labels_pb2.LabelsCompared(differ=differ).SerializeToString()
+
+
+def labels_compared_from_bytes(data: bytes) -> bool:
+    """Whether the party's labels differ from those of others."""
+    return parsed_message(labels_pb2.LabelsCompared, data).differ

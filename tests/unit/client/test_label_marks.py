@@ -1,0 +1,272 @@
+"""The comparison of labels between its two halves, in clear and under a small key."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fenchel.v1 import labels_pb2
+from fenchel_client.alignment import ArrangedShard
+from fenchel_client.labels import LabelComparison, label_marks
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT
+from fenchel_common.crypto import paillier
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainCipher, join
+from fenchel_common.data.shard import Shard
+from fenchel_common.errors import InvalidInput, LabelsDiffer, Refusal, ResultRejected
+from fenchel_common.ids import ClientId, RunId
+from fenchel_common.layout import MAX_CLIENTS
+from fenchel_common.setup import LayoutResult
+from fenchel_common.wire.labels import (
+    label_sums_to_bytes,
+    labels_compared_to_bytes,
+    layout_result_to_bytes,
+)
+from fenchel_server.labels import check_labels, label_tasks, read_layout_results
+from support.halves import KEY_BITS, aligned
+from support.keys import SMALL_BITS, cipher, private_key
+from support.layouts import small_client_layout
+
+RUN = RunId("run-1")
+SECRET = bytes(range(32))
+FIRST, SECOND, THIRD = (ClientId(f"party-{place:02d}") for place in range(3))
+KINDS: dict[str, tuple[Cipher, PublicKey | int]] = {
+    "plain": (PlainCipher(KEY_BITS), KEY_BITS),
+    "paillier": (cipher(2 * SMALL_BITS), private_key(2 * SMALL_BITS).public_key),
+}
+
+
+def shard(feature: str, labels: Sequence[float] | None, ids: Sequence[str] | None = None) -> Shard:
+    named = tuple(ids or (f"sample-{row}" for row in range(len(labels or ()))))
+    return Shard(named, (feature,), np.ones((len(named), 1)), None if labels is None else np.array(labels))
+
+
+class Comparison:
+    """The parties of a small federation and what the server makes of their marks."""
+
+    def __init__(self, *shards: Shard, kind: str = "plain") -> None:
+        self.cipher, self.key = KINDS[kind]
+        named, alignment = aligned(shards, key=self.key, seed=1)
+        self.layout = alignment.federation
+        self.parties = {
+            name: LabelComparison(
+                alignment.clients[name],
+                ArrangedShard(held),
+                cipher=self.cipher,
+                key=self.key,
+                secret=SECRET,
+                run=RUN,
+            )
+            for name, held in named.items()
+        }
+
+    def results(self) -> dict[ClientId, bytes]:
+        return {
+            name: layout_result_to_bytes(LayoutResult(b"opening", party.marks()))
+            for name, party in self.parties.items()
+        }
+
+    def tasks(self) -> dict[ClientId, bytes]:
+        return label_tasks(read_layout_results(self.results(), layout=self.layout, key=self.key))
+
+    def differing(self) -> dict[ClientId, bool]:
+        return {name: self.parties[name].differs(body) for name, body in self.tasks().items()}
+
+
+def marks_of(
+    labels: Sequence[float], *, secret: bytes = SECRET, run: RunId = RUN, block: int = 0, slot: int = 0
+) -> NDArray[np.float64]:
+    count = len(labels)
+    return label_marks(np.array(labels), np.full(count, block), np.full(count, slot), secret=secret, run=run)
+
+
+def test_a_mark_tells_labels_places_runs_and_secrets_apart_and_nothing_else() -> None:
+    (mark,) = marks_of([1.0])
+    assert marks_of([1.0, 1.0]).tolist() == [mark, mark]
+    assert marks_of([0.0]) == marks_of([-0.0])
+    places = [marks_of([1.0], block=1), marks_of([1.0], slot=1)]
+    others = [marks_of([-1.0]), marks_of([1.0], run=RunId("run-2")), marks_of([1.0], secret=bytes(32))]
+    assert len({mark, *(other[0] for other in [*places, *others])}) == 6
+
+
+def test_a_sum_of_as_many_marks_as_there_can_be_parties_is_exact() -> None:
+    units = marks_of(np.arange(1000.0).tolist()) / PRODUCT_FORMAT.resolution
+    assert (units == np.floor(units)).all()
+    assert units.max() * MAX_CLIENTS < 2**53
+
+
+def test_marks_say_nothing_of_ids() -> None:
+    """Whoever has the key of the run and the ciphertexts could otherwise try ids that it does not hold."""
+    given = []
+    for name in ("one", "another"):
+        held = ArrangedShard(shard("f1", [1.0, -1.0, 1.0], [f"{name}-{row}" for row in range(3)]))
+        layout = replace(small_client_layout(), holder_counts=np.array([2, 2]))
+        plain = PlainCipher(KEY_BITS)
+        marks = LabelComparison(layout, held, cipher=plain, key=KEY_BITS, secret=SECRET, run=RUN).marks()
+        assert marks is not None
+        given.append(plain.decrypt(marks.vector).tolist())
+    assert given[0] == given[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "labels",
+    [[1.0, -1.0, 1.0, 1.0] * 20, [0.0, 3.0, 9.0, 7.0] * 20, [0.1, 1e300, -5e-324, np.pi] * 20],
+    ids=["binary", "classes", "real"],
+)
+def test_equal_labels_are_found_equal_in_any_order_of_rows(
+    kind: str, labels: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    one = shard("f1", labels)
+    other = Shard(one.ids[::-1], ("f2",), one.X, np.array(labels[::-1]))
+    assert Comparison(one, other, kind=kind).differing() == {FIRST: False, SECOND: False}
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("labels", "other"),
+    [(1.0, -1.0), (3.0, 4.0), (0.1, 0.1 + 1e-17 + 2e-17), (1e300, 1.0000001e300)],
+    ids=["binary", "classes", "real", "beyond the bound of vectors"],
+)
+def test_each_party_hears_in_its_own_log_how_many_labels_differ(
+    kind: str, labels: float, other: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    changed = np.full(50, labels)
+    changed[[3, 17, 44]] = other
+    pair = shard("f1", [labels] * 50), shard("f2", changed.tolist())
+    assert Comparison(*pair, kind=kind).differing() == {FIRST: True, SECOND: True}
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(said) == 2
+    assert all("3 of the 50 labels that this party shares with others differ" in text for text in said)
+    assert "sample-" not in caplog.text
+
+
+def test_a_party_whose_label_is_the_mean_of_the_others_hears_of_the_difference_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run = Comparison(shard("f1", [0.0, 5.0]), shard("f2", [1.0, 5.0]), shard("f3", [2.0, 5.0]), kind="paillier")
+    assert run.differing() == {FIRST: True, SECOND: True, THIRD: True}
+    assert caplog.text.count("1 of the 2 labels") == 3
+
+
+def test_only_the_parties_that_hold_the_sample_hear_of_the_difference(caplog: pytest.LogCaptureFixture) -> None:
+    ids = [f"sample-{row}" for row in range(6)]
+    run = Comparison(
+        shard("f1", [1.0, 1.0, 1.0, 1.0], ids[:4]),
+        shard("f2", [1.0, -1.0, 1.0, 1.0], ids[:2] + ids[4:]),
+        shard("f3", [1.0, 1.0, 1.0, 1.0], ids[2:]),
+    )
+    assert run.differing() == {FIRST: True, SECOND: True, THIRD: False}
+    assert caplog.text.count("1 of the 4 labels") == 2
+
+
+def test_nothing_is_compared_where_no_sample_has_two_label_holders() -> None:
+    labelled, unlabelled = shard("f1", [1.0, -1.0]), shard("f2", None, ["sample-0", "sample-1"])
+    for shards in ([labelled, unlabelled], [labelled, shard("f1", [1.0], ["other"])]):
+        run = Comparison(*shards)
+        assert all(party.marks() is None for party in run.parties.values())
+        assert run.tasks() == {}
+
+
+def test_a_holder_without_labels_takes_no_part() -> None:
+    ids = ["sample-0", "sample-1"]
+    run = Comparison(shard("f1", [1.0, -1.0]), shard("f2", None, ids), shard("f3", [1.0, -1.0]))
+    assert run.parties[SECOND].marks() is None
+    assert run.differing() == {FIRST: False, THIRD: False}
+
+
+def test_a_party_answers_for_one_set_of_sums_alone() -> None:
+    run = Comparison(shard("f1", [1.0, 1.0]), shard("f2", [1.0, -1.0]))
+    body = run.tasks()[FIRST]
+    party = run.parties[FIRST]
+    assert [party.differs(body) for _ in range(3)] == [True] * 3
+    marks = party.marks()
+    assert marks is not None
+    doubled = label_sums_to_bytes(type(marks)(marks.blocks, marks.vector.scale(2)))
+    with pytest.raises(Refusal) as caught:
+        party.differs(doubled)
+    assert caught.value.public_reason == "it has compared its labels in this set-up already"
+    assert party.differs(body)
+
+
+def test_sums_that_cannot_be_opened_get_the_same_answer_as_labels_that_differ(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run = Comparison(shard("f1", [1.0, 1.0]), shard("f2", [1.0, 1.0]), kind="paillier")
+    message = labels_pb2.LabelSums.FromString(run.tasks()[FIRST])
+    vector = message.sums.vector.encrypted
+    key = private_key(2 * SMALL_BITS).public_key
+    vector.ciphertexts = paillier.scale(key, vector.ciphertexts, 1 << 50)
+    assert run.parties[FIRST].differs(message.SerializeToString())
+    assert "could not be opened" in caplog.text
+
+
+def test_marks_of_other_places_never_pass_for_equal_labels() -> None:
+    """A server that mixes blocks up learns nothing of labels: the answer is the same whatever they are."""
+    slots = PlainCipher(KEY_BITS).slots
+    run = Comparison(shard("f1", [1.0] * 2 * slots), shard("f2", [1.0] * 2 * slots))
+    marks = run.parties[FIRST].marks()
+    assert marks is not None
+    assert marks.blocks == (0, 1)
+    crossed = join([marks.vector.select([1]), marks.vector.select([0])])
+    assert run.parties[FIRST].differs(label_sums_to_bytes(type(marks)(marks.blocks, crossed.scale(2))))
+
+
+@pytest.mark.parametrize("change", ["fewer blocks", "one term", "another block"])
+def test_sums_that_are_not_of_all_compared_blocks_are_refused_before_they_are_opened(change: str) -> None:
+    slots = PlainCipher(KEY_BITS).slots
+    run = Comparison(shard("f1", [1.0] * 2 * slots), shard("f2", [1.0] * 2 * slots))
+    message = labels_pb2.LabelSums.FromString(run.tasks()[FIRST])
+    if change == "fewer blocks":
+        del message.sums.blocks[1]
+        message.sums.vector.plain.values = message.sums.vector.plain.values[: 8 * slots]
+    elif change == "one term":
+        marks = run.parties[FIRST].marks()
+        assert marks is not None
+        message = labels_pb2.LabelSums.FromString(label_sums_to_bytes(marks))
+    else:
+        message.sums.blocks[1] = 2
+    with pytest.raises(InvalidInput, match="sums"):
+        run.parties[FIRST].differs(message.SerializeToString())
+    assert not run.parties[FIRST].differs(run.tasks()[FIRST]), "what is refused unopened is no answer"
+
+
+def test_the_server_refuses_marks_that_are_not_those_of_the_layout() -> None:
+    run = Comparison(shard("f1", [1.0, 1.0]), shard("f2", [1.0, 1.0]))
+    results = run.results()
+    given = labels_pb2.LayoutResult.FromString(results[FIRST])
+    lacking = labels_pb2.LayoutResult(opening=b"opening")
+    summed = labels_pb2.LayoutResult.FromString(results[FIRST])
+    summed.marks.vector.plain.terms = 2
+    elsewhere = labels_pb2.LayoutResult.FromString(results[FIRST])
+    elsewhere.marks.blocks[0] = 5
+    for message in (lacking, summed, elsewhere):
+        with pytest.raises(ResultRejected, match=f"result of {FIRST} rejected: marks"):
+            read_layout_results(results | {FIRST: message.SerializeToString()}, layout=run.layout, key=run.key)
+    apart = Comparison(shard("f1", [1.0], ["a"]), shard("f1", [1.0], ["b"]))
+    with pytest.raises(ResultRejected, match="marks"):
+        read_layout_results({FIRST: given.SerializeToString()}, layout=apart.layout, key=apart.key)
+
+
+def test_the_server_names_the_parties_that_found_a_difference_and_rejects_what_is_no_answer() -> None:
+    answers = {FIRST: True, SECOND: False, THIRD: True}
+    results = {client: labels_compared_to_bytes(differ=differ) for client, differ in answers.items()}
+    with pytest.raises(LabelsDiffer, match=f"the logs of {FIRST}, {THIRD} say how many do"):
+        check_labels(results)
+    check_labels({SECOND: results[SECOND]})
+    with pytest.raises(ResultRejected, match=SECOND):
+        check_labels({SECOND: b"\xff"})
+
+
+def test_the_server_gets_ciphertext_of_one_block_each() -> None:
+    run = Comparison(shard("f1", [1.0, -1.0]), shard("f2", [1.0, -1.0]), kind="paillier")
+    read = read_layout_results(run.results(), layout=run.layout, key=run.key)
+    for result in read.values():
+        assert result.opening == b"opening"
+        assert result.marks is not None
+        assert isinstance(result.marks.vector, EncryptedVector)
+        assert "opening" not in repr(result).replace("opening=", "")
