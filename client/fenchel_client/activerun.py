@@ -54,6 +54,8 @@ class ActiveRun:
         """Makes the algorithm's half from what is kept of the run."""
         config, layout = kept.config, client_layout_from_bytes(kept.layout)
         settings = config.algorithm_settings()
+        if kept.secrets is None:
+            raise Refusal("the key of this run was given up", public_reason="it does not have the key of this run")
         plain_or_paillier, key, pool = _cipher(run, config, kept.secrets, layout, shard)
         cipher = TimedCipher(plain_or_paillier, stopwatch)
         try:

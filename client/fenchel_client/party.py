@@ -43,7 +43,6 @@ from fenchel_common.setup import (
     LayoutResult,
     ModelPart,
     PartyRun,
-    RunSecrets,
     Spent,
 )
 from fenchel_common.wire.alignment import client_layout_from_bytes
@@ -60,8 +59,6 @@ MAX_UNFINISHED_RUNS: Final = 128
 """How many runs that are not over a party keeps files of."""
 
 OUTGROWN: Final = "its values outgrow the encrypted vectors; columns of a smaller scale, or a larger lambda, would fit"
-NO_SECRETS: Final = RunSecrets(b"", b"")
-"""Of a run whose key this party has no more use for, though the run is not over."""
 LOCKED: Final = "it takes no further part in this run; its own log says why"
 
 T = TypeVar("T")
@@ -176,7 +173,8 @@ class Party:
         """Keeps what a restart needs; gives the algorithm's opening and the marks of labels that others hold too."""
         if setup.config is None or setup.secrets is None:
             raise Refusal("the layout came before the key", public_reason="it restarted during the set-up")
-        kept = self._with_layout(setup.run, PartyRun(setup.config, setup.secrets, layout))
+        due = PartyRun(setup.config, setup.secrets, setup.secrets.digest(), layout)
+        kept = self._with_layout(setup.run, due)
         self._check_layout(kept)
         active = self._activate(setup.run, kept)
         self._state.keep_run(setup.run, kept)
@@ -202,7 +200,7 @@ class Party:
         differ = setup.labels.differs(sums)
         kept = self._kept(setup.run)
         if differ and kept is not None:
-            self._state.keep_run(setup.run, replace(kept, secrets=NO_SECRETS))
+            self._state.keep_run(setup.run, replace(kept, secrets=None))
             self._active = None
         return labels_compared_to_bytes(differ=differ)
 
@@ -216,8 +214,13 @@ class Party:
                     public_reason="it has too many unfinished runs",
                 )
             return due
-        if kept.secrets != due.secrets:
+        if kept.key_digest != due.key_digest:
             return replace(due, setups=kept.setups + 1, refusals=kept.refusals)
+        if kept.secrets is None:
+            raise Refusal(
+                "this party has given the key of this set-up up, and the server hands it over again",
+                public_reason="it has given this key up",
+            )
         if kept.layout != due.layout or kept.config != due.config:
             raise Refusal(
                 "the server gives a second layout for a key that has one: it could read single rows in this way",
@@ -254,7 +257,7 @@ class Party:
     def _running(self, run: RunId) -> ActiveRun:
         if self._active is None or self._active.run != run:
             kept = self._kept(run)
-            if kept is None or kept.secrets == NO_SECRETS:
+            if kept is None:
                 raise Refusal(
                     f"there is no key of run {run} in this party's state folder",
                     public_reason="it does not have the key of this run",
@@ -288,7 +291,7 @@ class Party:
         kept = replace(active.kept, refusals=active.kept.refusals + 1)
         locked = kept.refusals >= MAX_REFUSALS
         if locked:
-            kept = replace(kept, secrets=NO_SECRETS)
+            kept = replace(kept, secrets=None)
         self._state.keep_run(active.run, kept)
         self._active = None if locked else replace(active, kept=kept)
         if not isinstance(error, FenchelError):

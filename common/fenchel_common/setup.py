@@ -10,6 +10,7 @@ labels       sums of marks     → whether labels differ    parties that share l
 finish       ModelPart         → ModelRelease, empty unless the roster releases the model to the server
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -54,17 +55,23 @@ class RunSecrets:
     private_key: bytes = field(repr=False)
     alignment_secret: bytes = field(repr=False)
 
+    def digest(self) -> bytes:
+        """SHA-256 by which a key is known again; it tells nothing of the secrets, which cannot be guessed."""
+        return hashlib.sha256(hashlib.sha256(self.private_key).digest() + self.alignment_secret).digest()
+
 
 @dataclass(frozen=True, slots=True)
 class PartyRun:
     """What a party keeps of a run that is not over.
 
+    There are no `secrets` once the party has given the key up; `key_digest` is that of the secrets it has or had.
     `layout` is the message that it was given, byte for byte. `setups` counts the set-ups of this run that came to
     their layout, `refusals` the tasks that were refused after something in them was opened.
     """
 
     config: RunConfig
-    secrets: RunSecrets
+    secrets: RunSecrets | None
+    key_digest: bytes = field(repr=False)
     layout: bytes = field(repr=False)
     setups: int = 1
     refusals: int = 0

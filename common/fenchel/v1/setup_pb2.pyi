@@ -197,6 +197,7 @@ class PartyRun(_message.Message):
     LAYOUT_FIELD_NUMBER: _builtins.int
     SETUPS_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
+    KEY_DIGEST_FIELD_NUMBER: _builtins.int
     config: _builtins.str
     layout: _builtins.bytes
     """A ClientLayout."""
@@ -204,8 +205,12 @@ class PartyRun(_message.Message):
     """How many set-ups of this run have come to their layout here."""
     refusals: _builtins.int
     """How many tasks were refused after something in them was opened."""
+    key_digest: _builtins.bytes
+    """SHA-256 of the secrets: by it the party knows a key again that it has given up."""
     @_builtins.property
-    def secrets(self) -> Global___RunSecrets: ...
+    def secrets(self) -> Global___RunSecrets:
+        """Absent once the party has no more use for the key."""
+
     def __init__(
         self,
         *,
@@ -214,10 +219,11 @@ class PartyRun(_message.Message):
         layout: _builtins.bytes = ...,
         setups: _builtins.int = ...,
         refusals: _builtins.int = ...,
+        key_digest: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["secrets", b"secrets"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "layout", b"layout", "refusals", b"refusals", "secrets", b"secrets", "setups", b"setups"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "key_digest", b"key_digest", "layout", b"layout", "refusals", b"refusals", "secrets", b"secrets", "setups", b"setups"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -83,7 +83,8 @@ def secrets_from_bytes(data: bytes) -> RunSecrets:
 def party_run_to_bytes(kept: PartyRun) -> bytes:
     return setup_pb2.PartyRun(
         config=kept.config.to_json(),
-        secrets=_secrets_to_proto(kept.secrets),
+        secrets=None if kept.secrets is None else _secrets_to_proto(kept.secrets),
+        key_digest=kept.key_digest,
         layout=kept.layout,
         setups=kept.setups,
         refusals=kept.refusals,
@@ -94,7 +95,8 @@ def party_run_from_bytes(data: bytes) -> PartyRun:
     message = _parsed(setup_pb2.PartyRun(), data)
     return PartyRun(
         config=RunConfig.from_json(message.config),
-        secrets=_secrets_from_proto(message.secrets),
+        secrets=_secrets_from_proto(message.secrets) if message.HasField("secrets") else None,
+        key_digest=message.key_digest,
         layout=message.layout,
         setups=message.setups,
         refusals=message.refusals,

@@ -224,6 +224,7 @@ class Bench:
         """What the party itself keeps of the run."""
         held = party_run_from_bytes((self.state_of(name, run) / f"{run}.run").read_bytes())
         layout = client_layout_from_bytes(held.layout)
+        assert held.secrets is not None, "the run is under way"
         return PartyView(name, config, arrange(shard), layout, held.secrets, transcript.of(name))
 
     def _truth(self, scenario: Scenario, views: Mapping[ClientId, PartyView]) -> Truth:

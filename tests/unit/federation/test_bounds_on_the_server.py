@@ -15,6 +15,7 @@ from fenchel_client.crypto.keys import KeyKind, PrivateKey
 from fenchel_client.party import MAX_REFUSALS, MAX_SETUPS_WITHOUT_A_LAYOUT
 from fenchel_client.session import Task
 from fenchel_client.setup import public_key_of
+from fenchel_client.statefolder import StateFolder
 from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector, DualTask, StateUpdate
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, concatenate
@@ -186,6 +187,19 @@ def test_a_key_has_one_layout_in_mid_run_and_after_a_restart(federation: Federat
     federation.answer(OTHER, KEY_TAKE, listener.tasks[KEY_TAKE])
     assert refused(federation, LAYOUT, other).public_reason == "it has another layout for this key"
     federation.answer(OTHER, LAYOUT, body)
+
+
+def test_a_key_that_a_party_gave_up_is_not_taken_again(federation: Federation) -> None:
+    listener = Listener()
+    done = federation.set_up(to_party=listener)
+    beyond = products_of(done, client_layout_from_bytes(listener.tasks[LAYOUT]), 1.5 * PRODUCT_FORMAT.bound)
+    folder = StateFolder(federation.directory / OTHER)
+    kept = folder.run(RUN)
+    assert kept is not None
+    folder.keep_run(RUN, replace(kept, secrets=None))
+    assert refused(federation, LAYOUT, listener.tasks[LAYOUT]).public_reason == "it has given this key up"
+    federation.parties[OTHER] = federation.party(OTHER)
+    assert "does not have the key" in refused(federation, "local_dual", beyond, round_id=1).public_reason
 
 
 def test_a_set_up_with_a_fresh_key_may_bring_another_layout(federation: Federation) -> None:
