@@ -149,7 +149,7 @@ def setup_decoders() -> list[Decoder]:
         _of_bytes(
             setup_pb2.PartyRun,
             setup.party_run_from_bytes,
-            setup.party_run_to_bytes(PartyRun(config, secrets, b"layout")),
+            setup.party_run_to_bytes(PartyRun(config, secrets, secrets.digest(), b"layout")),
         ),
         _of_bytes(
             setup_pb2.ModelPart,
