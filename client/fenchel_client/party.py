@@ -38,7 +38,7 @@ from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, KeyFileError, Refusal, ValueOutOfRange
-from fenchel_common.identity import Kit
+from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.ids import RunId
 from fenchel_common.layout import ClientLayout
 from fenchel_common.leakage import Direction
@@ -99,12 +99,13 @@ class ActiveRun:
 class Party:
     """One organisation's side of a federation."""
 
-    def __init__(self, kit: Kit, shard: Shard, *, state: Path, consent: Consent | None = None) -> None:
-        self._kit = kit
+    def __init__(self, kit: Kit | LiveKit, shard: Shard, *, state: Path, consent: Consent | None = None) -> None:
+        self._live_kit = LiveKit.of(kit)
+        self._kit = self._live_kit.look()
         self._shard = arrange(shard)
         self._state = state
         self._consent = consent or Consent()
-        self._releases = kit.roster.release_model_to_server
+        self._releases = self._kit.roster.release_model_to_server
         self._stopwatch = Stopwatch()
         self._setup: SetupClient | None = None
         self._active: ActiveRun | None = None
@@ -170,6 +171,8 @@ class Party:
                 return self._finish(task)
             return self._running(task.run).answer(task.phase, task.body)
         if task.phase == INTRODUCE or self._setup is None or self._setup.run != task.run:
+            # The roster of a set-up is one and the same to its end; the next set-up takes up a newer one.
+            self._kit = self._live_kit.look()
             self._setup = SetupClient(self._kit, self._shard, task.run, self._consent)
         if task.phase == LAYOUT:
             return self._begin(self._setup, task.body)
@@ -195,6 +198,7 @@ class Party:
 
     def _activate(self, run: RunId, config: RunConfig, secrets: RunSecrets, layout: bytes) -> ActiveRun:
         held = client_layout_from_bytes(layout)
+        self._releases = self._kit.roster.release_model_to_server
         cipher: Cipher = PlainCipher(config.key.bits)
         key: PublicKey | int = config.key.bits
         pool = None

@@ -17,7 +17,7 @@ from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
 from fenchel_common.algorithms.settings import Privacy
 from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal
-from fenchel_common.identity import Kit
+from fenchel_common.identity import Kit, Roster
 from fenchel_common.ids import RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, KeyMade, RunSecrets
@@ -34,6 +34,8 @@ from fenchel_common.wire.setup import (
 )
 
 ALIGNMENT_SECRET_BYTES = 32
+TRUST_KIT = "kit"
+"""In the place of a fingerprint: approves whatever roster the kit has, for those who provision by themselves."""
 LEVELS: Final[tuple[Privacy, ...]] = ("sealed", "paper", "plain")
 """From the one that shows the server the least to the one that shows it everything."""
 
@@ -44,12 +46,16 @@ log = logging.getLogger(__name__)
 class Consent:
     """What the party's operator agreed to beyond the defaults.
 
-    `approved_roster` is the fingerprint of the roster for which a key holder may make and wrap a key. `accepts` is the
-    weakest privacy level of the runs that the party takes part in.
+    `approved_roster` is the fingerprint of the roster for which a key holder may make and wrap a key, or `TRUST_KIT`.
+    `accepts` is the weakest privacy level of the runs that the party takes part in.
     """
 
     approved_roster: str | None = None
     accepts: Privacy = "sealed"
+
+    def approves(self, roster: Roster) -> bool:
+        """Whether a key holder may make keys for everyone on this roster."""
+        return self.approved_roster in (TRUST_KIT, roster.fingerprint())
 
 
 @dataclass(slots=True)
@@ -80,6 +86,10 @@ class SetupClient:
 
     def _introduce(self, body: bytes) -> bytes:
         config = terms_from_bytes(body)
+        try:
+            self.kit.verify()
+        except IdentityError as error:
+            raise Refusal(str(error), public_reason="its certificate or its roster is not valid any more") from error
         self._check_level(config)
         self.config = config
         return introduction_to_bytes(self.kit.certificate)
@@ -108,7 +118,7 @@ class SetupClient:
                 "the server asks this party for the key, but the roster names another key holder",
                 public_reason="it is not the roster's key holder",
             )
-        if self.consent.approved_roster != roster.fingerprint():
+        if not self.consent.approves(roster):
             raise Refusal(
                 f"this party makes the key for everyone on the roster ({', '.join(roster.names)}), and nobody has "
                 f"approved that here; if they are right, start the client with --approve-roster {roster.fingerprint()}",
