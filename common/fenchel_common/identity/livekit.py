@@ -48,7 +48,7 @@ class LiveKit:
         used = self._kit
         try:
             found = self._found()
-        except FenchelError as error:
+        except (FenchelError, OSError) as error:
             log.warning("the kit in %s is not taken up, the one before it stays in use: %s", used.directory, error)
             return
         version, before = found.roster.version, used.roster.version
@@ -72,7 +72,7 @@ class LiveKit:
         used = self._kit
         try:
             return Kit.load(used.directory)
-        except FenchelError:
+        except (FenchelError, OSError):
             roster = read_roster(used.directory, used.authority)
             roster.check_time()
             return replace(used, roster=roster)
