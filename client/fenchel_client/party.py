@@ -31,7 +31,7 @@ from fenchel_client.statefolder import StateFolder
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FenchelError, InvalidInput, KeyFileError, Refusal, ValueOutOfRange
-from fenchel_common.identity import Kit
+from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.ids import RunId
 from fenchel_common.leakage import Direction
 from fenchel_common.setup import (
@@ -69,12 +69,13 @@ log = logging.getLogger(__name__)
 class Party:
     """One organisation's side of a federation."""
 
-    def __init__(self, kit: Kit, shard: Shard, *, state: Path, consent: Consent | None = None) -> None:
-        self._kit = kit
+    def __init__(self, kit: Kit | LiveKit, shard: Shard, *, state: Path, consent: Consent | None = None) -> None:
+        self._live_kit = LiveKit.of(kit)
+        self._kit = self._live_kit.look()
         self._shard = arrange(shard)
         self._state = StateFolder(state)
         self._consent = consent or Consent()
-        self._releases = kit.roster.release_model_to_server
+        self._releases = self._kit.roster.release_model_to_server
         self._stopwatch = Stopwatch()
         self._setup: SetupClient | None = None
         self._setups_without_a_layout = 0
@@ -145,6 +146,8 @@ class Party:
         if task.phase == INTRODUCE:
             self._check_setup_allowed(task.run)
         if task.phase == INTRODUCE or self._setup is None or self._setup.run != task.run:
+            # The roster of a set-up is one and the same to its end; the next set-up takes up a newer one.
+            self._kit = self._live_kit.look()
             self._setup = SetupClient(self._kit, self._shard, task.run, self._consent)
         if task.phase == LAYOUT:
             return self._begin(self._setup, task.body)
@@ -266,6 +269,7 @@ class Party:
         return self._active
 
     def _activate(self, run: RunId, kept: PartyRun) -> ActiveRun:
+        self._releases = self._kit.roster.release_model_to_server
         return ActiveRun.of(run, kept, shard=self._shard, releases=self._releases, stopwatch=self._stopwatch)
 
     def _guarded(self, active: ActiveRun, work: Callable[[], T]) -> T:

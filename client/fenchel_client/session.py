@@ -17,8 +17,15 @@ from fenchel_client.transport.channel import open_channel
 from fenchel_client.transport.desk import Assignment, Desk, Outcome
 from fenchel_client.transport.link import Link
 from fenchel_client.transport.retry import Backoff
-from fenchel_common.errors import BodyTooLarge, FenchelError, ProtocolViolation, Refusal, TransientError
-from fenchel_common.identity import Address, Kit
+from fenchel_common.errors import (
+    BodyTooLarge,
+    CertificateReplaced,
+    FenchelError,
+    ProtocolViolation,
+    Refusal,
+    TransientError,
+)
+from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.ids import RoundId, RunId
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
 from fenchel_common.wire.frames import PARTY_METADATA_KEY
@@ -83,7 +90,7 @@ class Session:
 
     def __init__(
         self,
-        kit: Kit,
+        kit: Kit | LiveKit,
         handler: Handler,
         *,
         idle: IdleFactory | None = None,
@@ -92,14 +99,14 @@ class Session:
         max_body_bytes: int = MAX_BODY_BYTES,
         backoff: Backoff | None = None,
     ) -> None:
-        self._kit = kit
+        self._kit = LiveKit.of(kit)
         self._handler = handler
         self._idle = idle or nullcontext
         self._address = address
         self._insecure = insecure
         self._max_body_bytes = max_body_bytes
         self._backoff = backoff or Backoff()
-        self._metadata = ((PARTY_METADATA_KEY, kit.name),) if insecure else ()
+        self._metadata = ((PARTY_METADATA_KEY, self._kit.look().name),) if insecure else ()
         self._incarnation = secrets.token_hex(16)
         self._desk = Desk()
         self._link: Link | None = None
@@ -168,12 +175,15 @@ class Session:
             self._desk.end()
 
     def _connect_once(self) -> None:
+        kit = self._kit.look()
         try:
-            with open_channel(self._kit, address=self._address, insecure=self._insecure) as channel:
+            with open_channel(kit, address=self._address, insecure=self._insecure) as channel:
                 self._link = link = Link(
                     channel,
                     self._desk,
                     incarnation=self._incarnation,
+                    roster_version=kit.roster.version,
+                    outdated=lambda: self._kit.look() is not kit,
                     max_body_bytes=self._max_body_bytes,
                     metadata=self._metadata,
                 )
@@ -188,6 +198,9 @@ class Session:
             if reason is not None:
                 self._end = SessionEnd(EndKind.DISMISSED, reason)
                 self._desk.end()
+        except CertificateReplaced:
+            if self._kit.look().certificate == kit.certificate:
+                raise
         except (TransientError, ProtocolViolation, BodyTooLarge) as error:
             # A server that sends what the protocol does not allow is left, and tried again: it may be replaced.
             self._report(error)

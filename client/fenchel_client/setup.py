@@ -18,7 +18,7 @@ from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
 from fenchel_common.crypto.paillier import DEFAULT_KEY_BITS, PublicKey
 from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal, WrongTerms
-from fenchel_common.identity import Kit
+from fenchel_common.identity import Kit, Roster
 from fenchel_common.ids import RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, KeyMade, RunSecrets
@@ -35,6 +35,8 @@ from fenchel_common.wire.setup import (
 )
 
 ALIGNMENT_SECRET_BYTES = 32
+TRUST_KIT = "kit"
+"""In the place of a fingerprint: approves whatever roster the kit has, for those who provision by themselves."""
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +45,8 @@ log = logging.getLogger(__name__)
 class Consent:
     """What the party's operator agreed to beyond the defaults.
 
-    `approved_roster` is the fingerprint of the roster for which a key holder may make and wrap a key. `accepts` is what
-    runs may ask for that the party takes part in.
+    `approved_roster` is the fingerprint of the roster for which a key holder may make and wrap a key, or `TRUST_KIT`.
+    `accepts` is what runs may ask for that the party takes part in.
     """
 
     approved_roster: str | None = None
@@ -54,6 +56,10 @@ class Consent:
         """What the run asks for and the operator did not accept; whoever accepts `plain` accepts `paper`."""
         accepted = self.accepts | {Concession.PAPER} if Concession.PLAIN in self.accepts else self.accepts
         return tuple(concession for concession in concessions_of(config) if concession not in accepted)
+
+    def approves(self, roster: Roster) -> bool:
+        """Whether a key holder may make keys for everyone on this roster."""
+        return self.approved_roster in (TRUST_KIT, roster.fingerprint())
 
 
 def concessions_of(config: RunConfig) -> tuple[Concession, ...]:
@@ -98,6 +104,10 @@ class SetupClient:
 
     def _introduce(self, body: bytes) -> bytes:
         config = terms_from_bytes(body)
+        try:
+            self.kit.verify()
+        except IdentityError as error:
+            raise Refusal(str(error), public_reason="its certificate or its roster is not valid any more") from error
         self._check_consent(config)
         self.config = config
         return introduction_to_bytes(self.kit.certificate)
@@ -121,7 +131,7 @@ class SetupClient:
                 "the server asks this party for the key, but the roster names another key holder",
                 public_reason="it is not the roster's key holder",
             )
-        if self.consent.approved_roster != roster.fingerprint():
+        if not self.consent.approves(roster):
             raise Refusal(
                 f"this party makes the key for everyone on the roster ({', '.join(roster.names)}), and nobody has "
                 f"approved that here; if they are right, start the client with --approve-roster {roster.fingerprint()}",

@@ -25,7 +25,9 @@
         │   ├── WrongRole               a party's certificate where a server's is due, or the reverse
         │   ├── KeyMismatch             a private key that is not the one of its certificate
         │   ├── RosterTampered          the roster is not what the authority signed
-        │   └── NotOnRoster             the roster does not name this party
+        │   ├── RosterExpired           the roster's time is over
+        │   ├── NotOnRoster             the roster does not name this party
+        │   └── CertificateReplaced     the roster names another key for its holder, or none
         ├── LabelsDiffer                parties have different labels for the same samples
         ├── FederationFailed            the processes of a federation ended before its run did
         ├── Refusal                     a party cannot take part, for a reason in its own data
@@ -213,8 +215,16 @@ class RosterTampered(IdentityError):
     """The roster is not what the federation's authority signed."""
 
 
+class RosterExpired(IdentityError):
+    """The roster's time is over; the operator makes a new one."""
+
+
 class NotOnRoster(IdentityError):
     """The roster does not name this party."""
+
+
+class CertificateReplaced(IdentityError):
+    """The roster names another key for the certificate's holder, or none: it was replaced or revoked."""
 
 
 class AlignmentError(PermanentError):

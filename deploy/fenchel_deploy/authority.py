@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fenchel_common.errors import InvalidInput, KeyMismatch
-from fenchel_common.identity.certificates import Certificate, Role
+from fenchel_common.identity.certificates import Certificate, Role, key_fingerprint, server_key_host
 from fenchel_common.identity.kit import AUTHORITY_FILE, KEY_FILE, parse_key, read_certificate, read_key
 
 AUTHORITY_VALIDITY = timedelta(days=3650)
@@ -89,13 +89,17 @@ class Authority:
         # The server is also a client of its own health service; its role keeps it out of every other call.
         server_too = [ExtendedKeyUsageOID.SERVER_AUTH] if role is Role.SERVER else []
         identity = x509.UniformResourceIdentifier(f"urn:fenchel:{federation}:{role.value}:{name}")
+        # By this name clients know the server's key.
+        known_by = [server_key_host(key_fingerprint(public_key))] if role is Role.SERVER else []
         builder = (
             _builder(public_key, subject=_subject(federation, role, name), start=moment - skew, end=end)
             .issuer_name(self.certificate.parsed.subject)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(key_agreement=True), critical=True)
             .add_extension(x509.ExtendedKeyUsage([*server_too, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-            .add_extension(x509.SubjectAlternativeName([identity, *map(general_name, hosts)]), critical=False)
+            .add_extension(
+                x509.SubjectAlternativeName([identity, *map(general_name, [*hosts, *known_by])]), critical=False
+            )
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
         )
         return Certificate.from_der(_sign(builder, self.key))

@@ -1,10 +1,9 @@
 """The way of certificate requests, for parties that do not let their key be made elsewhere.
 
-The party makes its key and a request; the operator approves the request; the party puts the approved kit beside
-its key. The private key never leaves the party.
+The party makes its key and a request; the operator approves the request, which puts the key on the roster; the party
+puts the approved kit beside its key. The private key never leaves the party.
 """
 
-import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fenchel_common.errors import InvalidInput
-from fenchel_common.identity.certificates import Certificate
+from fenchel_common.identity.certificates import Certificate, key_fingerprint
 from fenchel_common.identity.kit import KEY_FILE, parse_key, read_key
-from fenchel_common.identity.roster import check_name
+from fenchel_common.identity.roster import Roster, check_name
 from fenchel_deploy.authority import Authority, key_to_pem, make_key, write_atomic
 from fenchel_deploy.provision import (
     AUTHORITY_DIRECTORY,
@@ -26,8 +25,8 @@ from fenchel_deploy.provision import (
     Member,
     members,
     saved_federation,
-    write_roster,
 )
+from fenchel_deploy.rosters import hand_out, newest_roster, next_roster
 
 REQUEST_FILE = "request.csr"
 MAX_REQUEST_BYTES = 64 * 1024
@@ -50,7 +49,8 @@ class Approval:
     name: str
     directory: Path
     certificate: Certificate
-    key_fingerprint: str
+    roster: Roster
+    """Names the party's key; where it is new, the server and every party need it."""
 
 
 def request(name: str, directory: Path) -> Request:
@@ -74,27 +74,28 @@ def approve(
     """Issues a certificate for a request, as the party that the operator says has sent it.
 
     Nothing of the request but its public key enters the certificate. The operator must know by other means that
-    the request came from `party`: comparing the key's fingerprint by telephone is enough.
+    the request came from `party`: comparing the key's fingerprint by telephone is enough. The key takes the place of
+    the party's earlier one on the roster.
     """
+    moment = now or datetime.now(UTC)
     federation = saved_federation(out)
-    authority = Authority.open(out / AUTHORITY_DIRECTORY, federation=federation.name)
-    roster = federation.roster()
-    roster.party(party)
+    ca = out / AUTHORITY_DIRECTORY
+    authority = Authority.open(ca, federation=federation.name)
+    before = newest_roster(ca)
+    if before is None:
+        raise InvalidInput(f"there is no roster in {ca}; run `fenchel provision` first")
+    before.party(party)
     public_key = _requested_key(request_path, party=party)
-    member = next(member for member in members(federation) if member.name == party)
-    issuer = KitIssuer(authority, federation, out, now or datetime.now(UTC))
+    held = tuple(members(federation))
+    member = next(member for member in held if member.name == party)
+    issuer = KitIssuer(authority, federation, out, moment)
     _refuse_to_displace(issuer, member, public_key, replace=replace)
     certificate = issuer.issue(member, public_key)
-    write_roster(out / party, roster, roster.sign(authority.key))
-    return Approval(
-        name=party, directory=out / party, certificate=certificate, key_fingerprint=key_fingerprint(public_key)
-    )
-
-
-def key_fingerprint(public_key: ec.EllipticCurvePublicKey) -> str:
-    """SHA-256 of a public key in hexadecimal: what the two sides compare before a request is approved."""
-    der = public_key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return hashlib.sha256(der).hexdigest()
+    certificates = {member.name: issuer.certificate_of(member) for member in held}
+    keys = {name: found.key_fingerprint() for name, found in certificates.items() if found is not None}
+    roster = next_roster(federation, authority, keys, before=before, renew_within_days=0, now=moment)
+    hand_out(roster, authority, ca=ca, kits=[out / name for name in keys])
+    return Approval(name=party, directory=out / party, certificate=certificate, roster=roster)
 
 
 def _requested_key(path: Path, *, party: str) -> ec.EllipticCurvePublicKey:
@@ -130,5 +131,5 @@ def _refuse_to_displace(
     if old is not None and old.public_key() != public_key and not replace:
         raise InvalidInput(
             f"{member.name!r} already has a certificate for another key (valid until {old.not_after:%Y-%m-%d});"
-            " pass --replace to issue one for the new key as well"
+            " pass --replace to put the new key on the roster in its place"
         )

@@ -2,7 +2,9 @@
 
 import difflib
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -10,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity.kit import Address, check_host
-from fenchel_common.identity.roster import Party, Roster
+from fenchel_common.identity.roster import Party, check_members
 from fenchel_common.ids import ClientId
 
 EXAMPLE = """\
@@ -55,10 +57,13 @@ class ServerEntry(_Section):
     """The `[server]` section."""
 
     address: Annotated[str, AfterValidator(_address)]
-    """Where parties reach the server, as HOST:PORT; the host is in the server's certificate."""
+    """Where parties reach the server, as HOST:PORT."""
     name: str = "server"
     alternative_names: list[Annotated[str, AfterValidator(_host)]] = []
-    """Further host names and IP addresses for which the server's certificate is valid."""
+    """Further host names and IP addresses in the server's certificate, for tools that check them; Fenchel's own clients
+    know the server by its key."""
+    listen: Annotated[str | None, AfterValidator(lambda text: text if text is None else _address(text))] = None
+    """Where the server listens, as HOST:PORT; without it on all interfaces, on the port of `address`."""
 
 
 class PartyEntry(_Section):
@@ -79,6 +84,7 @@ class Federation(_Section):
     party: Annotated[list[PartyEntry], Field(min_length=1)]
     release_model_to_server: bool = False
     validity_days: Annotated[int, Field(ge=1, le=3650)] = 365
+    """How long certificates and the roster are valid."""
     clock_skew_minutes: Annotated[int, Field(ge=0, le=1440)] = 10
     """How far a party's clock may be behind the operator's: certificates are valid from that long ago."""
 
@@ -96,14 +102,14 @@ class Federation(_Section):
 
     @classmethod
     def parse(cls, text: str, *, source: str = "federation.toml") -> Self:
-        """Checks the text of a federation file, its roster included."""
+        """Checks the text of a federation file, names and roles included."""
         try:
             values = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
             raise InvalidInput(f"{source} is not valid TOML: {error}") from error
         try:
             federation = cls.model_validate(values)
-            federation.roster()
+            check_members(federation.name, federation.server.name, federation.parties())
         except ValidationError as error:
             complaints = "; ".join(_complaint(detail) for detail in error.errors())
             raise InvalidInput(f"{source}: {complaints}") from error
@@ -111,21 +117,25 @@ class Federation(_Section):
             raise InvalidInput(f"{source}: {error}") from error
         return federation
 
-    def roster(self) -> Roster:
-        """The roster that this file describes; refuses unusable names, duplicates, and a missing key holder."""
-        parties = tuple(
-            Party(name=ClientId(entry.name), key_holder=entry.key_holder, labels=entry.labels) for entry in self.party
-        )
-        return Roster(
-            federation=self.name,
-            server_name=self.server.name,
-            parties=parties,
-            release_model_to_server=self.release_model_to_server,
+    def parties(self, keys: Mapping[str, str] = MappingProxyType({})) -> tuple[Party, ...]:
+        """The parties as a roster names them, with the fingerprints of their keys as far as there are some."""
+        return tuple(
+            Party(
+                name=ClientId(entry.name),
+                key_holder=entry.key_holder,
+                labels=entry.labels,
+                key_fingerprint=keys.get(entry.name),
+            )
+            for entry in self.party
         )
 
     @property
     def address(self) -> Address:
         return Address.parse(self.server.address)
+
+    @property
+    def listen(self) -> Address | None:
+        return None if self.server.listen is None else Address.parse(self.server.listen)
 
     def server_hosts(self) -> tuple[str, ...]:
         """Every host for which the server's certificate has to be valid."""

@@ -6,15 +6,15 @@ first.
 
 import socket
 import ssl
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
 from fenchel_client.concessions import explained
 from fenchel_common.errors import FenchelError
-from fenchel_common.identity.certificates import Certificate, Role
+from fenchel_common.identity.certificates import Certificate, Role, server_key_host
 from fenchel_common.identity.kit import (
     AUTHORITY_FILE,
     CERTIFICATE_FILE,
@@ -27,8 +27,8 @@ from fenchel_common.identity.kit import (
     read_roster,
     read_settings,
 )
+from fenchel_common.identity.livekit import WARN_DAYS_LEFT
 
-WARN_DAYS_LEFT = 30
 # The HTTP/2 client preface with an empty SETTINGS frame: what any gRPC server answers with its own SETTINGS.
 _HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _HTTP2_FRAME_HEAD_BYTES = 9
@@ -55,6 +55,8 @@ class Check:
     status: Status
     detail: str
     cure: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What a person may want to compare, by name."""
 
 
 def run_checks(
@@ -86,7 +88,7 @@ def _kit_checks(directory: Path, now: datetime) -> Iterator[Check]:
     )
     yield _attempt(
         "roster",
-        lambda: _roster_finding(directory),
+        lambda: _roster_finding(directory, now),
         cure="get roster.json and roster.sig from the operator again",
     )
     yield _attempt(
@@ -112,9 +114,11 @@ def _files_check(directory: Path) -> Check:
         return Check("kit", Status.FAIL, f"{directory} lacks {', '.join(missing)}", cure)
 
     def look() -> str:
-        role, name, _ = read_settings(directory)
+        settings = read_settings(directory)
         read_key(directory)
-        return f"the kit of {role.value} {name!r} is complete, and its key is readable by its owner only"
+        return (
+            f"the kit of {settings.role.value} {settings.name!r} is complete, and its key is readable by its owner only"
+        )
 
     return _attempt("kit", look, cure=cure)
 
@@ -134,30 +138,49 @@ def _clock_check(directory: Path, now: datetime) -> Check:
 
 
 def _certificate_finding(directory: Path, now: datetime) -> Check | str:
-    role, name, _ = read_settings(directory)
+    settings = read_settings(directory)
     authority = read_certificate(directory, AUTHORITY_FILE)
     certificate = read_certificate(directory, CERTIFICATE_FILE)
-    certificate.verify(authority, role=role, now=now)
+    certificate.verify(authority, role=settings.role, now=now)
     days = int(min(certificate.days_left(now), authority.days_left(now)))
-    finding = f"the certificate of {name!r} is from the federation's authority and expires in {days} days"
+    finding = f"the certificate of {settings.name!r} is from the federation's authority and expires in {days} days"
     if days < WARN_DAYS_LEFT:
         cure = f"ask the operator to run `fenchel provision --renew-within {WARN_DAYS_LEFT}` and to send the new kit"
         return Check("certificate", Status.WARN, finding, cure)
     return finding
 
 
-def _roster_finding(directory: Path) -> str:
+def _roster_finding(directory: Path, now: datetime) -> Check:
     roster = read_roster(directory, read_certificate(directory, AUTHORITY_FILE))
+    roster.check_time(now)
     model = "each run's model goes to the server too" if roster.release_model_to_server else "models stay with parties"
-    return (
+    days = int(roster.days_left(now))
+    finding = (
         f"the roster of federation {roster.federation!r} is signed by its authority: {len(roster.parties)} parties,"
-        f" key holder {roster.key_holder.name!r}, {model}, fingerprint {roster.fingerprint()}"
+        f" key holder {roster.key_holder.name!r}, {model}; it expires in {days} days"
     )
+    keys = {party.name: party.key_fingerprint or "none yet: it cannot connect" for party in roster.parties}
+    facts = {
+        "version": str(roster.version),
+        "fingerprint": roster.fingerprint(),
+        "not_after": roster.not_after.isoformat(),
+        "authority": roster.authority_fingerprint,
+        f"key of {roster.server_name}": roster.server_key_fingerprint,
+        **{f"key of {name}": key for name, key in keys.items()},
+    }
+    if roster.keyless:
+        cure = "the operator approves their requests (`fenchel cert approve`) and hands out the new roster"
+        finding = f"{finding}; no run can start, because there is no key of {', '.join(roster.keyless)} yet"
+        return Check("roster", Status.WARN, finding, cure, facts)
+    if days < WARN_DAYS_LEFT:
+        cure = f"ask the operator to run `fenchel provision --renew-within {WARN_DAYS_LEFT}` and to send the new roster"
+        return Check("roster", Status.WARN, finding, cure, facts)
+    return Check("roster", Status.OK, finding, facts=facts)
 
 
 def _key_finding(directory: Path, now: datetime) -> str:
     kit = Kit.load(directory, now=now)
-    return f"{KEY_FILE} belongs to the certificate, and the roster names {kit.name!r}"
+    return f"{KEY_FILE} belongs to the certificate, and is the key that the roster names for {kit.name!r}"
 
 
 def _network_checks(kit: Kit, *, timeout_s: float, now: datetime) -> Iterator[Check]:
@@ -188,10 +211,12 @@ def _tls_check(kit: Kit, connection: socket.socket, address: Address, now: datet
     context.load_cert_chain(kit.directory / CERTIFICATE_FILE, kit.directory / KEY_FILE)
     context.set_alpn_protocols(["h2"])
     try:
-        with context.wrap_socket(connection, server_hostname=address.host) as tls:
+        # As the client does: whatever its address, the server is who has the key that the roster names.
+        with context.wrap_socket(connection, server_hostname=server_key_host(kit.roster.server_key_fingerprint)) as tls:
             version = tls.version()
             server = Certificate.from_der(tls.getpeercert(binary_form=True) or b"")
             server.verify(kit.authority, role=Role.SERVER, now=now)
+            kit.roster.check_key(server)
             # In TLS 1.3 a server judges the client's certificate after the handshake has ended for the client:
             # only an answer to a first message shows that it was accepted.
             tls.sendall(_HTTP2_HELLO)
@@ -222,8 +247,11 @@ def _verify_cure(error: ssl.SSLCertVerificationError) -> str:
         return "set this machine's clock: it is behind the moment at which the server's certificate was made"
     if "expired" in message:
         return "check this machine's clock; if it is right, the operator runs `fenchel provision` for the server's kit"
-    if "hostname" in message or "ip address" in message:
-        return "the operator adds the host of kit.toml to `alternative_names` of federation.toml and provisions again"
+    if "hostname" in message:
+        return (
+            "the server has another key than this kit's roster names: put the kit of the last `fenchel provision` into"
+            " place, here or at the server; check the address in kit.toml"
+        )
     return "something else answers at that address, or the server has a kit of another federation"
 
 

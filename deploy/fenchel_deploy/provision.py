@@ -1,14 +1,16 @@
 """Provisioning: from `federation.toml` to an authority, a signed roster, and one kit per party and for the server.
 
-    OUT/ca/        the authority: ca.pem, key.pem (0600), and federation.json, the settings of the last run
+    OUT/ca/        the authority: ca.pem, key.pem (0600), roster.json, the newest roster, and federation.json, the
+                   settings of the last run
     OUT/NAME/      one kit each
 
-Running it again never makes a second authority and never changes a key. It makes the kits of new parties, issues
-a certificate anew (for the same key) where the old one expires or does not fit federation.toml any more, and
-rewrites the signed roster in every kit.
+Running it again never makes a second authority. It makes the kits of new parties, and issues a certificate anew where
+the old one expires, does not fit federation.toml any more, or is to be replaced: for a new key, so that whoever has the
+new roster refuses the old certificate. A party that makes its own key keeps it until it asks with another one. The
+signed roster goes into every kit; where anything in it changes, with the next version.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -19,22 +21,21 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import ValidationError
 
 from fenchel_common.errors import InvalidInput, KeyMismatch
-from fenchel_common.identity.certificates import Certificate, Role
+from fenchel_common.identity.certificates import Certificate, Role, server_key_host
 from fenchel_common.identity.kit import (
     AUTHORITY_FILE,
     CERTIFICATE_FILE,
     KEY_FILE,
-    ROSTER_FILE,
     SETTINGS_FILE,
-    SIGNATURE_FILE,
+    KitSettings,
     parse_key,
     read_certificate,
     read_key,
-    settings_text,
 )
 from fenchel_common.identity.roster import Roster
 from fenchel_deploy.authority import Authority, general_name, key_to_pem, make_key, write_atomic
 from fenchel_deploy.federation_file import Federation
+from fenchel_deploy.rosters import hand_out, newest_roster, next_roster
 
 AUTHORITY_DIRECTORY = "ca"
 SAVED_SETTINGS_FILE = "federation.json"
@@ -46,8 +47,9 @@ class KitState(Enum):
     MADE = "made"
     KEPT = "kept"
     RENEWED = "renewed"
+    """With a new certificate; where the key was made here, for a new key."""
     WAITING = "waiting"
-    """The party makes its own key, and its request is not approved yet."""
+    """The party makes its own key, and no request of it is approved: the roster names no key for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class KitReport:
     role: Role
     directory: Path
     state: KitState
-    not_after: datetime | None
+    certificate: Certificate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +70,12 @@ class Provisioned:
     federation: str
     authority_fingerprint: str
     authority_made: bool
-    roster_fingerprint: str
-    release_model_to_server: bool
-    """Whether the roster lets the server have the model at the end of a run."""
+    roster: Roster
+    roster_made: bool
+    """Whether it is a new version, which everybody needs."""
     kits: tuple[KitReport, ...]
     removed: tuple[str, ...]
-    """Parties of the roster before that the new one does not name: the server refuses them from now on."""
+    """Parties of the roster before that the new one does not name: whoever has the new roster refuses them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,32 +89,45 @@ class Member:
 
 
 def provision(
-    federation: Federation, out: Path, *, renew_within_days: int = 0, now: datetime | None = None
+    federation: Federation,
+    out: Path,
+    *,
+    renew_within_days: int = 0,
+    replace: Collection[str] = (),
+    now: datetime | None = None,
 ) -> Provisioned:
-    """Brings the folder `out` in line with `federation`; safe to run again, also after an interruption."""
+    """Brings the folder `out` in line with `federation`; safe to run again, also after an interruption.
+
+    The members named in `replace` get a new key and certificate, and the old ones are good for nothing where the new
+    roster is in use. One that makes its own key is left without, until a new request of it is approved.
+    """
     moment = now or datetime.now(UTC)
-    roster = federation.roster()
     ca = out / AUTHORITY_DIRECTORY
+    held = tuple(members(federation))
+    if unknown := sorted(set(replace) - {member.name for member in held}):
+        raise InvalidInput(f"{unknown[0]!r} is neither a party of federation.toml nor its server; nothing is replaced")
     authority_made = not (ca / AUTHORITY_FILE).exists()
     authority = Authority.open_or_make(
         ca, federation=federation.name, skew=timedelta(minutes=federation.clock_skew_minutes), now=moment
     )
-    before = saved_federation(out).roster().names if (ca / SAVED_SETTINGS_FILE).exists() else ()
+    named = [entry.name for entry in saved_federation(out).party] if (ca / SAVED_SETTINGS_FILE).exists() else []
+    before = newest_roster(ca)
     issuer = KitIssuer(authority, federation, out, moment)
-    kits = tuple(issuer.settle(member, renew_within_days=renew_within_days) for member in members(federation))
-    signature = roster.sign(authority.key)
-    for kit in kits:
-        if kit.state is not KitState.WAITING:
-            write_roster(kit.directory, roster, signature)
+    kits = tuple(
+        issuer.settle(member, renew_within_days=renew_within_days, replace=member.name in replace) for member in held
+    )
+    keys = {kit.name: kit.certificate.key_fingerprint() for kit in kits if kit.certificate is not None}
+    roster = next_roster(federation, authority, keys, before=before, renew_within_days=renew_within_days, now=moment)
+    hand_out(roster, authority, ca=ca, kits=[kit.directory for kit in kits if kit.certificate is not None])
     write_atomic(ca / SAVED_SETTINGS_FILE, federation.model_dump_json(indent=2).encode() + b"\n")
     return Provisioned(
         federation=federation.name,
         authority_fingerprint=authority.certificate.fingerprint(),
         authority_made=authority_made,
-        roster_fingerprint=roster.fingerprint(),
-        release_model_to_server=roster.release_model_to_server,
+        roster=roster,
+        roster_made=roster != before,
         kits=kits,
-        removed=tuple(name for name in before if name not in roster.names),
+        removed=tuple(name for name in named if name not in roster.names),
     )
 
 
@@ -134,12 +149,6 @@ def saved_federation(out: Path) -> Federation:
         raise InvalidInput(f"{path} is damaged; remove it and run `fenchel provision` again") from error
 
 
-def write_roster(directory: Path, roster: Roster, signature: bytes) -> None:
-    """Puts the signed roster into a kit."""
-    write_atomic(directory / ROSTER_FILE, roster.to_bytes())
-    write_atomic(directory / SIGNATURE_FILE, signature)
-
-
 @dataclass(frozen=True, slots=True)
 class KitIssuer:
     """Makes, keeps and renews the kits of one federation in one folder."""
@@ -149,22 +158,36 @@ class KitIssuer:
     out: Path
     now: datetime
 
-    def settle(self, member: Member, *, renew_within_days: int) -> KitReport:
+    def settle(self, member: Member, *, renew_within_days: int, replace: bool) -> KitReport:
         """Leaves the member with a kit that is valid and says what federation.toml says."""
         directory = self.out / member.name
         old = self.certificate_of(member)
-        if old is None and member.own_key:
-            return KitReport(member.name, member.role, directory, KitState.WAITING, None)
-        if old is not None and not self._needs_renewal(old, member, renew_within_days):
+        if old is not None and not (replace or self._needs_renewal(old, member, renew_within_days)):
             self.write_frame(member)
-            return KitReport(member.name, member.role, directory, KitState.KEPT, old.not_after)
-        public_key = old.public_key() if old is not None else _key_for(directory).public_key()
-        certificate = self.issue(member, public_key)
+            return KitReport(member.name, member.role, directory, KitState.KEPT, old)
+        key_is_here = (directory / KEY_FILE).exists()
+        if member.own_key and not key_is_here and (old is None or replace):
+            (directory / CERTIFICATE_FILE).unlink(missing_ok=True)
+            return KitReport(member.name, member.role, directory, KitState.WAITING, None)
+        if replace or (old is not None and key_is_here):
+            key = make_key()
+            certificate = self.issue(member, key.public_key(), new_key=key)
+        else:
+            # Where only its holder has the key of the old certificate, the new one is for the same.
+            public_key = _key_for(directory).public_key() if old is None else old.public_key()
+            certificate = self.issue(member, public_key)
         state = KitState.MADE if old is None else KitState.RENEWED
-        return KitReport(member.name, member.role, directory, state, certificate.not_after)
+        return KitReport(member.name, member.role, directory, state, certificate)
 
-    def issue(self, member: Member, public_key: ec.EllipticCurvePublicKey) -> Certificate:
-        """Writes a new certificate for the member, and all of its kit but key and roster."""
+    def issue(
+        self,
+        member: Member,
+        public_key: ec.EllipticCurvePublicKey,
+        *,
+        new_key: ec.EllipticCurvePrivateKey | None = None,
+    ) -> Certificate:
+        """Writes a new certificate for the member, its key if that is new, and all of its kit but the roster."""
+        directory = self.out / member.name
         certificate = self.authority.issue(
             public_key,
             role=member.role,
@@ -174,7 +197,11 @@ class KitIssuer:
             skew=timedelta(minutes=self.federation.clock_skew_minutes),
             now=self.now,
         )
-        write_atomic(self.out / member.name / CERTIFICATE_FILE, certificate.pem())
+        if new_key is not None:
+            # The next run completes a key without a certificate, and refuses one beside the certificate of another.
+            (directory / CERTIFICATE_FILE).unlink(missing_ok=True)
+            write_atomic(directory / KEY_FILE, key_to_pem(new_key), mode=0o600)
+        write_atomic(directory / CERTIFICATE_FILE, certificate.pem())
         self.write_frame(member)
         return certificate
 
@@ -182,8 +209,9 @@ class KitIssuer:
         """Writes the parts of a kit that are the same for everyone: the authority and where the server is."""
         directory = self.out / member.name
         write_atomic(directory / AUTHORITY_FILE, self.authority.certificate.pem())
-        settings = settings_text(member.role, member.name, self.federation.address)
-        write_atomic(directory / SETTINGS_FILE, settings.encode())
+        listen = self.federation.listen if member.role is Role.SERVER else None
+        settings = KitSettings(member.role, member.name, self.federation.address, listen)
+        write_atomic(directory / SETTINGS_FILE, settings.to_text().encode())
 
     def certificate_of(self, member: Member) -> Certificate | None:
         """The member's certificate, if it has one; refused if it is not from this authority or not for its key."""
@@ -203,7 +231,8 @@ class KitIssuer:
 
     def _needs_renewal(self, certificate: Certificate, member: Member, within_days: int) -> bool:
         due = certificate.days_left(self.now) <= within_days
-        return due or _host_names(certificate) != {general_name(host) for host in member.hosts}
+        known_by = [server_key_host(certificate.key_fingerprint())] if member.role is Role.SERVER else []
+        return due or _host_names(certificate) != set(map(general_name, [*member.hosts, *known_by]))
 
 
 def _key_for(directory: Path) -> ec.EllipticCurvePrivateKey:

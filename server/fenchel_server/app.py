@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fenchel_common.errors import InvalidConfig, RecordConflict
-from fenchel_common.identity import Address, Kit
+from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.ids import RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_server.release import Release
@@ -55,7 +55,7 @@ def serve(
     A run of `config` that is over already is told of once more. Nobody is left waiting for a server that is gone: the
     server leaves when every party of the roster has been dismissed, also those that come late, within `farewell_s`.
     `results` is a folder for the figures of each run that ends. The models that parties release go there too, or into
-    the state folder.
+    the state folder. A run that is taken up has the roster that is in the kit's folder then, to its end.
     """
 
     if config is not None and config.release is not None and not kit.roster.release_model_to_server:
@@ -63,19 +63,20 @@ def serve(
 
     def tell(event: Mapping[str, object]) -> None:
         if results is not None and event["event"] == "ended":
-            write_result(results, store.run(RunId(str(event["run"]))), parties=len(kit.roster.parties))
+            write_result(results, store.run(RunId(str(event["run"]))), parties=len(kit_in_use.look().roster.parties))
         announce(event)
 
+    kit_in_use = LiveKit(kit)
     with SqliteStore.serve(state) as store:
         asked = enqueue(store, config) if config is not None else None
-        transport, server, port = make_server(kit, address=address, insecure=insecure)
+        transport, server, port = make_server(kit_in_use, address=address, insecure=insecure)
         server.start()
         announce({"event": "listening", "address": str(address), "port": port, "parties": list(kit.roster.names)})
         try:
             if asked is not None and asked.status in ENDED:
                 tell(ended_event(asked))
-            completed = _work(store, kit, transport, tell, stay=stay, models=results or state)
-            _dismiss_all(kit, transport, tell, farewell_s=farewell_s)
+            completed = _work(store, kit_in_use, transport, tell, stay=stay, models=results or state)
+            _dismiss_all(kit_in_use, transport, tell, farewell_s=farewell_s)
         finally:
             server.stop(grace=STOP_GRACE_S).wait()
         return completed and (asked is None or store.run(asked.run).status is RunStatus.COMPLETED)
@@ -96,7 +97,9 @@ def enqueue(store: Store, config: RunConfig) -> RunRecord:
     return store.create_run(new_run_id(), name=config.name, config=config.to_json())
 
 
-def _work(store: Store, kit: Kit, transport: GrpcTransport, announce: Announce, *, stay: bool, models: Path) -> bool:
+def _work(
+    store: Store, kit: LiveKit, transport: GrpcTransport, announce: Announce, *, stay: bool, models: Path
+) -> bool:
     all_completed = True
     idle = threading.Event()
     while True:
@@ -109,8 +112,8 @@ def _work(store: Store, kit: Kit, transport: GrpcTransport, announce: Announce, 
             return all_completed
 
 
-def _dismiss_all(kit: Kit, transport: GrpcTransport, announce: Announce, *, farewell_s: float) -> None:
-    parties = frozenset(kit.roster.names)
+def _dismiss_all(kit: LiveKit, transport: GrpcTransport, announce: Announce, *, farewell_s: float) -> None:
+    parties = frozenset(kit.look().roster.names)
     transport.dismiss("all runs are over")
     if late := transport.wait_dismissed(parties, timeout_s=0):
         announce({"event": "leaving", "for": sorted(late), "within_s": farewell_s})
@@ -118,10 +121,10 @@ def _dismiss_all(kit: Kit, transport: GrpcTransport, announce: Announce, *, fare
 
 
 def _drive(
-    store: Store, kit: Kit, transport: GrpcTransport, record: RunRecord, announce: Announce, *, models: Path
+    store: Store, kit: LiveKit, transport: GrpcTransport, record: RunRecord, announce: Announce, *, models: Path
 ) -> bool:
     config = RunConfig.from_json(record.config)
-    parts = FederationRun(config, kit.roster, certificate=lambda: last_certificate(store, record.run))
+    parts = FederationRun(config, kit.look().roster, certificate=lambda: last_certificate(store, record.run))
     driver = Driver(
         record.run,
         parts,

@@ -28,7 +28,6 @@ name = "hospitals"
 
 [server]
 address = "{host}:{port}"
-alternative_names = ["localhost"]
 
 [[party]]
 name = "north"

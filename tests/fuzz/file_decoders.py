@@ -12,7 +12,7 @@ from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Certificate, Role, Roster
-from fenchel_common.identity.kit import SETTINGS_FILE, read_settings, settings_text
+from fenchel_common.identity.kit import SETTINGS_FILE, KitSettings, read_settings
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.federation_file import EXAMPLE, Federation
 from fuzz.decoder import BYTES_BY_INPUT_BYTE, Decoder
@@ -75,7 +75,7 @@ def _shards() -> tuple[bytes, ...]:
     return (*encoded, loose.getvalue())
 
 
-def _settings(path: Path) -> tuple[Role, str, Address]:
+def _settings(path: Path) -> KitSettings:
     return read_settings(path.parent)
 
 
@@ -89,7 +89,11 @@ def _text(data: bytes) -> str:
 def file_decoders() -> list[Decoder]:
     kits = federation()
     north = kits["north"]
-    settings = settings_text(Role.PARTY, "north", Address("localhost", 9092)).encode()
+    address = Address("localhost", 9092)
+    settings = [
+        KitSettings(Role.PARTY, "north", address).to_text().encode(),
+        KitSettings(Role.SERVER, "server", address, listen=address).to_text().encode(),
+    ]
     key = private_key_to_bytes(private_key(2048))
     config = RunConfig.from_mapping({"name": "trial"}).to_json().encode()
     return [
@@ -102,6 +106,6 @@ def file_decoders() -> list[Decoder]:
         Decoder("Federation.parse", lambda data: Federation.parse(_text(data)), (EXAMPLE.encode(),)),
         _of_file("Federation.load", Federation.load, EXAMPLE.encode(), file="federation.toml"),
         _of_file("RunConfig.from_toml", RunConfig.from_toml, CONFIG.encode(), file="run.toml"),
-        _of_file("kit.read_settings", _settings, settings, file=SETTINGS_FILE),
+        _of_file("kit.read_settings", _settings, *settings, file=SETTINGS_FILE),
         _of_file("Shard.load", Shard.load, *_shards(), file="shard.npz", bytes_by_input_byte=16 * DEFLATE_RATIO),
     ]

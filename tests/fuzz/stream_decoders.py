@@ -27,6 +27,7 @@ from fenchel_server.transport.mailbox import Mailbox
 from fenchel_server.transport.outbox import Outbox, OutboxClosed
 from fenchel_server.transport.servicer import TransportLimits, _Reader, decode
 from fuzz.decoder import Decoder, parsed
+from fuzz.wire_decoders import federation
 
 M = TypeVar("M", bound=Message)
 
@@ -95,12 +96,13 @@ def attend_decoder() -> Decoder:
     kind = _stream_of(ClientMessage)
     party = ClientId("north")
     limits = TransportLimits(max_body_bytes=LIMIT_BYTES)
+    roster = federation()["server"].roster
 
     def read(data: bytes) -> None:
         stream = parsed(kind, data)
         outbox, mailbox = Outbox(party), Mailbox(silence_s=60.0)
         said = [decode(message.SerializeToString()) for message in _messages(stream, ClientMessage)]
-        _Reader(mailbox, outbox, limits).run(iter(said))
+        _Reader(mailbox, outbox, limits, lambda: roster).run(iter(said))
         try:
             while outbox.take(timeout_s=0.0) is not None:
                 pass
@@ -120,7 +122,7 @@ def _link() -> Decoder:
         said = _messages(parsed(kind, data), ServerMessage)
         channel: grpc.Channel = _Replay(said)  # type: ignore[assignment]  # the one call of it that a link makes
         try:
-            Link(channel, Desk(), incarnation="1", max_body_bytes=LIMIT_BYTES).run()
+            Link(channel, Desk(), incarnation="1", roster_version=1, max_body_bytes=LIMIT_BYTES).run()
         except ServerUnavailable:
             return
 

@@ -26,7 +26,7 @@ from fenchel_common.errors import (
     SessionSuperseded,
     WrongRole,
 )
-from fenchel_common.identity import Address, Kit
+from fenchel_common.identity import Address, Kit, Roster
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.chunks import CHUNK_BYTES, body_to_proto
 from fenchel_common.wire.frames import PARTY_METADATA_KEY, PROTOCOL_VERSION, key_to_proto, result_frames
@@ -34,7 +34,7 @@ from fenchel_server.transport import TransportLimits, make_server
 from fenchel_server.transport.auth import AuthorisingInterceptor
 from fenchel_server.transport.servicer import SERVICE_NAME
 from support.connections import Attending, RawClient, Server, gathering, key, phase
-from support.kits import make_federation
+from support.kits import hand_over, make_federation
 
 NORTH, SOUTH = ClientId("north"), ClientId("south")
 DEADLINE_S = 20.0
@@ -95,8 +95,9 @@ def test_a_caller_without_a_certificate_is_refused(kits: dict[str, Path], server
 
 def test_an_expired_certificate_is_refused_by_the_server_and_by_its_own_party(tmp_path: Path) -> None:
     a_year_ago = datetime.now(UTC) - timedelta(days=365)
-    expired = Kit.load(make_federation(tmp_path, now=a_year_ago)["north"], now=a_year_ago)
-    renewed = make_federation(tmp_path)
+    kept = hand_over(make_federation(tmp_path / "kits", now=a_year_ago)["north"], tmp_path / "north")
+    expired = Kit.load(kept, now=a_year_ago)
+    renewed = make_federation(tmp_path / "kits")
     with Server(Kit.load(renewed["server"])) as server:
         assert refused_by_tls(server, expired, channel_with(expired, expired.authority_pem, server.address))
         with pytest.raises(CertificateNotValidNow, match=r"expired on .* ask the operator"):
@@ -128,9 +129,8 @@ def test_a_server_is_not_started_with_the_kit_of_a_party(kits: dict[str, Path]) 
 def test_a_party_that_is_not_on_the_servers_roster_is_told_the_cure_and_does_not_try_again(
     tmp_path: Path,
 ) -> None:
-    roster_of_two = Kit.load(make_federation(tmp_path, ("north", "south"))["server"])
     west = Kit.load(make_federation(tmp_path, ("north", "south", "west"))["west"])
-    with Server(roster_of_two) as server:
+    with Server(Kit.load(make_federation(tmp_path, ("north", "south"))["server"])) as server:
         with RawClient(west, server.address) as client:
             client.hello()
             code, error = client.refusal()
@@ -346,13 +346,19 @@ def test_an_unexpected_failure_in_the_server_is_internal_and_gives_nothing_away(
     assert "/srv/secret" in caplog.text
 
 
-def test_the_interceptor_stands_before_every_handler_of_the_service() -> None:
+def test_the_interceptor_stands_before_every_handler_of_the_service(kits: dict[str, Path]) -> None:
     def handler(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         raise AssertionError("the handler was reached")
 
     class Nobody:
         def party(self, context: grpc.ServicerContext) -> ClientId:  # noqa: ARG002 - of the interface
             raise NotOnRoster("nobody may")
+
+        def member(self, context: grpc.ServicerContext) -> None:  # noqa: ARG002 - of the interface
+            raise AssertionError("no call of the health service is made")
+
+        def roster(self) -> Roster:
+            return Kit.load(kits["server"]).roster
 
     server = grpc.server(ThreadPoolExecutor(1), interceptors=[AuthorisingInterceptor(Nobody())])
     methods: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {"Attend": grpc.stream_stream_rpc_method_handler(handler)}

@@ -1,5 +1,6 @@
 """Federations for tests: real authorities, certificates and kits, made in milliseconds."""
 
+import shutil
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -42,6 +43,15 @@ def make_federation(
     """
     described = federation_of(parties, address=address, federation=federation, validity_days=validity_days)
     return {kit.name: kit.directory for kit in provision(described, directory, now=now).kits}
+
+
+def hand_over(kit: Path, to: Path, *, files: Sequence[str] = ()) -> Path:
+    """Copies a kit, or some files of it, to the folder of the one who uses it; what was there is overwritten."""
+    to.mkdir(parents=True, exist_ok=True)
+    for path in sorted(kit.iterdir()):
+        if not files or path.name in files:
+            shutil.copy(path, to / path.name)
+    return to
 
 
 def authority_of(directory: Path, *, federation: str = "test") -> Authority:

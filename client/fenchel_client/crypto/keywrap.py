@@ -134,12 +134,14 @@ def recipients_of(
 ) -> Mapping[ClientId, Certificate]:
     """The relayed certificates by party, each confirmed by the key holder's own authority and roster.
 
-    Refuses the whole list for one that is foreign, expired, not a party's, not on the roster, or named twice: a
-    relay that sends such a one is not to be dealt with. A party of the roster may be absent from the result.
+    Refuses the whole list for one that is foreign, expired, not a party's, not for the key that the roster names, or
+    named twice: a relay that sends such a one is not to be dealt with. A party of the roster may be absent from the
+    result.
     """
     found: dict[ClientId, Certificate] = {}
     for certificate in certificates:
         certificate.verify(authority, role=Role.PARTY, now=now)
+        roster.check_key(certificate)
         name = roster.party(certificate.common_name).name
         if name in found:
             raise InvalidInput(f"the server relayed two certificates of party {name!r}")
@@ -202,7 +204,7 @@ def unwrap(
     Raises
     ------
     WrongSigner
-        The signer's certificate is foreign, expired, or not the one of the roster's key holder.
+        The signer's certificate is foreign, expired, or not for the key of the roster's key holder.
     NotForUs
         It was wrapped for another party, or to another key of this one.
     WrappedKeyAltered
@@ -246,6 +248,7 @@ def _verified_signer(
     try:
         signer = Certificate.from_der(wrapped.signer_certificate)
         signer.verify(authority, role=Role.PARTY, now=now)
+        roster.check_key(signer)
     except IdentityError as error:
         raise WrongSigner(f"the wrapped key's signer cannot be trusted: {error}") from error
     holder = roster.key_holder.name

@@ -6,6 +6,7 @@ import grpc
 
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Kit
+from fenchel_common.identity.certificates import server_key_host
 from fenchel_common.wire.chunks import FLOW_CONTROL, MAX_MESSAGE_BYTES
 
 KEEPALIVE_MS = 60_000
@@ -28,10 +29,10 @@ _OPTIONS = (
 
 
 def open_channel(kit: Kit, *, address: Address | None = None, insecure: bool = False) -> grpc.Channel:
-    """A channel that trusts the federation's authority alone and shows the kit's certificate.
+    """A channel to whoever has the server's key that the kit's roster names; it shows the kit's certificate.
 
-    Refuses a certificate that is not valid at this moment, because the server's refusal of it during the TLS
-    handshake would look like any broken connection. `address` replaces the one in the kit.
+    Refuses a kit that is not valid at this moment, because the server's refusal of it during the TLS handshake would
+    look like any broken connection. `address` replaces the one in the kit.
     """
     target = address or kit.server_address
     if insecure:
@@ -42,8 +43,10 @@ def open_channel(kit: Kit, *, address: Address | None = None, insecure: bool = F
             )
         logger.warning("INSECURE: no TLS to %s. Nothing is encrypted in transit.", target)
         return grpc.insecure_channel(str(target), options=(*_OPTIONS, ("grpc.enable_http_proxy", 0)))
-    kit.certificate.verify(kit.authority, role=kit.role)
+    kit.verify()
     credentials = grpc.ssl_channel_credentials(
         root_certificates=kit.authority_pem, private_key=kit.key_pem, certificate_chain=kit.certificate_pem
     )
-    return grpc.secure_channel(str(target), credentials, options=_OPTIONS)
+    # TLS is to find this name in the server's certificate, in the place of the host's.
+    name = server_key_host(kit.roster.server_key_fingerprint)
+    return grpc.secure_channel(str(target), credentials, options=(*_OPTIONS, ("grpc.ssl_target_name_override", name)))

@@ -6,7 +6,7 @@ there is a result or a heartbeat is due.
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import grpc
 
@@ -25,10 +25,14 @@ from fenchel.v1.federation_pb2 import (
 from fenchel_client.transport.desk import Assignment, Desk, Outcome
 from fenchel_common.errors import (
     BodyTooLarge,
+    CertificateReplaced,
+    FenchelError,
+    NotOnRoster,
     PeerSilent,
     ProtocolVersionMismatch,
     ProtocolViolation,
     ServerUnavailable,
+    TransientError,
 )
 from fenchel_common.wire.chunks import BodyReader
 from fenchel_common.wire.frames import (
@@ -39,18 +43,24 @@ from fenchel_common.wire.frames import (
     refusal_frame,
     result_frames,
 )
-from fenchel_common.wire.status import error_of_call
+from fenchel_common.wire.status import error_of_call, roster_version_of
 
 WELCOME_S = 30.0
 """How long the server may take to answer the hello."""
 SILENT_HEARTBEATS = 3.5
 """After so many heartbeat intervals without a word, the server counts as gone."""
+FOREIGN_KEY = "Hostname Verification Check failed"
+"""gRPC's words for a server whose certificate does not carry the name of the key that the roster names."""
 
 logger = logging.getLogger(__name__)
 
 
 class Link:
-    """One attempt to be connected."""
+    """One attempt to be connected.
+
+    `outdated` tells whether the kit in use is no longer the one that the connection was made with: it is then given up
+    for the next one.
+    """
 
     def __init__(
         self,
@@ -58,16 +68,20 @@ class Link:
         desk: Desk,
         *,
         incarnation: str,
+        roster_version: int,
         max_body_bytes: int,
+        outdated: Callable[[], bool] = lambda: False,
         metadata: tuple[tuple[str, str], ...] = (),
     ) -> None:
         self._desk = desk
         self._incarnation = incarnation
+        self._roster_version = roster_version
+        self._outdated = outdated
         self._max_body_bytes = max_body_bytes
         self._open = True
         self._welcome: Welcome | None = None
         self._sent: Outcome | None = None
-        self._silent = False
+        self._given_up: TransientError | None = None
         self._last_heard_s = time.monotonic()
         self._greeted_with: TaskKey | None = None
         self._task: TaskKey | None = None
@@ -96,9 +110,7 @@ class Link:
         except grpc.RpcError:
             if self._desk.ended:
                 return None
-            if self._silent:
-                raise PeerSilent("nothing was heard from the server for too long") from None
-            raise error_of_call(call) from None
+            raise self._given_up or self._refusal(call) from None
         finally:
             self._open = False
             self._desk.wake()
@@ -117,12 +129,13 @@ class Link:
                 protocol_version=PROTOCOL_VERSION,
                 incarnation=self._incarnation,
                 in_hand=key_to_proto(self._greeted_with) if self._greeted_with else None,
+                roster_version=self._roster_version,
             )
         )
         self._desk.wait(lambda: self._welcome or not self._open, timeout_s=WELCOME_S)
         if self._welcome is None:
             if self._open and not self._desk.ended:
-                self._break_off()
+                self._give_up(PeerSilent("the server did not answer the hello"))
             return
         heartbeat_s = self._welcome.heartbeat_ms / 1000
         limit_bytes = self._welcome.max_body_bytes
@@ -131,7 +144,10 @@ class Link:
             if not self._open or self._desk.ended:
                 return
             if time.monotonic() - self._last_heard_s > SILENT_HEARTBEATS * heartbeat_s:
-                self._break_off()
+                self._give_up(PeerSilent("nothing was heard from the server for too long"))
+                return
+            if self._outdated():
+                self._give_up(ServerUnavailable("a newer kit is in use, with which to connect anew"))
                 return
             yield from self._due(limit_bytes)
 
@@ -148,9 +164,30 @@ class Link:
         outcome = self._desk.outcome
         return None if outcome is self._sent else outcome
 
-    def _break_off(self) -> None:
-        self._silent = True
+    def _give_up(self, reason: TransientError) -> None:
+        self._given_up = reason
         self.cancel()
+
+    def _refusal(self, call: grpc.Call) -> FenchelError:
+        """The error that ended the call, in words for a party whose roster is not the server's."""
+        error = error_of_call(call)
+        theirs = roster_version_of(call)
+        if (
+            isinstance(error, CertificateReplaced | NotOnRoster)
+            and theirs is not None
+            and theirs < self._roster_version
+        ):
+            return ServerUnavailable(
+                f"the server's roster is version {theirs}, this kit's is version {self._roster_version}, and names this"
+                " party or another key for it; the operator puts the newest roster into the server's kit"
+            )
+        if isinstance(error, ServerUnavailable) and FOREIGN_KEY in str(error):
+            return ServerUnavailable(
+                f"whoever answers has another key than the server of this kit's roster (version"
+                f" {self._roster_version}): the server has an old kit, or this kit is old; get the kit of the last"
+                " `fenchel provision` from the operator"
+            )
+        return error
 
     def _take(self, message: ServerMessage) -> None:
         kind = message.WhichOneof("kind")
@@ -179,11 +216,29 @@ class Link:
             )
         if welcome.heartbeat_ms == 0:
             raise ProtocolViolation("the server asks for heartbeats without pause")
+        self._compare_rosters(welcome.roster_version)
         if self._greeted_with is not None and not welcome.in_hand_awaited:
             self._desk.drop(self._greeted_with)
         logger.info("attached to the server")
         self._welcome = welcome
         self._desk.wake()
+
+    def _compare_rosters(self, theirs: int) -> None:
+        if theirs > self._roster_version:
+            logger.warning(
+                "this kit is old: its roster is version %d, the server's is version %d; get roster.json and roster.sig"
+                " of version %d from the operator and put them into the kit, without a restart",
+                self._roster_version,
+                theirs,
+                theirs,
+            )
+        elif theirs < self._roster_version:
+            logger.warning(
+                "the server's kit is old: its roster is version %d, this kit's is version %d; the operator puts the"
+                " newest into the server's kit",
+                theirs,
+                self._roster_version,
+            )
 
     def _open_task(self, task: Task) -> None:
         if self._body is not None:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from fenchel.v1 import visibility_pb2 as fenchel_dot_v1_dot_visibility__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66\x65nchel/v1/federation.proto\x12\nfenchel.v1\x1a\x1b\x66\x65nchel/v1/visibility.proto\"\xc9\x01\n\rClientMessage\x12(\n\x05hello\x18\x01 \x01(\x0b\x32\x11.fenchel.v1.HelloB\x04\xe8\xe0\x18\x06H\x00\x12*\n\x06result\x18\x02 \x01(\x0b\x32\x12.fenchel.v1.ResultB\x04\xe8\xe0\x18\x06H\x00\x12(\n\x05\x63hunk\x18\x03 \x01(\x0b\x32\x11.fenchel.v1.ChunkB\x04\xe8\xe0\x18\x06H\x00\x12\x30\n\theartbeat\x18\x04 \x01(\x0b\x32\x15.fenchel.v1.HeartbeatB\x04\xe8\xe0\x18\x06H\x00\x42\x06\n\x04kind\"\xa9\x02\n\rServerMessage\x12,\n\x07welcome\x18\x01 \x01(\x0b\x32\x13.fenchel.v1.WelcomeB\x04\xe8\xe0\x18\x06H\x00\x12&\n\x04task\x18\x02 \x01(\x0b\x32\x10.fenchel.v1.TaskB\x04\xe8\xe0\x18\x06H\x00\x12(\n\x05\x63hunk\x18\x03 \x01(\x0b\x32\x11.fenchel.v1.ChunkB\x04\xe8\xe0\x18\x06H\x00\x12,\n\x07receipt\x18\x04 \x01(\x0b\x32\x13.fenchel.v1.ReceiptB\x04\xe8\xe0\x18\x06H\x00\x12\x30\n\theartbeat\x18\x05 \x01(\x0b\x32\x15.fenchel.v1.HeartbeatB\x04\xe8\xe0\x18\x06H\x00\x12\x30\n\tdismissal\x18\x06 \x01(\x0b\x32\x15.fenchel.v1.DismissalB\x04\xe8\xe0\x18\x06H\x00\x42\x06\n\x04kind\"]\n\x07TaskKey\x12\x11\n\x03run\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x06\x12\x13\n\x05round\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x13\n\x05phase\x18\x03 \x01(\tB\x04\xe8\xe0\x18\x06\x12\x15\n\x07\x61ttempt\x18\x04 \x01(\x04\x42\x04\xe8\xe0\x18\x06\"\x7f\n\x05Hello\x12\x1e\n\x10protocol_version\x18\x01 \x01(\rB\x04\xe8\xe0\x18\x06\x12\x19\n\x0bincarnation\x18\x02 \x01(\tB\x04\xe8\xe0\x18\x06\x12/\n\x07in_hand\x18\x03 \x01(\x0b\x32\x13.fenchel.v1.TaskKeyB\x04\xe8\xe0\x18\x06H\x00\x88\x01\x01\x42\n\n\x08_in_hand\"\x82\x01\n\x07Welcome\x12\x1e\n\x10protocol_version\x18\x01 \x01(\rB\x04\xe8\xe0\x18\x06\x12\x1c\n\x0emax_body_bytes\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x0cheartbeat_ms\x18\x03 \x01(\rB\x04\xe8\xe0\x18\x06\x12\x1d\n\x0fin_hand_awaited\x18\x04 \x01(\x08\x42\x04\xe8\xe0\x18\x06\"0\n\x04\x42ody\x12\x12\n\x04size\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x14\n\x06sha256\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"0\n\x05\x43hunk\x12\x13\n\x05index\x18\x01 \x01(\rB\x04\xe8\xe0\x18\x06\x12\x12\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"T\n\x04Task\x12&\n\x03key\x18\x01 \x01(\x0b\x32\x13.fenchel.v1.TaskKeyB\x04\xe8\xe0\x18\x06\x12$\n\x04\x62ody\x18\x02 \x01(\x0b\x32\x10.fenchel.v1.BodyB\x04\xe8\xe0\x18\x06\"|\n\x06Result\x12&\n\x03key\x18\x01 \x01(\x0b\x32\x13.fenchel.v1.TaskKeyB\x04\xe8\xe0\x18\x06\x12&\n\x04\x62ody\x18\x02 \x01(\x0b\x32\x10.fenchel.v1.BodyB\x04\xe8\xe0\x18\x06H\x00\x12\x17\n\x07refusal\x18\x03 \x01(\tB\x04\xe8\xe0\x18\x06H\x00\x42\t\n\x07outcome\"]\n\x07Receipt\x12&\n\x03key\x18\x01 \x01(\x0b\x32\x13.fenchel.v1.TaskKeyB\x04\xe8\xe0\x18\x06\x12*\n\x07verdict\x18\x02 \x01(\x0e\x32\x13.fenchel.v1.VerdictB\x04\xe8\xe0\x18\x06\"\x0b\n\tHeartbeat\"!\n\tDismissal\x12\x14\n\x06reason\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x06*e\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x14\n\x10VERDICT_ACCEPTED\x10\x01\x12\x15\n\x11VERDICT_DUPLICATE\x10\x02\x12\x14\n\x10VERDICT_NOT_OPEN\x10\x03\x32P\n\nFederation\x12\x42\n\x06\x41ttend\x12\x19.fenchel.v1.ClientMessage\x1a\x19.fenchel.v1.ServerMessage(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66\x65nchel/v1/federation.proto\x12\nfenchel.v1\x1a\x1b\x66\x65nchel/v1/visibility.proto\"\xc9\x01\n\rClientMessage\x12(\n\x05hello\x18\x01 \x01(\x0b\x32\x11.fenchel.v1.HelloB\x04\xe8\xe0\x18\x06H\x00\x12*\n\x06result\x18\x02 \x01(\x0b\x32\x12.fenchel.v1.ResultB\x04\xe8\xe0\x18\x06H\x00\x12(\n\x05\x63hunk\x18\x03 \x01(\x0b\x32\x11.fenchel.v1.ChunkB\x04\xe8\xe0\x18\x06H\x00\x12\x30\n\theartbeat\x18\x04 \x01(\x0b\x32\x15.fenchel.v1.HeartbeatB\x04\xe8\xe0\x18\x06H\x00\x42\x06\n\x04kind\"\xa9\x02\n\rServerMessage\x12,\n\x07welcome\x18\x01 \x01(\x0b\x32\x13.fenchel.v1.WelcomeB\x04\xe8\xe0\x18\x06H\x00\x12&\n\x04task\x18\x02 \x01(\x0b\x32\x10.fenchel.v1.TaskB\x04\xe8\xe0\x18\x06H\x00\x12(\n\x05\x63hunk\x18\x03 \x01(\x0b\x32\x11.fenchel.v1.ChunkB\x04\xe8\xe0\x18\x06H\x00\x12,\n\x07receipt\x18\x04 \x01(\x0b\x32\x13.fenchel.v1.ReceiptB\x04\xe8\xe0\x18\x06H\x00\x12\x30\n\theartbeat\x18\x05 \x01(\x0b\x32\x15.fenchel.v1.HeartbeatB\x04\xe8\xe0\x18\x06H\x00\x12\x30\n\tdismissal\x18\x06 \x01(\x0b\x32\x15.fenchel.v1.DismissalB\x04\xe8\xe0\x18\x06H\x00\x42\x06\n\x04kind\"]\n\x07TaskKey\x12\x11\n\x03run\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x06\x12\x13\n\x05round\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x13\n\x05phase\x18\x03 \x01(\tB\x04\xe8\xe0\x18\x06\x12\x15\n\x07\x61ttempt\x18\x04 \x01(\x04\x42\x04\xe8\xe0\x18\x06\"\x9d\x01\n\x05Hello\x12\x1e\n\x10protocol_version\x18\x01 \x01(\rB\x04\xe8\xe0\x18\x06\x12\x19\n\x0bincarnation\x18\x02 \x01(\tB\x04\xe8\xe0\x18\x06\x12/\n\x07in_hand\x18\x03 \x01(\x0b\x32\x13.fenchel.v1.TaskKeyB\x04\xe8\xe0\x18\x06H\x00\x88\x01\x01\x12\x1c\n\x0eroster_version\x18\x04 \x01(\rB\x04\xe8\xe0\x18\x03\x42\n\n\x08_in_hand\"\xa0\x01\n\x07Welcome\x12\x1e\n\x10protocol_version\x18\x01 \x01(\rB\x04\xe8\xe0\x18\x06\x12\x1c\n\x0emax_body_bytes\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x0cheartbeat_ms\x18\x03 \x01(\rB\x04\xe8\xe0\x18\x06\x12\x1d\n\x0fin_hand_awaited\x18\x04 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12\x1c\n\x0eroster_version\x18\x05 \x01(\rB\x04\xe8\xe0\x18\x03\"0\n\x04\x42ody\x12\x12\n\x04size\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x14\n\x06sha256\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"0\n\x05\x43hunk\x12\x13\n\x05index\x18\x01 \x01(\rB\x04\xe8\xe0\x18\x06\x12\x12\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"T\n\x04Task\x12&\n\x03key\x18\x01 \x01(\x0b\x32\x13.fenchel.v1.TaskKeyB\x04\xe8\xe0\x18\x06\x12$\n\x04\x62ody\x18\x02 \x01(\x0b\x32\x10.fenchel.v1.BodyB\x04\xe8\xe0\x18\x06\"|\n\x06Result\x12&\n\x03key\x18\x01 \x01(\x0b\x32\x13.fenchel.v1.TaskKeyB\x04\xe8\xe0\x18\x06\x12&\n\x04\x62ody\x18\x02 \x01(\x0b\x32\x10.fenchel.v1.BodyB\x04\xe8\xe0\x18\x06H\x00\x12\x17\n\x07refusal\x18\x03 \x01(\tB\x04\xe8\xe0\x18\x06H\x00\x42\t\n\x07outcome\"]\n\x07Receipt\x12&\n\x03key\x18\x01 \x01(\x0b\x32\x13.fenchel.v1.TaskKeyB\x04\xe8\xe0\x18\x06\x12*\n\x07verdict\x18\x02 \x01(\x0e\x32\x13.fenchel.v1.VerdictB\x04\xe8\xe0\x18\x06\"\x0b\n\tHeartbeat\"!\n\tDismissal\x12\x14\n\x06reason\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x06*e\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x14\n\x10VERDICT_ACCEPTED\x10\x01\x12\x15\n\x11VERDICT_DUPLICATE\x10\x02\x12\x14\n\x10VERDICT_NOT_OPEN\x10\x03\x32P\n\nFederation\x12\x42\n\x06\x41ttend\x12\x19.fenchel.v1.ClientMessage\x1a\x19.fenchel.v1.ServerMessage(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -66,6 +66,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HELLO'].fields_by_name['incarnation']._serialized_options = b'\350\340\030\006'
   _globals['_HELLO'].fields_by_name['in_hand']._loaded_options = None
   _globals['_HELLO'].fields_by_name['in_hand']._serialized_options = b'\350\340\030\006'
+  _globals['_HELLO'].fields_by_name['roster_version']._loaded_options = None
+  _globals['_HELLO'].fields_by_name['roster_version']._serialized_options = b'\350\340\030\003'
   _globals['_WELCOME'].fields_by_name['protocol_version']._loaded_options = None
   _globals['_WELCOME'].fields_by_name['protocol_version']._serialized_options = b'\350\340\030\006'
   _globals['_WELCOME'].fields_by_name['max_body_bytes']._loaded_options = None
@@ -74,6 +76,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WELCOME'].fields_by_name['heartbeat_ms']._serialized_options = b'\350\340\030\006'
   _globals['_WELCOME'].fields_by_name['in_hand_awaited']._loaded_options = None
   _globals['_WELCOME'].fields_by_name['in_hand_awaited']._serialized_options = b'\350\340\030\006'
+  _globals['_WELCOME'].fields_by_name['roster_version']._loaded_options = None
+  _globals['_WELCOME'].fields_by_name['roster_version']._serialized_options = b'\350\340\030\003'
   _globals['_BODY'].fields_by_name['size']._loaded_options = None
   _globals['_BODY'].fields_by_name['size']._serialized_options = b'\350\340\030\006'
   _globals['_BODY'].fields_by_name['sha256']._loaded_options = None
@@ -98,32 +102,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RECEIPT'].fields_by_name['verdict']._serialized_options = b'\350\340\030\006'
   _globals['_DISMISSAL'].fields_by_name['reason']._loaded_options = None
   _globals['_DISMISSAL'].fields_by_name['reason']._serialized_options = b'\350\340\030\006'
-  _globals['_VERDICT']._serialized_start=1388
-  _globals['_VERDICT']._serialized_end=1489
+  _globals['_VERDICT']._serialized_start=1449
+  _globals['_VERDICT']._serialized_end=1550
   _globals['_CLIENTMESSAGE']._serialized_start=73
   _globals['_CLIENTMESSAGE']._serialized_end=274
   _globals['_SERVERMESSAGE']._serialized_start=277
   _globals['_SERVERMESSAGE']._serialized_end=574
   _globals['_TASKKEY']._serialized_start=576
   _globals['_TASKKEY']._serialized_end=669
-  _globals['_HELLO']._serialized_start=671
-  _globals['_HELLO']._serialized_end=798
-  _globals['_WELCOME']._serialized_start=801
-  _globals['_WELCOME']._serialized_end=931
-  _globals['_BODY']._serialized_start=933
-  _globals['_BODY']._serialized_end=981
-  _globals['_CHUNK']._serialized_start=983
-  _globals['_CHUNK']._serialized_end=1031
-  _globals['_TASK']._serialized_start=1033
-  _globals['_TASK']._serialized_end=1117
-  _globals['_RESULT']._serialized_start=1119
-  _globals['_RESULT']._serialized_end=1243
-  _globals['_RECEIPT']._serialized_start=1245
-  _globals['_RECEIPT']._serialized_end=1338
-  _globals['_HEARTBEAT']._serialized_start=1340
-  _globals['_HEARTBEAT']._serialized_end=1351
-  _globals['_DISMISSAL']._serialized_start=1353
-  _globals['_DISMISSAL']._serialized_end=1386
-  _globals['_FEDERATION']._serialized_start=1491
-  _globals['_FEDERATION']._serialized_end=1571
+  _globals['_HELLO']._serialized_start=672
+  _globals['_HELLO']._serialized_end=829
+  _globals['_WELCOME']._serialized_start=832
+  _globals['_WELCOME']._serialized_end=992
+  _globals['_BODY']._serialized_start=994
+  _globals['_BODY']._serialized_end=1042
+  _globals['_CHUNK']._serialized_start=1044
+  _globals['_CHUNK']._serialized_end=1092
+  _globals['_TASK']._serialized_start=1094
+  _globals['_TASK']._serialized_end=1178
+  _globals['_RESULT']._serialized_start=1180
+  _globals['_RESULT']._serialized_end=1304
+  _globals['_RECEIPT']._serialized_start=1306
+  _globals['_RECEIPT']._serialized_end=1399
+  _globals['_HEARTBEAT']._serialized_start=1401
+  _globals['_HEARTBEAT']._serialized_end=1412
+  _globals['_DISMISSAL']._serialized_start=1414
+  _globals['_DISMISSAL']._serialized_end=1447
+  _globals['_FEDERATION']._serialized_start=1552
+  _globals['_FEDERATION']._serialized_end=1632
 # @@protoc_insertion_point(module_scope)

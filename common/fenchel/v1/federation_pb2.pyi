@@ -153,9 +153,12 @@ class Hello(_message.Message):
     PROTOCOL_VERSION_FIELD_NUMBER: _builtins.int
     INCARNATION_FIELD_NUMBER: _builtins.int
     IN_HAND_FIELD_NUMBER: _builtins.int
+    ROSTER_VERSION_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     incarnation: _builtins.str
     """Drawn at random when the client process starts: a new one means that it lost its state."""
+    roster_version: _builtins.int
+    """The version of the roster in the client's kit: whoever has the older one is told."""
     @_builtins.property
     def in_hand(self) -> Global___TaskKey:
         """The task that the client is working on, or whose result it still holds. The server does not send it again."""
@@ -166,10 +169,11 @@ class Hello(_message.Message):
         protocol_version: _builtins.int = ...,
         incarnation: _builtins.str = ...,
         in_hand: Global___TaskKey | None = ...,
+        roster_version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_in_hand", b"_in_hand", "in_hand", b"in_hand"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_in_hand", b"_in_hand", "in_hand", b"in_hand", "incarnation", b"incarnation", "protocol_version", b"protocol_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_in_hand", b"_in_hand", "in_hand", b"in_hand", "incarnation", b"incarnation", "protocol_version", b"protocol_version", "roster_version", b"roster_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__in_hand: _TypeAlias = _typing.Literal["in_hand"]  # noqa: Y015
     _WhichOneofArgType__in_hand: _TypeAlias = _typing.Literal["_in_hand", b"_in_hand"]  # noqa: Y015
@@ -185,11 +189,14 @@ class Welcome(_message.Message):
     MAX_BODY_BYTES_FIELD_NUMBER: _builtins.int
     HEARTBEAT_MS_FIELD_NUMBER: _builtins.int
     IN_HAND_AWAITED_FIELD_NUMBER: _builtins.int
+    ROSTER_VERSION_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     max_body_bytes: _builtins.int
     heartbeat_ms: _builtins.int
     in_hand_awaited: _builtins.bool
     """Whether the result of the task in hand is still awaited."""
+    roster_version: _builtins.int
+    """The version of the roster in the server's kit."""
     def __init__(
         self,
         *,
@@ -197,10 +204,11 @@ class Welcome(_message.Message):
         max_body_bytes: _builtins.int = ...,
         heartbeat_ms: _builtins.int = ...,
         in_hand_awaited: _builtins.bool = ...,
+        roster_version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_ms", b"heartbeat_ms", "in_hand_awaited", b"in_hand_awaited", "max_body_bytes", b"max_body_bytes", "protocol_version", b"protocol_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_ms", b"heartbeat_ms", "in_hand_awaited", b"in_hand_awaited", "max_body_bytes", b"max_body_bytes", "protocol_version", b"protocol_version", "roster_version", b"roster_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -2,6 +2,7 @@
 
 from fenchel_common.identity.certificates import Certificate, Role
 from fenchel_common.identity.kit import Address, Kit
+from fenchel_common.identity.livekit import LiveKit
 from fenchel_common.identity.roster import Party, Roster
 
-__all__ = ["Address", "Certificate", "Kit", "Party", "Role", "Roster"]
+__all__ = ["Address", "Certificate", "Kit", "LiveKit", "Party", "Role", "Roster"]

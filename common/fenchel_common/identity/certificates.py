@@ -1,5 +1,6 @@
 """What a certificate says, and whether this federation's authority stands behind it."""
 
+import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -98,6 +99,10 @@ class Certificate:
         """SHA-256 of the DER form, in hexadecimal."""
         return self.parsed.fingerprint(hashes.SHA256()).hex()
 
+    def key_fingerprint(self) -> str:
+        """The fingerprint of the key that the certificate speaks for, as a roster names it."""
+        return key_fingerprint(self.public_key())
+
     def days_left(self, now: datetime | None = None) -> float:
         """Days until the certificate expires; negative once it has."""
         return (self.not_after - (now or datetime.now(UTC))).total_seconds() / 86_400
@@ -142,6 +147,23 @@ class Certificate:
         self.verify_issuer(authority, role=role)
         authority.check_time(now)
         self.check_time(now)
+
+
+def key_fingerprint(public_key: ec.EllipticCurvePublicKey) -> str:
+    """SHA-256 of a public key's SubjectPublicKeyInfo, in hexadecimal: what a roster names and people compare."""
+    der = public_key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(der).hexdigest()
+
+
+def server_key_host(fingerprint: str) -> str:
+    """The host name that a server's certificate carries for its key, and that a client asks TLS to find in it.
+
+    The authority writes the name of a key into certificates for that key alone. So the ordinary check of the host
+    name refuses every certificate but those for the key that the client's roster names. Under `.invalid` no such
+    host can exist.
+    """
+    half = len(fingerprint) // 2  # a label of a host name has at most 63 characters
+    return f"{fingerprint[:half]}.{fingerprint[half:]}.key.fenchel.invalid"
 
 
 def _check_size(encoded: bytes) -> None:

@@ -11,14 +11,7 @@ from typing import Self
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fenchel_common.errors import (
-    InvalidInput,
-    KeyFileError,
-    KeyMismatch,
-    KitIncomplete,
-    MalformedCertificate,
-    NotOnRoster,
-)
+from fenchel_common.errors import InvalidInput, KeyFileError, KeyMismatch, KitIncomplete, MalformedCertificate
 from fenchel_common.identity.certificates import Certificate, Role
 from fenchel_common.identity.roster import Roster
 from fenchel_common.ids import ClientId
@@ -82,13 +75,29 @@ def check_host(host: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class KitSettings:
+    """The content of `kit.toml`: whose kit it is, where parties reach the server, and where a server listens.
+
+    Without `listen`, which only a server's kit can have, a server listens on all interfaces.
+    """
+
+    role: Role
+    name: str
+    server: Address
+    listen: Address | None = None
+
+    def to_text(self) -> str:
+        """The file's text; names and hosts hold no character that TOML would need escaped."""
+        listen = "" if self.listen is None else f'listen = "{self.listen}"\n'
+        return f'role = "{self.role.value}"\nname = "{self.name}"\nserver = "{self.server}"\n{listen}'
+
+
+@dataclass(frozen=True, slots=True)
 class Kit:
     """A loaded and verified kit; `load` is the only way that should make one."""
 
     directory: Path
-    role: Role
-    name: str
-    server_address: Address
+    settings: KitSettings
     certificate: Certificate
     authority: Certificate
     roster: Roster
@@ -97,17 +106,18 @@ class Kit:
     @classmethod
     def load(cls, directory: Path, *, now: datetime | None = None) -> Self:
         """Reads a kit and verifies all of it: certificate, key, roster, role and name agree and are valid now."""
-        role, name, address = read_settings(directory)
+        settings = read_settings(directory)
         authority = read_certificate(directory, AUTHORITY_FILE)
         certificate = read_certificate(directory, CERTIFICATE_FILE)
-        certificate.verify(authority, role=role, now=now)
-        if certificate.common_name != name:
+        certificate.verify(authority, role=settings.role, now=now)
+        if certificate.common_name != settings.name:
             raise MalformedCertificate(
                 f"{directory / CERTIFICATE_FILE}: the certificate is of {certificate.common_name!r},"
-                f" but {SETTINGS_FILE} names {name!r}; use the files of one kit"
+                f" but {SETTINGS_FILE} names {settings.name!r}; use the files of one kit"
             )
         roster = read_roster(directory, authority)
-        check_on_roster(roster, role=role, name=name)
+        roster.check_time(now)
+        roster.check_key(certificate)
         key_pem = read_key(directory)
         if parse_key(key_pem, directory / KEY_FILE).public_key() != certificate.public_key():
             raise KeyMismatch(
@@ -116,14 +126,30 @@ class Kit:
             )
         return cls(
             directory=directory,
-            role=role,
-            name=name,
-            server_address=address,
+            settings=settings,
             certificate=certificate,
             authority=authority,
             roster=roster,
             key_pem=key_pem,
         )
+
+    def verify(self, *, now: datetime | None = None) -> None:
+        """Refuses a kit whose certificate or roster is not valid now, or whose roster names another key for it."""
+        self.certificate.verify(self.authority, role=self.role, now=now)
+        self.roster.check_time(now)
+        self.roster.check_key(self.certificate)
+
+    @property
+    def role(self) -> Role:
+        return self.settings.role
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    @property
+    def server_address(self) -> Address:
+        return self.settings.server
 
     @property
     def client_id(self) -> ClientId:
@@ -145,31 +171,31 @@ class Kit:
         return parse_key(self.key_pem, self.directory / KEY_FILE)
 
 
-def read_settings(directory: Path) -> tuple[Role, str, Address]:
-    """Role, name and server address from `kit.toml`."""
+def read_settings(directory: Path) -> KitSettings:
+    """What `kit.toml` says."""
     path = directory / SETTINGS_FILE
     try:
         settings = tomllib.loads(_read(path).decode())
     except (ValueError, RecursionError) as error:
         raise KitIncomplete(f"{path} is not a TOML file: {error}") from error
-    expected = {"role", "name", "server"}
-    if unknown := sorted(settings.keys() - expected):
-        raise KitIncomplete(f"{path}: unknown key {unknown[0]!r}; it holds {', '.join(sorted(expected))}")
-    for key in sorted(expected):
+    required = {"role", "name", "server"}
+    if unknown := sorted(settings.keys() - required - {"listen"}):
+        raise KitIncomplete(f"{path}: unknown key {unknown[0]!r}; it holds {', '.join(sorted(required))}, maybe listen")
+    for key in sorted(required | settings.keys()):
         if not isinstance(settings.get(key), str):
             raise KitIncomplete(f"{path}: {key!r} is missing or not a text")
     if settings["role"] not in (Role.PARTY.value, Role.SERVER.value):
         raise KitIncomplete(f"{path}: role is {settings['role']!r}; it must be 'party' or 'server'")
-    try:
-        address = Address.parse(settings["server"])
-    except InvalidInput as error:
-        raise KitIncomplete(f"{path}: server: {error}") from error
-    return Role(settings["role"]), settings["name"], address
-
-
-def settings_text(role: Role, name: str, server: Address) -> str:
-    """The content of `kit.toml`; names and hosts hold no character that TOML would need escaped."""
-    return f'role = "{role.value}"\nname = "{name}"\nserver = "{server}"\n'
+    role = Role(settings["role"])
+    if "listen" in settings and role is not Role.SERVER:
+        raise KitIncomplete(f"{path}: a party listens nowhere; remove 'listen'")
+    addresses: dict[str, Address] = {}
+    for key in sorted({"server", "listen"} & settings.keys()):
+        try:
+            addresses[key] = Address.parse(settings[key])
+        except InvalidInput as error:
+            raise KitIncomplete(f"{path}: {key}: {error}") from error
+    return KitSettings(role, settings["name"], addresses["server"], addresses.get("listen"))
 
 
 def read_certificate(directory: Path, file_name: str) -> Certificate:
@@ -182,16 +208,8 @@ def read_certificate(directory: Path, file_name: str) -> Certificate:
 
 
 def read_roster(directory: Path, authority: Certificate) -> Roster:
-    """The kit's roster, verified against the kit's authority."""
+    """The roster in a kit's folder, verified against the authority; ignores the time."""
     return Roster.verified(_read(directory / ROSTER_FILE), _read(directory / SIGNATURE_FILE), authority)
-
-
-def check_on_roster(roster: Roster, *, role: Role, name: str) -> None:
-    """Refuses a name that the roster does not give that role."""
-    if role is Role.PARTY:
-        roster.party(name)
-    elif role is not Role.SERVER or name != roster.server_name:
-        raise NotOnRoster(f"the roster names {roster.server_name!r} as the server, not {name!r}")
 
 
 def read_key(directory: Path) -> bytes:

@@ -5,18 +5,22 @@ errors and gRPC itself uses the same statuses for causes of its own. A status th
 something that happened on the way, which a retry may cure.
 """
 
+import re
+
 import grpc
 
 from fenchel_common.errors import (
     BodyDamaged,
     BodyTooLarge,
     CertificateNotValidNow,
+    CertificateReplaced,
     FenchelError,
     MalformedCertificate,
     NotOnRoster,
     PeerSilent,
     ProtocolVersionMismatch,
     ProtocolViolation,
+    RosterExpired,
     ServerUnavailable,
     SessionSuperseded,
     WrongAuthority,
@@ -24,17 +28,21 @@ from fenchel_common.errors import (
 )
 
 ERROR_METADATA_KEY = "fenchel-error"
+ROSTER_METADATA_KEY = "fenchel-roster-version"
+"""The version of the server's roster, beside the refusal of a caller: one with a newer roster tries again later."""
 INTERNAL_MESSAGE = "internal error of the server; its log has the details"
 
 STATUSES: dict[type[FenchelError], grpc.StatusCode] = {
     BodyDamaged: grpc.StatusCode.DATA_LOSS,
     BodyTooLarge: grpc.StatusCode.RESOURCE_EXHAUSTED,
     CertificateNotValidNow: grpc.StatusCode.UNAUTHENTICATED,
+    CertificateReplaced: grpc.StatusCode.PERMISSION_DENIED,
     MalformedCertificate: grpc.StatusCode.UNAUTHENTICATED,
     NotOnRoster: grpc.StatusCode.PERMISSION_DENIED,
     PeerSilent: grpc.StatusCode.DEADLINE_EXCEEDED,
     ProtocolVersionMismatch: grpc.StatusCode.FAILED_PRECONDITION,
     ProtocolViolation: grpc.StatusCode.INVALID_ARGUMENT,
+    RosterExpired: grpc.StatusCode.FAILED_PRECONDITION,
     ServerUnavailable: grpc.StatusCode.UNAVAILABLE,
     SessionSuperseded: grpc.StatusCode.ABORTED,
     WrongAuthority: grpc.StatusCode.UNAUTHENTICATED,
@@ -65,5 +73,14 @@ def error_of(code: grpc.StatusCode, details: str, name: str | None) -> FenchelEr
 
 def error_of_call(call: grpc.Call) -> FenchelError:
     """The error that ended a call of ours."""
-    name = next((str(value) for key, value in call.trailing_metadata() or () if key == ERROR_METADATA_KEY), None)
-    return error_of(call.code(), call.details() or "no details", name)
+    return error_of(call.code(), call.details() or "no details", _trailing(call, ERROR_METADATA_KEY))
+
+
+def roster_version_of(call: grpc.Call) -> int | None:
+    """The version of the server's roster, if the server gave it with its refusal of a call of ours."""
+    version = _trailing(call, ROSTER_METADATA_KEY) or ""
+    return int(version) if re.fullmatch(r"[0-9]{1,10}", version, re.ASCII) else None
+
+
+def _trailing(call: grpc.Call, wanted: str) -> str | None:
+    return next((str(value) for key, value in call.trailing_metadata() or () if key == wanted), None)

@@ -52,27 +52,35 @@ def approve(
     party: Annotated[str, typer.Option("--party", help="The party that has sent it; it must be on the roster.")],
     out: Annotated[Path, typer.Option("--out", help="The folder that `fenchel provision` has written.")],
     replace: Annotated[
-        bool, typer.Option("--replace", help="Approve although the party has a certificate for another key.")
+        bool,
+        typer.Option("--replace", help="Put the key in the place of another one that the party has a certificate for."),
     ] = False,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """Issue a certificate for a party's own key, and a kit without a key. Run by the operator.
+    """Issue a certificate for a party's own key, put the key on the roster, and make a kit without a key. Run by the
+    operator.
 
     Compare the fingerprint with what the party says before you send the kit: it is all that ties the key to them.
 
-    An earlier certificate of the party stays valid until it expires.
+    A certificate for an earlier key of the party is refused by whoever has the new roster.
     """
     approval = enrolment.approve(request_file, party=party, out=out, replace=replace)
     _print(
         {
             "party": approval.name,
             "kit": str(approval.directory),
-            "key_fingerprint": approval.key_fingerprint,
+            "key_fingerprint": approval.certificate.key_fingerprint(),
             "not_after": approval.certificate.not_after.isoformat(),
+            "roster_version": approval.roster.version,
+            "roster_fingerprint": approval.roster.fingerprint(),
         },
         output,
     )
     typer.echo(f"send {approval.directory} to {party}, who puts its files beside its key.pem", err=True)
+    typer.echo(
+        f"roster version {approval.roster.version} is in every kit of {out}; the server and every party need it",
+        err=True,
+    )
 
 
 @cert_app.command()
@@ -91,7 +99,7 @@ def show(
             "not_after": certificate.not_after.isoformat(),
             "days_left": round(certificate.days_left(), 1),
             "fingerprint": certificate.fingerprint(),
-            "key_fingerprint": enrolment.key_fingerprint(certificate.public_key()),
+            "key_fingerprint": certificate.key_fingerprint(),
         },
         output,
     )

@@ -14,11 +14,8 @@ from fenchel_client.session import Session
 from fenchel_client.setup import Consent
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
-from fenchel_common.identity import Address, Kit
+from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_deploy.cli.choices import parse_choice
-
-TRUST_KIT = "kit"
-"""Approves the roster as it came with the kit: for those who provision the federation themselves."""
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +31,9 @@ def client(
     server: Annotated[str | None, typer.Option(help="HOST:PORT of the server, if not the kit's.")] = None,
     approve_roster: Annotated[
         str | None,
-        typer.Option(help="Fingerprint of the roster for which this key holder may make keys; or `kit`, for its own."),
+        typer.Option(
+            help="Fingerprint of the roster for which this key holder may make keys; or `kit`, for any of its own."
+        ),
     ] = None,
     accept: Annotated[
         list[str] | None,
@@ -56,17 +55,17 @@ def client(
     shard = Shard.load(data)
     if loaded.roster.party(loaded.name).labels and shard.y is None:
         raise InvalidInput(f"{data} has no labels (y), but the roster says that {loaded.name} has them")
-    approved = loaded.roster.fingerprint() if approve_roster == TRUST_KIT else approve_roster
-    if loaded.roster.key_holder.name == loaded.name and approved != loaded.roster.fingerprint():
+    accepts = frozenset(Concession(parse_choice("--accept", word, *Concession)) for word in accept or ())
+    consent = Consent(approved_roster=approve_roster, accepts=accepts)
+    if loaded.roster.key_holder.name == loaded.name and not consent.approves(loaded.roster):
         raise InvalidInput(
             f"{loaded.name} makes the key for everyone on the roster: {', '.join(loaded.roster.names)}; "
             f"if these are the right ones, add --approve-roster {loaded.roster.fingerprint()}"
         )
-    accepts = frozenset(Concession(parse_choice("--accept", word, *Concession)) for word in accept or ())
-    consent = Consent(approved_roster=approved, accepts=accepts)
-    party = Party(loaded, shard, state=state, consent=consent)
+    kit_in_use = LiveKit(loaded)
+    party = Party(kit_in_use, shard, state=state, consent=consent)
     session = Session(
-        loaded,
+        kit_in_use,
         party.handle,
         idle=party.idle,
         address=Address.parse(server) if server else None,

@@ -46,9 +46,16 @@ def register(app: typer.Typer) -> None:
 
 
 def _line(check: Check) -> str:
-    cure = f"\n      cure: {check.cure}" if check.cure else ""
-    return f"{check.status.value:4}  {check.name}: {check.detail}{cure}"
+    cure = [f"cure: {check.cure}"] if check.cure else []
+    further = "".join(f"\n      {line}" for line in [*(f"{name}: {fact}" for name, fact in check.facts.items()), *cure])
+    return f"{check.status.value:4}  {check.name}: {check.detail}{further}"
 
 
-def _as_json(check: Check) -> dict[str, str]:
-    return {"name": check.name, "status": check.status.value, "detail": check.detail, "cure": check.cure}
+def _as_json(check: Check) -> dict[str, object]:
+    return {
+        "name": check.name,
+        "status": check.status.value,
+        "detail": check.detail,
+        "cure": check.cure,
+        "facts": dict(check.facts),
+    }

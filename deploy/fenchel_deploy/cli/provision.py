@@ -18,18 +18,29 @@ def provision(
     renew_within: Annotated[
         int, typer.Option(min=0, max=3650, help="Renew certificates that expire within so many days.", metavar="DAYS")
     ] = 0,
+    replace: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A party, or the server, whose key and certificate are replaced, or for a party that makes its own key"
+            " revoked; may be given again.",
+            metavar="NAME",
+        ),
+    ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to print the outcome.")] = Format.TABLE,
 ) -> None:
     """Make the certificate authority, the signed roster, and one kit per party and for the server.
 
     Run it on a machine of the operator, never on the server: with OUT/ca/key.pem one can add a party.
 
-    Running it again adds new parties, renews what has expired and keeps every key; the authority is made once.
-    Hand out the new roster afterwards: all parties must have the same.
+    Running it again adds new parties and renews what has expired, with new keys; the authority is made once. A changed
+    roster gets the next version. Hand it out to the server and to every party: whoever has it refuses replaced
+    certificates, and running processes take it up from their kits by themselves.
 
     Given a file that does not exist, it prints an example of one.
     """
-    outcome = bring_in_line(Federation.load(federation), out, renew_within_days=renew_within)
+    outcome = bring_in_line(
+        Federation.load(federation), out, renew_within_days=renew_within, replace=frozenset(replace or ())
+    )
     if output is Format.JSON:
         typer.echo(json.dumps(_as_json(outcome), indent=2))
     else:
@@ -47,15 +58,19 @@ def _as_json(outcome: Provisioned) -> dict[str, object]:
         "federation": outcome.federation,
         "authority_fingerprint": outcome.authority_fingerprint,
         "authority_made": outcome.authority_made,
-        "roster_fingerprint": outcome.roster_fingerprint,
-        "release_model_to_server": outcome.release_model_to_server,
+        "roster_version": outcome.roster.version,
+        "roster_fingerprint": outcome.roster.fingerprint(),
+        "roster_not_after": outcome.roster.not_after.isoformat(),
+        "roster_made": outcome.roster_made,
+        "release_model_to_server": outcome.roster.release_model_to_server,
         "kits": [
             {
                 "name": kit.name,
                 "role": kit.role.value,
                 "directory": str(kit.directory),
                 "state": kit.state.value,
-                "not_after": kit.not_after.isoformat() if kit.not_after else None,
+                "not_after": kit.certificate.not_after.isoformat() if kit.certificate else None,
+                "key_fingerprint": kit.certificate.key_fingerprint() if kit.certificate else None,
             }
             for kit in outcome.kits
         ],
@@ -64,12 +79,14 @@ def _as_json(outcome: Provisioned) -> dict[str, object]:
 
 
 def _as_text(outcome: Provisioned) -> str:
-    authority = "made now" if outcome.authority_made else "kept"
+    roster = outcome.roster
+    version = f"{roster.version} ({'made now' if outcome.roster_made else 'kept'})"
     lines = [
         f"federation  {outcome.federation}",
-        f"authority   {outcome.authority_fingerprint} ({authority})",
-        f"roster      {outcome.roster_fingerprint}",
-        f"model       {'goes to the server too' if outcome.release_model_to_server else 'stays with the parties'}",
+        f"authority   {outcome.authority_fingerprint} ({'made now' if outcome.authority_made else 'kept'})",
+        f"roster      {roster.fingerprint()}",
+        f"version     {version}, valid until {roster.not_after:%Y-%m-%d}",
+        f"model       {'goes to the server too' if roster.release_model_to_server else 'stays with the parties'}",
         "",
     ]
     width = max(len(kit.name) for kit in outcome.kits)
@@ -77,20 +94,28 @@ def _as_text(outcome: Provisioned) -> str:
 
 
 def _kit_line(kit: KitReport, width: int) -> str:
-    end = f"valid until {kit.not_after:%Y-%m-%d}" if kit.not_after else "no certificate yet"
+    end = f"valid until {kit.certificate.not_after:%Y-%m-%d}" if kit.certificate else "no certificate yet"
     return f"{kit.role.value:6}  {kit.name:{width}}  {kit.state.value:7}  {end}  {kit.directory}"
 
 
 def _advice(outcome: Provisioned, out: Path) -> list[str]:
     approve = "fenchel cert approve {0}.csr --party {0} --out {1}"
     advice = [
-        f"{kit.name} makes its own key; when its request has come: {approve.format(kit.name, out)}"
+        f"{kit.name} makes its own key, and no run can start before its request is approved: "
+        f"{approve.format(kit.name, out)}"
         for kit in outcome.kits
         if kit.state is KitState.WAITING
     ]
     advice += [
-        f"{name} is off the roster; the server refuses it as soon as it has its new kit" for name in outcome.removed
+        f"{name} is off the roster; whoever has roster version {outcome.roster.version} refuses it"
+        for name in outcome.removed
     ]
+    if outcome.roster_made and not outcome.authority_made:
+        advice.append(
+            f"hand out roster version {outcome.roster.version} to the server and every party: roster.json and"
+            " roster.sig, or the whole kit where it was made or renewed; the key holder's operator approves its"
+            " fingerprint"
+        )
     if outcome.authority_made:
         advice.append(f"keep {out / AUTHORITY_DIRECTORY} safe and off the server: with its key one can add a party")
     return advice

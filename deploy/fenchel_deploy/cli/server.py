@@ -18,7 +18,7 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.output import Format
 from fenchel_server.app import FAREWELL_S, serve
 
-DEFAULT_PORT = 9092
+ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - a server listens
 EXIT_INCOMPLETE = 1
 
 
@@ -31,7 +31,11 @@ def server(
     state: Annotated[Path, typer.Option(help="Where runs and rounds are kept; a restart goes on from here.")],
     run: Annotated[Path | None, typer.Option(help="The TOML file of a run to do, or to go on with.")] = None,
     listen: Annotated[
-        str | None, typer.Option(help=f"HOST:PORT to listen on. Default: 0.0.0.0:{DEFAULT_PORT}.")
+        str | None,
+        typer.Option(
+            help="HOST:PORT to listen on. Default: what the kit says ([server] listen in federation.toml), or all"
+            " interfaces on the port that parties dial."
+        ),
     ] = None,
     results: Annotated[
         Path | None,
@@ -53,7 +57,7 @@ def server(
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     signal.signal(signal.SIGTERM, _leave)
     loaded = Kit.load(kit)
-    address = Address.parse(listen) if listen else Address("127.0.0.1" if insecure else "0.0.0.0", DEFAULT_PORT)  # noqa: S104 - a server listens
+    address = Address.parse(listen) if listen else _default_address(loaded, insecure=insecure)
     config = RunConfig.from_toml(run) if run else None
     completed = serve(
         loaded,
@@ -68,6 +72,12 @@ def server(
     )
     if not completed:
         raise typer.Exit(EXIT_INCOMPLETE)
+
+
+def _default_address(kit: Kit, *, insecure: bool) -> Address:
+    if kit.settings.listen is not None:
+        return kit.settings.listen
+    return Address("127.0.0.1" if insecure else ALL_INTERFACES, kit.server_address.port)
 
 
 def _leave(signum: int, _frame: FrameType | None) -> None:
@@ -85,7 +95,9 @@ def _print_lines(event: Mapping[str, Any]) -> None:
     if kind == "phase":
         return
     if kind == "listening":
-        line = f"listening on port {event['port']} for {', '.join(event['parties'])}"
+        host = Address.parse(event["address"]).host
+        where = "all interfaces" if host in (ALL_INTERFACES, "::") else f"{host} only"
+        line = f"listening on {where}, port {event['port']}, for {', '.join(event['parties'])}"
     elif kind == "waiting":
         line = f"run {event['run']}: waiting for {', '.join(event['for'])}"
     elif kind == "leaving":

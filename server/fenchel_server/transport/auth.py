@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar, cast
 import grpc
 
 from fenchel_common.errors import FenchelError, MalformedCertificate
-from fenchel_common.identity import Certificate, Kit, Role
+from fenchel_common.identity import Certificate, LiveKit, Role, Roster
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.frames import PARTY_METADATA_KEY
 from fenchel_server.transport.status import abort
@@ -25,49 +25,84 @@ logger = logging.getLogger(__name__)
 
 
 class Authoriser(Protocol):
-    """Establishes the party behind a call, or raises an error with its own status."""
+    """Establishes the party behind a call, or raises an error with its own status.
+
+    It judges by the roster that is in use at that moment. So a call that was let in has to be judged again while it
+    lasts.
+    """
 
     def party(self, context: grpc.ServicerContext) -> ClientId: ...
+
+    def member(self, context: grpc.ServicerContext) -> None:
+        """Refuses a caller that is neither a party of the roster nor the server itself."""
+        ...
+
+    def roster(self) -> Roster:
+        """The roster in use."""
+        ...
 
 
 class CertificateAuthoriser:
     """A caller is the party that its certificate names; nothing that it sends can change that.
 
     TLS has checked already that the peer holds the key of a certificate of this authority. Checked again here is all
-    that may have changed since the connection was made, and what TLS knows nothing of: the role and the roster.
+    that may have changed since the connection was made, and what TLS knows nothing of: the role and the roster, which
+    must name the certificate's key.
     """
 
-    def __init__(self, kit: Kit) -> None:
-        self._authority = kit.authority
-        self._roster = kit.roster
+    def __init__(self, kit: LiveKit) -> None:
+        self._kit = kit
+
+    def roster(self) -> Roster:
+        return self._kit.look().roster
 
     def party(self, context: grpc.ServicerContext) -> ClientId:
+        certificate = self._certificate(context)
+        self._check(certificate, role=Role.PARTY)
+        return ClientId(certificate.common_name)
+
+    def member(self, context: grpc.ServicerContext) -> None:
+        """Refuses a caller that is neither a party of the roster nor the server itself."""
+        certificate = self._certificate(context)
+        self._check(certificate, role=Role.SERVER if certificate.role is Role.SERVER else Role.PARTY)
+
+    def _check(self, certificate: Certificate, *, role: Role) -> None:
+        kit = self._kit.look()
+        certificate.verify(kit.authority, role=role)
+        kit.roster.check_time()
+        kit.roster.check_key(certificate)
+
+    def _certificate(self, context: grpc.ServicerContext) -> Certificate:
         # gRPC gives a list of values for each key, whatever its type stubs say.
         facts = cast(Mapping[str, Sequence[bytes]], context.auth_context())
         pems = facts.get("x509_pem_cert", ())
         if len(pems) != 1:
             raise MalformedCertificate("the call carries no client certificate; connect with the party's kit")
-        certificate = Certificate.from_pem(pems[0])
-        certificate.verify(self._authority, role=Role.PARTY)
-        return self._roster.party(certificate.common_name).name
+        return Certificate.from_pem(pems[0])
 
 
 class InsecureAuthoriser:
     """Believes what the caller says it is: for debugging on loopback, where there is no certificate."""
 
-    def __init__(self, kit: Kit) -> None:
-        self._roster = kit.roster
+    def __init__(self, kit: LiveKit) -> None:
+        self._kit = kit
+
+    def roster(self) -> Roster:
+        return self._kit.look().roster
 
     def party(self, context: grpc.ServicerContext) -> ClientId:
         claimed = dict(context.invocation_metadata()).get(PARTY_METADATA_KEY, "")
-        return self._roster.party(str(claimed)).name
+        return self.roster().party(str(claimed)).name
+
+    def member(self, context: grpc.ServicerContext) -> None:
+        """Believes every caller of the health service."""
 
 
 class AuthorisingInterceptor(grpc.ServerInterceptor):
     """Lets a call through to its handler only if its caller may make it.
 
-    Health is for whoever holds a certificate of the federation, which TLS itself ensures. Every other call is for the
-    parties of the roster.
+    Health is for the server itself as well, and judges its own callers. Every other call is for the parties of the
+    roster.
     """
 
     def __init__(self, authoriser: Authoriser) -> None:
@@ -97,7 +132,7 @@ class AuthorisingInterceptor(grpc.ServerInterceptor):
                 self._authoriser.party(context)
             except FenchelError as error:
                 logger.warning("refused %s from %s: %s", method, context.peer(), error)
-                abort(context, error)
+                abort(context, error, roster_version=self._authoriser.roster().version)
             return behaviour(requests, context)
 
         return grpc.stream_stream_rpc_method_handler(guarded, handler.request_deserializer, handler.response_serializer)

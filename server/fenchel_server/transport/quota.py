@@ -8,7 +8,10 @@ from typing import Any, cast
 import grpc
 from grpc_health.v1 import health, health_pb2
 
+from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId
+from fenchel_server.transport.auth import Authoriser
+from fenchel_server.transport.status import abort
 
 MAX_STREAMS_PER_PARTY = 2
 """The connection of a party, and the one that it replaces, until that has ended."""
@@ -44,17 +47,29 @@ class Streams:
 
 
 class BoundedHealth:
-    """The health service, with a quota of watches for each caller.
+    """The health service, for members of the federation, with a quota of watches for each caller.
 
     It knows the names of its own services only: the library keeps every name that anyone has watched, for ever.
     """
 
-    def __init__(self, servicer: health.HealthServicer, services: frozenset[str]) -> None:
+    def __init__(self, servicer: health.HealthServicer, services: frozenset[str], authoriser: Authoriser) -> None:
         self._servicer = servicer
-        self.Check, self.List = servicer.Check, servicer.List
+        self._authoriser = authoriser
         self._services = services
         self._lock = threading.Lock()
         self._watches: dict[bytes, int] = {}
+
+    def Check(  # noqa: N802 - the name that the protocol gives it
+        self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext
+    ) -> health_pb2.HealthCheckResponse:
+        self._let_in(context)
+        return self._servicer.Check(request, context)
+
+    def List(  # noqa: N802 - the name that the protocol gives it
+        self, request: health_pb2.HealthListRequest, context: grpc.ServicerContext
+    ) -> health_pb2.HealthListResponse:
+        self._let_in(context)
+        return self._servicer.List(request, context)
 
     def Watch(  # noqa: N802 - the name that the protocol gives it
         self,
@@ -62,6 +77,7 @@ class BoundedHealth:
         context: grpc.ServicerContext,
         send_response_callback: Callable[[Any], None] | None = None,
     ) -> object:
+        self._let_in(context)
         if request.service not in self._services:
             context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service")
         facts = cast(Mapping[str, Sequence[bytes]], context.auth_context())
@@ -76,6 +92,12 @@ class BoundedHealth:
 
     # gRPC looks here for whether a watch may wait without a thread of its own.
     Watch.__dict__["experimental_non_blocking"] = True
+
+    def _let_in(self, context: grpc.ServicerContext) -> None:
+        try:
+            self._authoriser.member(context)
+        except FenchelError as error:
+            abort(context, error, roster_version=self._authoriser.roster().version)
 
     def _ended(self, caller: bytes) -> None:
         with self._lock:

@@ -8,7 +8,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from fenchel_common.errors import InvalidInput, WrongRole
-from fenchel_common.identity import Address, Kit, Role
+from fenchel_common.identity import Address, Kit, LiveKit, Role
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.chunks import FLOW_CONTROL, MAX_MESSAGE_BYTES
 from fenchel_server.rounds.transport import Gathered, PhaseId
@@ -81,17 +81,21 @@ class GrpcTransport:
 
 
 def make_server(
-    kit: Kit, *, address: Address, limits: TransportLimits | None = None, insecure: bool = False
+    kit: Kit | LiveKit, *, address: Address, limits: TransportLimits | None = None, insecure: bool = False
 ) -> tuple[GrpcTransport, grpc.Server, int]:
     """The transport, its server (bound, not started) and the port that it is bound to.
 
     Mutual TLS is always on, except with `insecure`, which takes a loopback address only.
     """
-    if kit.role is not Role.SERVER:
-        raise WrongRole(f"{kit.directory} is the kit of a {kit.role.value}; start the server with the server's kit")
+    kit_in_use = LiveKit.of(kit)
+    loaded = kit_in_use.look()
+    if loaded.role is not Role.SERVER:
+        raise WrongRole(
+            f"{loaded.directory} is the kit of a {loaded.role.value}; start the server with the server's kit"
+        )
     bounds = limits or TransportLimits()
-    authoriser: Authoriser = InsecureAuthoriser(kit) if insecure else CertificateAuthoriser(kit)
-    parties = len(kit.roster.parties)
+    authoriser: Authoriser = InsecureAuthoriser(kit_in_use) if insecure else CertificateAuthoriser(kit_in_use)
+    parties = len(loaded.roster.parties)
     server = grpc.server(
         ThreadPoolExecutor(THREADS_PER_PARTY * parties + SPARE_THREADS, thread_name_prefix="grpc"),
         interceptors=[AuthorisingInterceptor(authoriser)],
@@ -102,12 +106,12 @@ def make_server(
     add_to_server(FederationServicer(mailbox, authoriser, bounds), server)
     health_servicer = health.HealthServicer()
     services = frozenset({health.OVERALL_HEALTH, SERVICE_NAME})
-    health_pb2_grpc.add_HealthServicer_to_server(BoundedHealth(health_servicer, services), server)
-    port = _bind(server, kit, address, insecure=insecure)
+    health_pb2_grpc.add_HealthServicer_to_server(BoundedHealth(health_servicer, services, authoriser), server)
+    port = _bind(server, kit_in_use, address, insecure=insecure)
     return GrpcTransport(mailbox, health_servicer, dismissal_s=bounds.dismissal_s), server, port
 
 
-def _bind(server: grpc.Server, kit: Kit, address: Address, *, insecure: bool) -> int:
+def _bind(server: grpc.Server, kit: LiveKit, address: Address, *, insecure: bool) -> int:
     if insecure and not address.loopback:
         raise InvalidInput(
             f"--insecure is for debugging on this machine alone and refuses to listen on {address};"
@@ -121,15 +125,24 @@ def _bind(server: grpc.Server, kit: Kit, address: Address, *, insecure: bool) ->
                 address,
             )
             return server.add_insecure_port(str(address))
-        credentials = grpc.ssl_server_credentials(
-            [(kit.key_pem, kit.certificate_pem)], root_certificates=kit.authority_pem, require_client_auth=True
-        )
-        return server.add_secure_port(str(address), credentials)
+        return server.add_secure_port(str(address), _credentials(kit))
     except RuntimeError as error:
         raise InvalidInput(
             f"cannot listen on {address}: another program uses the port, or the host is not this machine's;"
             " choose another address"
         ) from error
+
+
+def _credentials(kit: LiveKit) -> grpc.ServerCredentials:
+    """Mutual TLS with the certificate and key that are in use when a connection is made."""
+
+    def configuration() -> grpc.ServerCertificateConfiguration:
+        now = kit.look()
+        return grpc.ssl_server_certificate_configuration(
+            [(now.key_pem, now.certificate_pem)], root_certificates=now.authority_pem
+        )
+
+    return grpc.dynamic_ssl_server_credentials(configuration(), configuration, require_client_authentication=True)
 
 
 def _server_options(parties: int, limits: TransportLimits) -> tuple[tuple[str, int], ...]:

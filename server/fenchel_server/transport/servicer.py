@@ -7,7 +7,7 @@ when the call ends, whoever ends it.
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import grpc
@@ -33,6 +33,7 @@ from fenchel_common.errors import (
     ProtocolVersionMismatch,
     ProtocolViolation,
 )
+from fenchel_common.identity import Roster
 from fenchel_common.wire.chunks import MAX_BODY_BYTES, BodyReader
 from fenchel_common.wire.frames import PROTOCOL_VERSION, TaskKey, key_from_proto, key_to_proto, public_text, task_frames
 from fenchel_server.transport.auth import Authoriser
@@ -60,6 +61,9 @@ _VERDICTS = {
     Verdict.DUPLICATE: VERDICT_DUPLICATE,
     Verdict.NOT_OPEN: VERDICT_NOT_OPEN,
 }
+
+Judge = Callable[[], Roster]
+"""Judges the caller of a connection again, and gives the roster in use; raises if the caller may not go on."""
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +96,10 @@ class FederationServicer(federation_pb2_grpc.FederationServicer):
     ) -> Iterator[ServerMessage]:
         outbox = Outbox(self._authoriser.party(context))
 
+        def judge() -> Roster:
+            self._authoriser.party(context)
+            return self._authoriser.roster()
+
         def ended() -> None:
             outbox.close()
             self._mailbox.detach(outbox)
@@ -101,30 +109,32 @@ class FederationServicer(federation_pb2_grpc.FederationServicer):
         if not context.add_callback(ended):
             self._streams.leave(outbox.client, context)
             return
-        reader = _Reader(self._mailbox, outbox, self._limits)
+        reader = _Reader(self._mailbox, outbox, self._limits, judge)
         threading.Thread(target=reader.run, args=(request_iterator,), name=f"read {outbox.client}", daemon=True).start()
         try:
-            yield from self._outgoing(outbox)
+            yield from self._outgoing(outbox, judge)
         except OutboxClosed:
             return
         except Exception as error:
             # Whoever learns of the end of the connection must not find its client present.
             self._mailbox.detach(outbox)
-            abort(context, error)
+            abort(context, error, roster_version=self._authoriser.roster().version)
 
-    def _outgoing(self, outbox: Outbox) -> Iterator[ServerMessage]:
+    def _outgoing(self, outbox: Outbox, judge: Judge) -> Iterator[ServerMessage]:
         welcome = outbox.take(timeout_s=self._limits.hello_s)
         if welcome is None:
             raise PeerSilent(f"no hello within {self._limits.hello_s:g} s")
         yield from self._messages(outbox, welcome)
         while True:
-            yield from self._next_messages(outbox)
+            yield from self._next_messages(outbox, judge)
 
-    def _next_messages(self, outbox: Outbox) -> Iterator[ServerMessage]:
+    def _next_messages(self, outbox: Outbox, judge: Judge) -> Iterator[ServerMessage]:
         # A generator of its own, so that nothing holds on to a long task after it was sent.
         item = outbox.take(timeout_s=self._limits.heartbeat_s)
         if item is None and self._mailbox.silent(outbox):
             raise PeerSilent(f"nothing was heard from {outbox.client} for {self._limits.silence_s:g} s")
+        # Before each task, receipt and heartbeat: a party whose certificate was revoked or replaced gets nothing more.
+        judge()
         yield from self._messages(outbox, item)
 
     def _messages(self, outbox: Outbox, item: Item | None) -> Iterator[ServerMessage]:
@@ -147,6 +157,7 @@ class FederationServicer(federation_pb2_grpc.FederationServicer):
                         max_body_bytes=self._limits.max_body_bytes,
                         heartbeat_ms=round(self._limits.heartbeat_s * 1000),
                         in_hand_awaited=awaited,
+                        roster_version=self._authoriser.roster().version,
                     )
                 )
             case Receipt(key=key, verdict=verdict):
@@ -176,9 +187,10 @@ def add_to_server(servicer: FederationServicer, server: grpc.Server) -> None:
 class _Reader:
     """Takes in what one client sends."""
 
-    def __init__(self, mailbox: Mailbox, outbox: Outbox, limits: TransportLimits) -> None:
+    def __init__(self, mailbox: Mailbox, outbox: Outbox, limits: TransportLimits, judge: Judge) -> None:
         self._mailbox = mailbox
         self._outbox = outbox
+        self._judge = judge
         self._client = outbox.client
         self._limits = limits
         self._key: TaskKey | None = None
@@ -216,14 +228,35 @@ class _Reader:
             )
         if not 1 <= len(hello.incarnation) <= MAX_INCARNATION_CHARACTERS:
             raise ProtocolViolation(f"the incarnation must have 1 to {MAX_INCARNATION_CHARACTERS} characters")
+        self._compare_rosters(hello.roster_version)
         self._mailbox.count(self._client, None, up=message.ByteSize())
         in_hand = key_from_proto(hello.in_hand) if hello.HasField("in_hand") else None
         self._mailbox.attach(self._outbox, incarnation=hello.incarnation, in_hand=in_hand)
         logger.info("%s is attached", self._client)
 
+    def _compare_rosters(self, theirs: int) -> None:
+        ours = self._judge().version
+        if theirs > ours:
+            logger.warning(
+                "this server's kit is old: its roster is version %d, that of %s is version %d; get the newest kit from"
+                " the operator and put it into place, without a restart",
+                ours,
+                self._client,
+                theirs,
+            )
+        elif theirs < ours:
+            logger.warning(
+                "the kit of %s is old: its roster is version %d, this server's is version %d",
+                self._client,
+                theirs,
+                ours,
+            )
+
     def _take(self, message: ClientMessage) -> None:
         kind = message.WhichOneof("kind")
         if kind == "result":
+            # Here as well, because a connection that reads nothing is held up in the middle of a message to it.
+            self._judge()
             if self._body is not None:
                 raise ProtocolViolation("a result before the body of the previous one was whole")
             self._key = key_from_proto(message.result.key)

@@ -5,16 +5,20 @@ from typing import NoReturn
 
 import grpc
 
-from fenchel_common.wire.status import ERROR_METADATA_KEY, status_of
+from fenchel_common.wire.status import ERROR_METADATA_KEY, ROSTER_METADATA_KEY, status_of
 
 logger = logging.getLogger(__name__)
 
 
-def abort(context: grpc.ServicerContext, error: BaseException) -> NoReturn:
-    """Aborts the call; an error that the table does not list is logged here and told to nobody."""
+def abort(context: grpc.ServicerContext, error: BaseException, *, roster_version: int | None = None) -> NoReturn:
+    """Aborts the call; an error that the table does not list is logged here and told to nobody.
+
+    With the refusal of a caller goes the version of the roster by which it was judged.
+    """
     code, details, name = status_of(error)
     if name is None:
         logger.error("a call from %s failed", context.peer(), exc_info=error)
     else:
-        context.set_trailing_metadata(((ERROR_METADATA_KEY, name),))
+        judged_by = () if roster_version is None else ((ROSTER_METADATA_KEY, str(roster_version)),)
+        context.set_trailing_metadata(((ERROR_METADATA_KEY, name), *judged_by))
     context.abort(code, details)

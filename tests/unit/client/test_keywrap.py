@@ -10,6 +10,7 @@ import pytest
 from fenchel_client.crypto.keywrap import MAX_PRIVATE_KEY_BYTES, WrappedKey, recipients_of, unwrap, wrap
 from fenchel_common.errors import (
     CertificateNotValidNow,
+    CertificateReplaced,
     FenchelError,
     InvalidInput,
     KeyMismatch,
@@ -28,6 +29,7 @@ from fenchel_common.errors import (
 from fenchel_common.identity import Kit, Role, Roster
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.wire.ceremony import certificates_from_bytes, certificates_to_bytes
+from fenchel_deploy.authority import make_key
 from support.kits import authority_of, make_federation
 
 SECRET = b"the private half of a Paillier key"
@@ -134,6 +136,15 @@ def test_a_key_holder_whose_certificate_has_expired_is_refused(kits: dict[str, K
     wrapped = wrap_from(kits["north"], kits["south"])
     with pytest.raises(WrongSigner, match="expired on"):
         unwrap_as(kits["south"], wrapped, now=datetime.now(UTC) + timedelta(days=31))
+
+
+def test_a_key_holder_whose_certificate_was_replaced_is_refused(kits: dict[str, Kit]) -> None:
+    """By a recipient that has the new roster, whatever the server relays."""
+    wrapped = wrap_from(kits["north"], kits["south"])
+    replaced = replace(kits["north"].roster.parties[0], key_fingerprint="00" * 32)
+    roster = replace(kits["south"].roster, parties=(replaced, *kits["south"].roster.parties[1:]))
+    with pytest.raises(WrongSigner, match="cannot be trusted: the certificate of 'north' was replaced"):
+        unwrap_as(replace(kits["south"], roster=roster), wrapped)
 
 
 def flip(data: bytes, index: int = -1) -> bytes:
@@ -269,11 +280,15 @@ def test_the_key_holder_refuses_a_relayed_certificate_that_it_cannot_confirm(
         validity=timedelta(days=1),
         skew=timedelta(0),
     )
+    second_of_west = authority_of(directory / "ca").issue(
+        make_key().public_key(), role=Role.PARTY, name="west", validity=timedelta(days=1), skew=timedelta(0)
+    )
     cases: list[tuple[type[FenchelError], Callable[[], None]]] = [
         (WrongAuthority, lambda: offer(kits["south"], strangers["west"])),
         (WrongRole, lambda: offer(kits["server"])),
         (NotOnRoster, lambda: offer(replace(kits["west"], certificate=outsider))),
         (InvalidInput, lambda: offer(kits["south"], kits["south"])),
+        (CertificateReplaced, lambda: offer(replace(kits["west"], certificate=second_of_west))),
         (CertificateNotValidNow, lambda: offer(kits["south"], now=datetime.now(UTC) + timedelta(days=31))),
     ]
     for error, attempt in cases:

@@ -23,7 +23,6 @@ FEDERATION = """
 name = "hospitals"
 [server]
 address = "fenchel.example.org:9092"
-alternative_names = ["localhost"]
 [[party]]
 name = "north"
 key_holder = true

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from fenchel_common.errors import InvalidInput, KitIncomplete, NotOnRoster
+from fenchel_common.errors import CertificateReplaced, InvalidInput, KitIncomplete, NotOnRoster
 from fenchel_common.identity import Kit
 from fenchel_deploy.authority import make_key
 from fenchel_deploy.enrolment import approve, request
@@ -33,7 +33,7 @@ def test_an_approved_request_completes_the_party_s_kit_without_its_key_travellin
     mine = tmp_path / "mine"
     asked = request("west", mine)
     approval = approve(asked.path, party="west", out=out)
-    assert approval.key_fingerprint == asked.key_fingerprint
+    assert approval.certificate.key_fingerprint() == asked.key_fingerprint
     assert not (approval.directory / "key.pem").exists()
     with pytest.raises(KitIncomplete, match=r"key\.pem is missing; put the key that `fenchel cert request` made"):
         Kit.load(approval.directory)
@@ -84,13 +84,48 @@ def test_a_second_key_for_a_party_needs_the_operator_s_word(out: Path, tmp_path:
     second = request("west", tmp_path / "second")
     with pytest.raises(InvalidInput, match=r"already has a certificate for another key .*--replace"):
         approve(second.path, party="west", out=out)
-    assert approve(second.path, party="west", out=out, replace=True).key_fingerprint == second.key_fingerprint
+    replaced = approve(second.path, party="west", out=out, replace=True)
+    assert replaced.certificate.key_fingerprint() == second.key_fingerprint
+
+
+def test_an_approval_puts_the_key_on_everyone_s_roster_in_the_place_of_the_earlier_one(
+    out: Path, tmp_path: Path
+) -> None:
+    assert Kit.load(out / "server").roster.keyless == ("west",)
+    first = approve(request("west", tmp_path / "first").path, party="west", out=out)
+    second = approve(request("west", tmp_path / "second").path, party="west", out=out, replace=True)
+    assert (first.roster.version, second.roster.version) == (2, 3)
+    assert {Kit.load(out / name).roster for name in ("server", "north")} == {second.roster}
+    first.roster.check_key(first.certificate)
+    second.roster.check_key(second.certificate)
+    with pytest.raises(CertificateReplaced, match="'west' was replaced"):
+        second.roster.check_key(first.certificate)
+
+
+def test_a_party_s_own_key_is_revoked_until_its_next_request_is_approved(out: Path, tmp_path: Path) -> None:
+    approval = approve(request("west", tmp_path / "mine").path, party="west", out=out)
+    outcome = provision(FEDERATION, out, replace=["west"])
+    assert {kit.name: kit.state for kit in outcome.kits}["west"] is KitState.WAITING
+    with pytest.raises(CertificateReplaced, match="names no key for 'west'"):
+        Kit.load(out / "server").roster.check_key(approval.certificate)
+    again = approve(request("west", tmp_path / "new").path, party="west", out=out)
+    Kit.load(out / "server").roster.check_key(again.certificate)
+
+
+def test_provisioning_renews_a_party_s_certificate_for_its_own_key(out: Path, tmp_path: Path) -> None:
+    approval = approve(request("west", tmp_path / "mine").path, party="west", out=out)
+    provision(FEDERATION, out, renew_within_days=3650)
+    shutil.copytree(out / "west", tmp_path / "mine", dirs_exist_ok=True)
+    kit = Kit.load(tmp_path / "mine")
+    assert kit.certificate.fingerprint() != approval.certificate.fingerprint()
+    assert kit.certificate.key_fingerprint() == approval.certificate.key_fingerprint()
 
 
 def test_a_renewal_for_the_same_key_needs_no_word(out: Path, tmp_path: Path) -> None:
     asked = request("west", tmp_path / "mine")
     first, second = (approve(asked.path, party="west", out=out) for _ in range(2))
     assert first.certificate.fingerprint() != second.certificate.fingerprint()
+    assert first.roster == second.roster
 
 
 def test_a_party_whose_key_the_operator_made_cannot_be_approved_over_it(out: Path, tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ from fenchel_deploy.federation_file import EXAMPLE, Federation
 
 
 def test_the_example_is_a_valid_federation() -> None:
-    roster = Federation.parse(EXAMPLE).roster()
-    assert [(party.name, party.key_holder, party.labels) for party in roster.parties] == [
+    federation = Federation.parse(EXAMPLE)
+    assert [(party.name, party.key_holder, party.labels) for party in federation.parties()] == [
         ("north", True, True),
         ("south", False, False),
     ]
-    assert not roster.release_model_to_server
+    assert not federation.release_model_to_server
+    assert federation.listen is None
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,8 @@ def test_the_example_is_a_valid_federation() -> None:
         ('name = "hospitals"', 'name = "h"\nvalidity_days = 0', "validity_days: .*greater than or equal to 1"),
         ("[server]", '[server]\nalternative_names = ["a b"]', r"server\.alternative_names\[1\]: 'a b' is neither"),
         ("[server]", "[server", "not valid TOML"),
+        ("[server]", '[server]\nlisten = "10.0.0.5"', r"server\.listen: .*must be HOST:PORT"),
+        ("[server]", '[server]\nlisten = "10.0.0.5:0"', r"server\.listen: port 0 is for this machine only"),
     ],
 )
 def test_a_wrong_federation_is_refused_with_the_key_and_the_cure(old: str, new: str, complaint: str) -> None:
@@ -53,11 +56,6 @@ def test_a_wrong_federation_is_refused_with_the_key_and_the_cure(old: str, new: 
 def test_a_federation_without_parties_is_refused() -> None:
     with pytest.raises(InvalidInput, match="party"):
         Federation.parse('name = "h"\nparty = []\n[server]\naddress = "h:1"\n')
-
-
-def test_of_two_key_holders_the_first_is_used() -> None:
-    both = Federation.parse(EXAMPLE + "key_holder = true\n")
-    assert both.roster().key_holder.name == "north"
 
 
 def test_every_complaint_is_made_at_once() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from fenchel_common.errors import (
     CertificateNotValidNow,
+    CertificateReplaced,
     FenchelError,
     InvalidInput,
     KeyFileError,
@@ -15,13 +16,15 @@ from fenchel_common.errors import (
     KitIncomplete,
     MalformedCertificate,
     NotOnRoster,
+    RosterExpired,
     RosterTampered,
     WrongAuthority,
     WrongRole,
 )
 from fenchel_common.identity import Address, Kit, Role
 from fenchel_common.identity.kit import KIT_FILES
-from support.kits import make_federation
+from fenchel_deploy.provision import provision
+from support.kits import authority_of, federation_of, make_federation
 
 Kits = dict[str, Path]
 
@@ -126,6 +129,42 @@ def test_a_spoiled_kit_is_refused(
     spoil(kits)
     with pytest.raises(error, match=complaint):
         Kit.load(kits["north"])
+
+
+def test_a_kit_from_before_a_replacement_is_refused_beside_the_new_roster(kits: Kits) -> None:
+    old = {name: (kits["north"] / name).read_bytes() for name in ("cert.pem", "key.pem")}
+    provision(federation_of(), kits["north"].parent, replace=["north"])
+    for name, content in old.items():
+        (kits["north"] / name).write_bytes(content)
+    with pytest.raises(CertificateReplaced, match="'north' was replaced: roster version 2"):
+        Kit.load(kits["north"])
+
+
+def test_an_expired_roster_is_refused_though_the_certificate_is_valid(kits: Kits) -> None:
+    kit = Kit.load(kits["north"])
+    longer = authority_of(kits["north"].parent / "ca").issue(
+        kit.certificate.public_key(),
+        role=Role.PARTY,
+        name="north",
+        validity=timedelta(days=90),
+        skew=timedelta(0),
+    )
+    (kits["north"] / "cert.pem").write_bytes(longer.pem())
+    assert Kit.load(kits["north"], now=kit.roster.not_after).certificate == longer
+    with pytest.raises(RosterExpired, match="roster version 1 expired on"):
+        Kit.load(kits["north"], now=kit.roster.not_after + timedelta(seconds=1))
+
+
+def test_only_the_server_s_kit_says_where_to_listen(tmp_path: Path) -> None:
+    described = federation_of()
+    server = described.server.model_copy(update={"listen": "10.0.0.5:443"})
+    provision(described.model_copy(update={"server": server}), tmp_path)
+    assert str(Kit.load(tmp_path / "server").settings.listen) == "10.0.0.5:443"
+    assert Kit.load(tmp_path / "north").settings.listen is None
+    path = tmp_path / "north" / "kit.toml"
+    path.write_text(path.read_text() + 'listen = "10.0.0.5:443"\n')
+    with pytest.raises(KitIncomplete, match="a party listens nowhere"):
+        Kit.load(tmp_path / "north")
 
 
 @pytest.mark.parametrize(

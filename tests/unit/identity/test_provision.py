@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from fenchel_common.errors import FenchelError, InvalidInput, KeyFileError, KeyMismatch, WrongAuthority
+from fenchel_common.errors import (
+    CertificateReplaced,
+    FenchelError,
+    InvalidInput,
+    KeyFileError,
+    KeyMismatch,
+    WrongAuthority,
+)
 from fenchel_common.identity import Kit
 from fenchel_deploy.authority import write_atomic
 from fenchel_deploy.federation_file import Federation, PartyEntry, ServerEntry
@@ -29,15 +36,15 @@ def test_the_first_run_makes_the_authority_and_a_kit_for_everyone(tmp_path: Path
     assert outcome.authority_made
     assert states(outcome) == {"server": KitState.MADE, "north": KitState.MADE, "south": KitState.MADE}
     loaded = [Kit.load(kit.directory) for kit in outcome.kits]
-    assert {kit.roster.fingerprint() for kit in loaded} == {outcome.roster_fingerprint}
+    assert {kit.roster.fingerprint() for kit in loaded} == {outcome.roster.fingerprint()}
     assert {kit.authority.fingerprint() for kit in loaded} == {outcome.authority_fingerprint}
 
 
 def test_whether_the_server_gets_the_model_is_part_of_the_signed_roster(tmp_path: Path) -> None:
     kept = provision(federation_of(), tmp_path)
     released = provision(federation_of(release_model_to_server=True), tmp_path)
-    assert (kept.release_model_to_server, released.release_model_to_server) == (False, True)
-    assert kept.roster_fingerprint != released.roster_fingerprint
+    assert (kept.roster.release_model_to_server, released.roster.release_model_to_server) == (False, True)
+    assert kept.roster.fingerprint() != released.roster.fingerprint()
     assert all(Kit.load(kit.directory).roster.release_model_to_server for kit in released.kits)
 
 
@@ -82,14 +89,73 @@ def test_a_party_taken_out_is_reported_and_off_the_roster(tmp_path: Path) -> Non
     assert Kit.load(tmp_path / "server").roster.names == ("north",)
 
 
-def test_an_expired_certificate_is_renewed_for_the_same_key(tmp_path: Path) -> None:
+def test_an_expired_certificate_is_renewed_with_a_new_key_that_the_next_roster_names(tmp_path: Path) -> None:
     long_ago = datetime.now(UTC) - timedelta(days=100)
     make_federation(tmp_path, now=long_ago)
-    keys = files(tmp_path, "key.pem")
+    old = Kit.load(tmp_path / "north", now=long_ago)
     outcome = provision(federation_of(), tmp_path)
     assert set(states(outcome).values()) == {KitState.RENEWED}
-    assert files(tmp_path, "key.pem") == keys
-    assert Kit.load(tmp_path / "north").certificate.days_left() > 29
+    new = Kit.load(tmp_path / "north")
+    assert new.certificate.days_left() > 29
+    assert (old.roster.version, new.roster.version) == (1, 2)
+    with pytest.raises(CertificateReplaced, match="'north' was replaced: roster version 2"):
+        new.roster.check_key(old.certificate)
+
+
+def test_the_same_federation_keeps_its_roster_to_the_byte(tmp_path: Path) -> None:
+    first = provision(federation_of(), tmp_path)
+    rosters = files(tmp_path, "roster.json")
+    again = provision(federation_of(address="localhost:9093"), tmp_path)
+    assert (first.roster_made, again.roster_made) == (True, False)
+    assert files(tmp_path, "roster.json") == rosters
+    assert again.roster.version == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "replace"),
+    [
+        (federation_of(("north", "south", "west")), ()),
+        (federation_of(("north",)), ()),
+        (federation_of(release_model_to_server=True), ()),
+        (federation_of(), ("south",)),
+        (federation_of(), ("server",)),
+    ],
+    ids=["a party more", "a party less", "other terms", "a party's key", "the server's key"],
+)
+def test_every_change_raises_the_roster_s_version_in_every_kit(
+    tmp_path: Path, changed: Federation, replace: tuple[str, ...]
+) -> None:
+    provision(federation_of(), tmp_path)
+    outcome = provision(changed, tmp_path, replace=replace)
+    assert (outcome.roster.version, outcome.roster_made) == (2, True)
+    assert {Kit.load(kit.directory).roster for kit in outcome.kits} == {outcome.roster}
+    assert provision(changed, tmp_path).roster == outcome.roster
+
+
+def test_a_roster_that_expires_gets_a_new_one_ahead_of_time_on_request_only(tmp_path: Path) -> None:
+    almost = datetime.now(UTC) - timedelta(days=25)
+    provision(federation_of(), tmp_path, now=almost)
+    assert provision(federation_of(), tmp_path).roster.days_left() < 6
+    renewed = provision(federation_of(), tmp_path, renew_within_days=6).roster
+    assert (renewed.version, renewed.days_left() > 29) == (2, True)
+
+
+def test_a_replaced_key_is_new_and_all_others_are_kept(tmp_path: Path) -> None:
+    make_federation(tmp_path)
+    before = files(tmp_path, "key.pem", "cert.pem")
+    outcome = provision(federation_of(), tmp_path, replace=["south"])
+    after = files(tmp_path, "key.pem", "cert.pem")
+    assert {path for path in before if before[path] != after[path]} == {
+        tmp_path / "south" / "key.pem",
+        tmp_path / "south" / "cert.pem",
+    }
+    assert states(outcome) == {"server": KitState.KEPT, "north": KitState.KEPT, "south": KitState.RENEWED}
+
+
+def test_nothing_is_replaced_under_a_name_that_nobody_has(tmp_path: Path) -> None:
+    make_federation(tmp_path)
+    with pytest.raises(InvalidInput, match=r"'west' is neither a party of federation\.toml nor its server"):
+        provision(federation_of(), tmp_path, replace=["west"])
 
 
 def test_certificates_are_renewed_ahead_of_time_on_request_only(tmp_path: Path) -> None:
@@ -108,7 +174,7 @@ def test_a_new_server_address_renews_the_server_s_certificate_and_reaches_every_
 def test_the_server_certificate_is_valid_for_every_way_to_name_this_machine(tmp_path: Path) -> None:
     certificate = Kit.load(make_federation(tmp_path)["server"]).certificate.parsed
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
+    assert names.get_values_for_type(x509.DNSName)[:-1] == ["localhost"]
     assert {str(address) for address in names.get_values_for_type(x509.IPAddress)} == {"127.0.0.1", "::1"}
 
 
@@ -120,6 +186,7 @@ class Disk:
         self.room: float = math.inf
         monkeypatch.setattr("fenchel_deploy.authority.write_atomic", self.write)
         monkeypatch.setattr("fenchel_deploy.provision.write_atomic", self.write)
+        monkeypatch.setattr("fenchel_deploy.rosters.write_atomic", self.write)
 
     def write(self, path: Path, content: bytes, *, mode: int = 0o644) -> None:
         if self.room == 0:
@@ -129,9 +196,13 @@ class Disk:
         write_atomic(path, content, mode=mode)
 
 
-@pytest.mark.parametrize("earlier", [(), ("north",)], ids=["the first run", "a run that adds a party"])
+@pytest.mark.parametrize(
+    ("earlier", "replace"),
+    [((), ()), (("north",), ()), (("north", "south"), ("south",))],
+    ids=["the first run", "a run that adds a party", "a run that replaces a key"],
+)
 def test_a_run_interrupted_at_any_write_is_completed_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: tuple[str, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: tuple[str, ...], replace: tuple[str, ...]
 ) -> None:
     federation = federation_of(("north", "south"))
     disk = Disk(monkeypatch)
@@ -143,18 +214,19 @@ def test_a_run_interrupted_at_any_write_is_completed_by_the_next(
         return disk.writes
 
     before = begin(tmp_path / "whole")
-    provision(federation, tmp_path / "whole")
+    provision(federation, tmp_path / "whole", replace=replace)
     for stop in range(disk.writes - before):
         out = tmp_path / str(stop)
         begin(out)
         disk.room = stop
         with pytest.raises(OSError, match="no space left"):
-            provision(federation, out)
+            provision(federation, out, replace=replace)
         kept = files(out, "key.pem", "ca.pem")
         disk.room = math.inf
         provision(federation, out)
         assert kept.items() <= files(out, "key.pem", "ca.pem").items()
-        assert Kit.load(out / "north").roster == Kit.load(out / "server").roster == federation.roster()
+        assert Kit.load(out / "north").roster == Kit.load(out / "server").roster
+        assert Kit.load(out / "north").roster.names == ("north", "south")
         assert Kit.load(out / "south").client_id == "south"
 
 
@@ -206,6 +278,10 @@ def damage_the_saved_settings(out: Path) -> None:
     (out / "ca" / "federation.json").write_bytes(b"{}")
 
 
+def damage_the_newest_roster(out: Path) -> None:
+    (out / "ca" / "roster.json").write_bytes(b"{}")
+
+
 @pytest.mark.parametrize(
     ("spoil", "error", "complaint"),
     [
@@ -216,6 +292,7 @@ def damage_the_saved_settings(out: Path) -> None:
         (move_a_kit_to_another_name, InvalidInput, "is the certificate of 'south'"),
         (bring_in_a_foreign_kit, WrongAuthority, "not issued by the authority"),
         (damage_the_saved_settings, InvalidInput, "is damaged; remove it"),
+        (damage_the_newest_roster, InvalidInput, "is damaged; put back the roster.json"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -249,4 +326,5 @@ def test_a_party_that_makes_its_own_key_gets_no_kit_before_its_request(tmp_path:
     outcome = provision(Federation(name="test", server=ServerEntry(address="localhost:9092"), party=parties), tmp_path)
     assert states(outcome)["west"] is KitState.WAITING
     assert not (tmp_path / "west").exists()
-    assert Kit.load(tmp_path / "north").roster.names == ("north", "west")
+    roster = Kit.load(tmp_path / "north").roster
+    assert (roster.names, roster.keyless) == (("north", "west"), ("west",))

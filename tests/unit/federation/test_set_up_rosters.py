@@ -1,0 +1,126 @@
+"""The set-up of a run and the rosters of its parties: replaced certificates, and rosters that change between runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fenchel_client.concessions import Concession
+from fenchel_client.party import Party
+from fenchel_client.session import Task
+from fenchel_client.setup import TRUST_KIT, Consent
+from fenchel_common.errors import Refusal
+from fenchel_common.identity import Kit
+from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import KEY_MAKE
+from fenchel_common.wire.ceremony import certificates_to_bytes
+from fenchel_common.wire.setup import phase_result_from_bytes
+from fenchel_deploy.provision import provision
+from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.rounds.setup import SetupDone
+from fenchel_server.setup import FederationSetup
+from support.kits import federation_of, hand_over, make_federation
+from support.tables import named_shards, small_dataset
+
+SHARDS = named_shards(small_dataset(40, 4), grid=(1, 2))
+HOLDER, OTHER = (ClientId(name) for name in SHARDS)
+CONFIG = RunConfig.from_mapping(
+    {"name": "test", "settings": {"lambda": 0.1}, "key": {"bits": 2048}, "alignment": "hmac"}
+)
+Tamper = Callable[[str, bytes], bytes]
+
+
+class Federation:
+    """Parties with kits in folders of their own, which the operator's changes reach when a test hands them over."""
+
+    def __init__(self, directory: Path, *, approved: str = TRUST_KIT) -> None:
+        self.out, self._directory = directory / "out", directory
+        make_federation(self.out, tuple(SHARDS))
+        for name in SHARDS:
+            self.give(name)
+        consent = Consent(approved, accepts=frozenset(Concession))
+        self.parties = {
+            ClientId(name): Party(
+                Kit.load(self.folder(name)), shard, state=directory / f"state-{name}", consent=consent
+            )
+            for name, shard in SHARDS.items()
+        }
+
+    def folder(self, name: str) -> Path:
+        return self._directory / name
+
+    def give(self, name: str) -> None:
+        hand_over(self.out / name, self.folder(name))
+
+    def replace(self, *names: str) -> None:
+        provision(federation_of(tuple(SHARDS)), self.out, replace=names)
+
+    def set_up(self, *, to_party: Tamper = lambda _, body: body) -> SetupDone:
+        setup = FederationSetup(CONFIG, Kit.load(self.out / "server").roster)
+        step: PhaseRequest | SetupDone = setup.open()
+        while isinstance(step, PhaseRequest):
+            phase = step.phase
+            results = {
+                client: self._answer(client, phase, to_party(phase, body)) for client, body in step.tasks.items()
+            }
+            step = setup.advance(phase, results)
+        return step
+
+    def _answer(self, client: ClientId, phase: str, body: bytes) -> bytes:
+        return phase_result_from_bytes(self.parties[client].handle(Task(RunId("run"), RoundId(0), phase, body)))[0]
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Federation:
+    return Federation(tmp_path)
+
+
+def test_a_server_that_relays_a_replaced_certificate_gets_no_key_for_it(federation: Federation) -> None:
+    old = Kit.load(federation.folder(OTHER)).certificate
+    federation.replace(OTHER)
+    federation.give(HOLDER)
+    federation.give(OTHER)
+    relayed = certificates_to_bytes([Kit.load(federation.folder(HOLDER)).certificate, old])
+
+    def choose_the_old_one(phase: str, body: bytes) -> bytes:
+        return relayed if phase == KEY_MAKE else body
+
+    with pytest.raises(Refusal, match=f"the certificate of '{OTHER}' was replaced") as caught:
+        federation.set_up(to_party=choose_the_old_one)
+    assert caught.value.public_reason == "the relayed certificates are not those of the roster"
+
+
+@pytest.mark.parametrize("replaced", SHARDS)
+def test_running_parties_take_up_new_keys_with_the_next_set_up(federation: Federation, replaced: str) -> None:
+    federation.set_up()
+    federation.replace(replaced)
+    for name in SHARDS:
+        federation.give(name)
+    assert federation.set_up().record.key_bits == 2048
+
+
+def test_a_run_in_which_one_party_has_an_old_roster_is_not_set_up(federation: Federation) -> None:
+    federation.replace("server")
+    federation.give(HOLDER)
+    with pytest.raises(Refusal, match="every party needs the roster of the last `fenchel provision`"):
+        federation.set_up()
+
+
+def test_a_party_whose_own_key_was_replaced_takes_part_in_nothing(federation: Federation) -> None:
+    federation.replace(OTHER)
+    hand_over(federation.out / OTHER, federation.folder(OTHER), files=("roster.json", "roster.sig"))
+    with pytest.raises(Refusal, match=f"the certificate of '{OTHER}' was replaced") as caught:
+        federation.set_up()
+    assert caught.value.public_reason == "its certificate or its roster is not valid any more"
+
+
+def test_a_fingerprint_approves_one_roster_and_none_that_comes_after_it(tmp_path: Path) -> None:
+    approved = Kit.load(make_federation(tmp_path / "out", tuple(SHARDS))[HOLDER]).roster.fingerprint()
+    federation = Federation(tmp_path, approved=approved)
+    federation.set_up()
+    federation.replace(OTHER)
+    for name in SHARDS:
+        federation.give(name)
+    with pytest.raises(Refusal, match="--approve-roster"):
+        federation.set_up()
