@@ -46,6 +46,8 @@ from fenchel_common.release import ReleaseNoise
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH, INTRODUCE, LAYOUT, ModelPart, RunSecrets, Spent
 from fenchel_common.wire.alignment import client_layout_from_bytes
+from fenchel_common.wire.frames import TaskKey
+from fenchel_common.wire.limits import Extent, finish_task_limit, layout_task_limit, round_limits, setup_limits
 from fenchel_common.wire.setup import (
     model_part_from_bytes,
     model_release_to_bytes,
@@ -73,6 +75,7 @@ class ActiveRun:
     """A run whose set-up is over, as far as this party is concerned."""
 
     run: RunId
+    config: RunConfig
     settings: AlgorithmSettings
     layout: ClientLayout
     algorithm: AlgorithmClient
@@ -135,6 +138,30 @@ class Party:
         pool = None if self._active is None else self._active.pool
         return nullcontext() if pool is None else pool.idle()
 
+    def task_limit(self, key: TaskKey) -> int:
+        """The most bytes of a task, from what this party knows; `Refusal` if it knows nothing of the run."""
+        samples, features = len(self._shard.ids), len(self._shard.features)
+        parties = len(self._kit.roster.parties)
+        try:
+            if key.round == 0 and key.phase == LAYOUT:
+                setup = self._setup
+                overlapping = setup is None or setup.config is None or setup.config.overlap == "first"
+                return layout_task_limit(samples=samples, features=features, parties=parties, overlapping=overlapping)
+            if key.round == 0:
+                return setup_limits(key.phase, parties=parties).task
+            active = self._active
+            if active is not None and active.run == key.run:
+                config, layout = active.config, active.layout
+            elif key.phase == FINISH and not self._file(key.run, RUN_SUFFIX).exists():
+                return finish_task_limit(features=features)
+            else:
+                config, _, kept = self._kept(key.run)
+                layout = client_layout_from_bytes(kept, samples=samples, features=features)
+            extent = Extent.of_client(layout, key_bits=config.key.bits)
+            return round_limits(key.phase, extent, config.algorithm_settings()).task
+        except InvalidInput as error:
+            raise Refusal(str(error), public_reason="this task belongs to no phase of a run") from error
+
     def _counted_answer(self, task: Task) -> bytes:
         """Answers, and puts on record what is in the task and in the result."""
         settings = self._settings_of(task)
@@ -185,16 +212,19 @@ class Party:
 
     def _running(self, run: RunId) -> ActiveRun:
         if self._active is None or self._active.run != run:
-            path = self._file(run, RUN_SUFFIX)
-            try:
-                config, secrets, layout = party_run_from_bytes(read_private(path))
-            except KeyFileError as error:
-                raise Refusal(str(error), public_reason="it does not have the key of this run") from error
-            self._active = self._activate(run, config, secrets, layout)
+            self._active = self._activate(run, *self._kept(run))
         return self._active
 
+    def _kept(self, run: RunId) -> tuple[RunConfig, RunSecrets, bytes]:
+        """What this party kept of a run: terms, secrets and layout."""
+        try:
+            return party_run_from_bytes(read_private(self._file(run, RUN_SUFFIX)))
+        except KeyFileError as error:
+            raise Refusal(str(error), public_reason="it does not have the key of this run") from error
+
     def _activate(self, run: RunId, config: RunConfig, secrets: RunSecrets, layout: bytes) -> ActiveRun:
-        held = client_layout_from_bytes(layout)
+        shard = self._shard
+        held = client_layout_from_bytes(layout, samples=len(shard.ids), features=len(shard.features))
         cipher: Cipher = PlainCipher(config.key.bits)
         key: PublicKey | int = config.key.bits
         pool = None
@@ -218,7 +248,7 @@ class Party:
             )
         except InvalidInput as error:
             raise Refusal(str(error), public_reason="its data do not fit this run") from error
-        return ActiveRun(run, settings, held, algorithm, pool, noise)
+        return ActiveRun(run, config, settings, held, algorithm, pool, noise)
 
     def _nonces_a_round(self, config: RunConfig, layout: ClientLayout) -> int:
         """How many ciphertexts this party makes in a usual round."""

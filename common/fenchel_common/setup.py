@@ -23,6 +23,9 @@ KEY_TAKE = "key_take"
 LAYOUT = "layout"
 FINISH = "finish"
 
+MAX_WRAPPED_BYTES = 96 * 1024
+"""What the run's secrets, sealed for one party, may take."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyMade:

@@ -6,7 +6,7 @@ there is a result or a heartbeat is due.
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import grpc
 
@@ -28,6 +28,7 @@ from fenchel_common.errors import (
     PeerSilent,
     ProtocolVersionMismatch,
     ProtocolViolation,
+    Refusal,
     ServerUnavailable,
 )
 from fenchel_common.wire.chunks import BodyReader
@@ -46,6 +47,9 @@ WELCOME_S = 30.0
 SILENT_HEARTBEATS = 3.5
 """After so many heartbeat intervals without a word, the server counts as gone."""
 
+TaskLimit = Callable[[TaskKey], int]
+"""The most bytes that a task may have, or the `Refusal` of it. Is called before anything of the task's body is held."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -58,12 +62,12 @@ class Link:
         desk: Desk,
         *,
         incarnation: str,
-        max_body_bytes: int,
+        limit: TaskLimit,
         metadata: tuple[tuple[str, str], ...] = (),
     ) -> None:
         self._desk = desk
         self._incarnation = incarnation
-        self._max_body_bytes = max_body_bytes
+        self._limit = limit
         self._open = True
         self._welcome: Welcome | None = None
         self._sent: Outcome | None = None
@@ -190,12 +194,20 @@ class Link:
             raise ProtocolViolation("the server sent a task before the body of the previous one was whole")
         self._task = key_from_proto(task.key)
         try:
-            self._body = BodyReader(task.body, limit_bytes=self._max_body_bytes)
+            limit_bytes = self._limit(self._task)
+            self._body = BodyReader(task.body, what=f"the task of {self._task.phase}", limit_bytes=limit_bytes)
         except BodyTooLarge as error:
-            logger.error("task %s cannot be taken: %s", self._task, error)
-            self._desk.decline(Outcome(self._task, refusal=f"the task is too large for this party: {error}"))
-            self._body = BodyReader(task.body, limit_bytes=task.body.size, keep=False)
+            self._decline(task, str(error), public_reason=str(error))
+        except Refusal as refusal:
+            self._decline(task, str(refusal), public_reason=refusal.public_reason)
         self._offer_if_whole()
+
+    def _decline(self, task: Task, reason: str, *, public_reason: str) -> None:
+        """Refuses a task, whose body passes by and is not kept."""
+        key = key_from_proto(task.key)
+        logger.error("task %s cannot be taken: %s", key, reason)
+        self._desk.decline(Outcome(key, refusal=public_reason))
+        self._body = BodyReader(task.body, limit_bytes=task.body.size, keep=False)
 
     def _offer_if_whole(self) -> None:
         if self._body is None or self._task is None or not self._body.complete:

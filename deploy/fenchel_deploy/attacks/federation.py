@@ -185,7 +185,8 @@ class Bench:
         """What the party itself keeps of the run."""
         kept = (self._folder / run / name / f"{run}.run").read_bytes()
         _, secrets, layout = party_run_from_bytes(kept)
-        return PartyView(name, config, arrange(shard), client_layout_from_bytes(layout), secrets, transcript.of(name))
+        held = client_layout_from_bytes(layout, samples=len(shard.ids), features=len(shard.features))
+        return PartyView(name, config, arrange(shard), held, secrets, transcript.of(name))
 
     def _truth(self, scenario: Scenario, views: Mapping[ClientId, PartyView]) -> Truth:
         table, others = self.tables[scenario.table]

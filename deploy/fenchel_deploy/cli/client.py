@@ -65,6 +65,7 @@ def client(
         loaded,
         party.handle,
         idle=party.idle,
+        limit=party.task_limit,
         address=Address.parse(server) if server else None,
         insecure=insecure,
     )

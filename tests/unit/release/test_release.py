@@ -270,7 +270,7 @@ BOTH = FederationLayout(
         (model_release_to_bytes(np.array([-2.0 - 1e-12, 3.0])), "p2: other weights than an earlier party"),
         (model_release_to_bytes(np.array([-2.0])), "p2: weights: 2 finite numbers are due"),
         (model_release_to_bytes(np.array([-2.0, np.nan])), "p2: weights: 2 finite numbers are due"),
-        (b"\xff\xff", "p2: the bytes are no ModelRelease"),
+        (b"\xff\xff", "p2: ModelRelease: the bytes are not such a message"),
         (b"", "the weights of 1 features came from nobody"),
     ],
     ids=["right", "other", "short", "not a number", "no message", "nothing"],
