@@ -1,5 +1,6 @@
 """Ids of blocks, places in blocks and vectors of whole blocks on the wire."""
 
+import itertools
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -39,11 +40,10 @@ def block_vector_from_proto(
 
 def block_ids_from_bytes(data: bytes, held: Collection[int], field: str) -> tuple[int, ...]:
     """Ascending ids of blocks that are `held`."""
-    numbers = numbers_from_bytes(data, most=len(held), field=field)
-    blocks = tuple(numbers.tolist())
+    blocks = tuple(numbers_from_bytes(data, most=len(held), field=field).tolist())
     if any(block not in held for block in blocks):
         raise InvalidInput(f"{field}: names a block that this client does not hold")
-    if not (np.diff(numbers) > 0).all():
+    if any(left >= right for left, right in itertools.pairwise(blocks)):
         raise InvalidInput(f"{field}: ids must be ascending")
     return blocks
 

@@ -17,7 +17,7 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import MAX_NAMES_BYTES, MAX_PARTY_SAMPLES, ClientLayout, FederationLayout
 from fenchel_common.runconfig import MAX_TOML_BYTES
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LAYOUT, MAX_WRAPPED_BYTES
-from fenchel_common.wire.alignment import ELEMENT_BYTES
+from fenchel_common.wire.alignment import ELEMENT_BYTES, phase_step
 from fenchel_common.wire.arrays import NUMBER_BYTES
 from fenchel_common.wire.catalogue import FIRST_ALIGNMENT, LATER_ALIGNMENT, Carried, messages_of
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
@@ -31,6 +31,7 @@ ENTRY_BYTES: Final = 64
 LOG_ENTRIES: Final = 4 * CHECKPOINT_AFTER
 """Parties that fail to restate the state make the log somewhat longer than it should be."""
 MAX_KEY_BITS: Final = 3072
+"""The longest key that a run can have."""
 _CUT_BYTES: Final = 3 * NUMBER_BYTES
 
 
@@ -75,11 +76,10 @@ def extents_of(layout: FederationLayout, *, key_bits: int) -> dict[ClientId, Ext
 
 def setup_limits(phase: str, *, parties: int) -> PhaseLimits:
     """Of the phases before the layout, in a federation of so many parties; refuses a phase that is none of them."""
-    if phase not in _SETUP:
-        messages_of(phase, None)
-        phase = LATER_ALIGNMENT
-    task, result = _SETUP[phase](parties)
-    return _limits(task, result)
+    if phase in _SETUP:
+        return _limits(*_SETUP[phase](parties))
+    phase_step(phase)
+    return _limits(*_SETUP[LATER_ALIGNMENT](parties))
 
 
 _ELEMENTS: Final = ELEMENT_BYTES * MAX_PARTY_SAMPLES

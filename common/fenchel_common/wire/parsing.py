@@ -62,42 +62,41 @@ def count_elements(kind: type[Message], data: bytes, *, limit: int) -> int:
     bytes that are no message. Takes no memory to speak of, and no longer than `limit` elements need.
     """
     descriptor = cast(Descriptor, kind.DESCRIPTOR)
-    return _Walk(descriptor.name, limit).through(descriptor, memoryview(data), 0)
+    return _Walk(descriptor.name, data, limit).through(descriptor, 0, len(data), 0)
 
 
 class _Walk:
     """Counts through one body."""
 
-    def __init__(self, name: str, limit: int) -> None:
+    def __init__(self, name: str, data: bytes, limit: int) -> None:
         self._name = name
+        self._data = data
         self._limit = limit
 
-    def through(self, descriptor: Descriptor, data: memoryview, count: int) -> int:
-        """The count after a message, which lies in all of `data`. No message here holds itself, so this ends soon."""
+    def through(self, descriptor: Descriptor, place: int, end: int, count: int) -> int:
+        """The count after a message that lies between two places. No message here holds itself: this ends soon."""
         fields = _fields(descriptor)
-        place = 0
-        while place < len(data):
-            tag, place = self._varint(data, place)
+        while place < end:
+            tag, place = self._varint(place, end)
             wire_type = tag & 7
-            kind, packed, inner = fields.get(tag >> 3, (-1, False, None))
+            kind, packed, inner = fields.get(tag >> 3, _NO_FIELD)
             count = self._bounded(count + 1)
             if wire_type == _DELIMITED and (kind == _DELIMITED or packed):
-                length, place = self._varint(data, place)
-                if length > len(data) - place:
+                length, start = self._varint(place, end)
+                place = start + length
+                if place > end:
                     raise _damaged(self._name)
-                part = data[place : place + length]
-                place += length
                 if inner is not None:
-                    count = self.through(inner, part, count)
+                    count = self.through(inner, start, place, count)
                 elif packed:
-                    count = self._bounded(count + _packed_count(part, kind))
+                    count = self._bounded(count + self._packed(start, length, kind))
             elif wire_type != kind:
                 raise InvalidInput(f"{self._name}: has a field that {descriptor.name} does not have")
             elif kind == _VARINT:
-                _, place = self._varint(data, place)
+                _, place = self._varint(place, end)
             else:
                 place += _FIXED_BYTES[kind]
-        if place > len(data):
+        if place > end:
             raise _damaged(self._name)
         return count
 
@@ -106,18 +105,24 @@ class _Walk:
             raise InvalidInput(f"{self._name}: has more than {self._limit} elements")
         return count
 
-    def _varint(self, data: memoryview, place: int) -> tuple[int, int]:
+    def _packed(self, start: int, length: int, kind: int) -> int:
+        if kind in _FIXED_BYTES:
+            return length // _FIXED_BYTES[kind]
+        return int(np.count_nonzero(np.frombuffer(self._data, dtype=np.uint8, offset=start, count=length) < 0x80))
+
+    def _varint(self, place: int, end: int) -> tuple[int, int]:
         """The number that begins here, and where it ends."""
         number = 0
-        for index, byte in enumerate(data[place : place + _MAX_VARINT_BYTES]):
-            number |= (byte & 0x7F) << (7 * index)
+        for shift, byte in enumerate(self._data[place : min(place + _MAX_VARINT_BYTES, end)]):
+            number |= (byte & 0x7F) << (7 * shift)
             if byte < 0x80:
-                return number, place + index + 1
+                return number, place + shift + 1
         raise _damaged(self._name)
 
 
 _Field = tuple[int, bool, Descriptor | None]
 """How a value lies on the wire, whether several may be packed, and what message it is."""
+_NO_FIELD: Final[_Field] = (-1, False, None)
 
 
 @cache
@@ -128,12 +133,6 @@ def _fields(descriptor: Descriptor) -> Mapping[int, _Field]:
 def _field(field: FieldDescriptor) -> _Field:
     kind = _OF_TYPE.get(field.type, _VARINT)
     return kind, field.is_repeated and kind != _DELIMITED, field.message_type
-
-
-def _packed_count(part: memoryview, kind: int) -> int:
-    if kind in _FIXED_BYTES:
-        return len(part) // _FIXED_BYTES[kind]
-    return int(np.count_nonzero(np.frombuffer(part, dtype=np.uint8) < 0x80))
 
 
 def _damaged(name: str) -> InvalidInput:
