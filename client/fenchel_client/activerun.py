@@ -52,7 +52,7 @@ class ActiveRun:
     @classmethod
     def of(cls, run: RunId, kept: PartyRun, *, shard: Shard, releases: bool, stopwatch: Stopwatch) -> "ActiveRun":
         """Makes the algorithm's half from what is kept of the run."""
-        config, layout = kept.config, client_layout_from_bytes(kept.layout)
+        config, layout = kept.config, client_layout_of(kept, shard)
         settings = config.algorithm_settings()
         if kept.secrets is None:
             raise Refusal("the key of this run was given up", public_reason="it does not have the key of this run")
@@ -76,6 +76,10 @@ class ActiveRun:
         """Refuses to go on if rows turn out to be longer than the noise on the released model allows for."""
         if self.noise is not None:
             check_rows(self.algorithm, self.noise)
+
+
+def client_layout_of(kept: PartyRun, shard: Shard) -> ClientLayout:
+    return client_layout_from_bytes(kept.layout, samples=len(shard.ids), features=len(shard.features))
 
 
 def _cipher(

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.activerun import ActiveRun
+from fenchel_client.activerun import ActiveRun, client_layout_of
 from fenchel_client.alignment import arrange
 from fenchel_client.coverage import check_coverage
 from fenchel_client.crypto.timed import Stopwatch, in_steps
@@ -45,8 +45,9 @@ from fenchel_common.setup import (
     PartyRun,
     Spent,
 )
-from fenchel_common.wire.alignment import client_layout_from_bytes
+from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.labels import labels_compared_to_bytes, layout_result_to_bytes
+from fenchel_common.wire.limits import Extent, finish_task_limit, layout_task_limit, round_limits, setup_limits
 from fenchel_common.wire.setup import model_part_from_bytes, model_release_to_bytes, phase_result_to_bytes
 
 MAX_REFUSALS: Final = 3
@@ -108,10 +109,29 @@ class Party:
         pool = self._active.pool
         return nullcontext() if pool is None else pool.idle()
 
+    def task_limit(self, key: TaskKey) -> int:
+        """The most bytes of a task, from what this party knows; `Refusal` if it knows nothing of the run."""
+        samples, features = len(self._shard.ids), len(self._shard.features)
+        parties = len(self._kit.roster.parties)
+        try:
+            if key.round == 0 and key.phase == LAYOUT:
+                setup = self._setup
+                overlapping = setup is None or setup.config is None or setup.config.overlap == "first"
+                return layout_task_limit(samples=samples, features=features, parties=parties, overlapping=overlapping)
+            if key.round == 0 and key.phase != LABELS:
+                return setup_limits(key.phase, parties=parties).task
+            if key.phase == FINISH and self._kept(key.run) is None:
+                return finish_task_limit(features=features)
+            active = self._running(key.run)
+            extent = Extent.of_client(active.layout, key_bits=active.kept.config.key.bits)
+            return round_limits(key.phase, extent, active.settings).task
+        except InvalidInput as error:
+            raise Refusal(str(error), public_reason="this task belongs to no phase of a run") from error
+
     def _counted_answer(self, task: Task) -> bytes:
         """Answers, and puts on record what is in the task and in the result."""
         settings = self._settings_of(task)
-        if settings is None and (task.round > 0 or task.phase == LAYOUT):
+        if settings is None and (task.round > 0 or task.phase in (LAYOUT, LABELS)):
             # This process does not know the run, and cannot read the task; the answer says so.
             return self._answer(task)
         if self._ledger is None or self._ledger.run != task.run:
@@ -234,7 +254,7 @@ class Party:
     def _check_layout(self, kept: PartyRun) -> None:
         try:
             check_coverage(
-                client_layout_from_bytes(kept.layout),
+                client_layout_of(kept, self._shard),
                 shard=self._shard,
                 config=kept.config,
                 roster=self._kit.roster,
@@ -323,7 +343,7 @@ class Party:
     def _keep_model(self, task: Task) -> bytes:
         """Keeps this party's part of the model, and gives what the server gets of it."""
         active = self._running(task.run)
-        part = model_part_from_bytes(task.body)
+        part = model_part_from_bytes(task.body, features=len(self._shard.features))
         weights = self._guarded(active, lambda: active.algorithm.final_model(part.state))
         figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
         self._state.keep_model(task.run, sorted(self._shard.features), weights, figures)

@@ -15,7 +15,7 @@ from enum import Enum
 
 from fenchel_client.transport.channel import open_channel
 from fenchel_client.transport.desk import Assignment, Desk, Outcome
-from fenchel_client.transport.link import Link
+from fenchel_client.transport.link import Link, TaskLimit
 from fenchel_client.transport.retry import Backoff
 from fenchel_common.errors import (
     BodyTooLarge,
@@ -85,7 +85,8 @@ class Session:
     """Serves one party until the server dismisses it, `stop` is called, or the server refuses it for good.
 
     `idle` makes a context that is entered whenever there is nothing to do and left as soon as a task has come: the
-    place for work in advance, which must stop promptly.
+    place for work in advance, which must stop promptly. `limit` says how long a task may be; it is called by the thread
+    that keeps the connection, while another task may be in work.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Session:
         idle: IdleFactory | None = None,
         address: Address | None = None,
         insecure: bool = False,
-        max_body_bytes: int = MAX_BODY_BYTES,
+        limit: TaskLimit = lambda _: MAX_BODY_BYTES,
         backoff: Backoff | None = None,
     ) -> None:
         self._kit = LiveKit.of(kit)
@@ -104,7 +105,7 @@ class Session:
         self._idle = idle or nullcontext
         self._address = address
         self._insecure = insecure
-        self._max_body_bytes = max_body_bytes
+        self._limit = limit
         self._backoff = backoff or Backoff()
         self._metadata = ((PARTY_METADATA_KEY, self._kit.look().name),) if insecure else ()
         self._incarnation = secrets.token_hex(16)
@@ -184,7 +185,7 @@ class Session:
                     incarnation=self._incarnation,
                     roster_version=kit.roster.version,
                     outdated=lambda: self._kit.look() is not kit,
-                    max_body_bytes=self._max_body_bytes,
+                    limit=self._limit,
                     metadata=self._metadata,
                 )
                 try:

@@ -18,10 +18,13 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 
 MAX_SAMPLES = 10_000_000
+MAX_PARTY_SAMPLES = 4_000_000
 MAX_SLOTS = 1024
 MAX_CLIENTS = 1024
-MAX_FEATURES = 1 << 20
+MAX_FEATURES = 2_000_000
 MAX_NAME_CHARS = 256
+MAX_NAMES_BYTES = 64 * 1024 * 1024
+"""What all names of one party's features may take together, each with one byte to end it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,21 +181,25 @@ class FederationLayout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IgnoredFeatures:
-    """Features that a party must leave out in some of its blocks, because an earlier party gives them."""
+    """Features that a party must leave out in some of its blocks, because an earlier party gives them.
 
-    features: tuple[str, ...]
+    `features` are ascending places among the party's features, sorted by name.
+    """
+
+    features: NDArray[np.int64]
     block_ids: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "block_ids", _frozen_int64(self.block_ids, "ignored.block_ids"))
-        check_names(self.features, "ignored.features", limit=MAX_FEATURES)
-        if not self.features or not len(self.block_ids) or not _is_ascending(self.block_ids):
-            raise InvalidInput("ignored: needs at least one feature and ascending block ids")
+        for name in ("features", "block_ids"):
+            numbers = _frozen_int64(getattr(self, name), f"ignored.{name}")
+            object.__setattr__(self, name, numbers)
+            if not len(numbers) or not _is_ascending(numbers):
+                raise InvalidInput(f"ignored.{name}: must be ascending, at least one")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IgnoredFeatures):
             return NotImplemented
-        return self.features == other.features and np.array_equal(self.block_ids, other.block_ids)
+        return np.array_equal(self.features, other.features) and np.array_equal(self.block_ids, other.block_ids)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -264,15 +271,10 @@ class ClientLayout:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClientLayout):
             return NotImplemented
+        arrays = ("block_ids", "block_sizes", "holder_counts", "shared", "rows")
         return (
-            self.sample_count == other.sample_count
-            and self.slots == other.slots
-            and self.ignored == other.ignored
-            and np.array_equal(self.block_ids, other.block_ids)
-            and np.array_equal(self.block_sizes, other.block_sizes)
-            and np.array_equal(self.holder_counts, other.holder_counts)
-            and np.array_equal(self.shared, other.shared)
-            and np.array_equal(self.rows, other.rows)
+            (self.sample_count, self.slots, self.ignored) == (other.sample_count, other.slots, other.ignored)
+            and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in arrays)
             and self.feature_blocks.keys() == other.feature_blocks.keys()
             and all(np.array_equal(held, other.feature_blocks[block]) for block, held in self.feature_blocks.items())
         )
@@ -304,16 +306,20 @@ class ClientLayout:
             raise InvalidInput(f"feature_blocks: a block must hold 1 to {self.slots} features")
         if list(self.feature_blocks) != sorted(self.feature_blocks):
             raise InvalidInput("feature_blocks: ids must be ascending")
-        places = [place for block in self.feature_blocks.values() for place in block.tolist()]
-        if sorted(places) != list(range(len(places))):
+        places = np.concatenate([np.zeros(0, dtype=np.int64), *self.feature_blocks.values()])
+        if not np.array_equal(np.sort(places), np.arange(len(places))):
             raise InvalidInput("feature_blocks: every feature must occur exactly once")
+        if any(cut.features[-1] >= len(places) for cut in self.ignored):
+            raise InvalidInput("ignored.features: a place beyond the party's features")
 
 
 def check_names(names: Iterable[str], field: str, *, limit: int) -> None:
-    """Refuses names that are empty, overlong or repeated, or too many of them."""
-    listed = list(names)
+    """Refuses names that are empty, overlong or repeated, that have a zero character, or too many of them."""
+    listed = tuple(names)
     if len(listed) > limit:
         raise InvalidInput(f"{field}: more than {limit} names")
+    if any("\0" in name for name in listed):
+        raise InvalidInput(f"{field}: a name must not have a zero character")
     if any(not 1 <= len(name) <= MAX_NAME_CHARS for name in listed):
         raise InvalidInput(f"{field}: a name must have 1 to {MAX_NAME_CHARS} characters")
     if len(set(listed)) != len(listed):
@@ -328,7 +334,7 @@ def _check_counts(sample_count: int, slots: int) -> None:
 
 
 def _frozen_int64(values: NDArray[np.int64], field: str) -> NDArray[np.int64]:
-    array = np.array(values)
+    array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise InvalidInput(f"{field}: must be a one-dimensional array of integers")
     frozen = array.astype(np.int64)

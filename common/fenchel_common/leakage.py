@@ -14,15 +14,16 @@ from functools import cache
 from typing import Any, NamedTuple, Self
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from fenchel.v1 import vectors_pb2, visibility_pb2
 from fenchel_common.crypto.packing import FRACTION_BITS
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
+from fenchel_common.wire.parsing import parsed_message
 
 UNREADABLE = "unreadable"
-"""Stands in place of a field where a body is not the message that it should be."""
+"""Stands in place of a field where a body is not the message that it should be, or has too many elements."""
 CIPHERTEXTS = "EncryptedVector.ciphertexts"
 """The one field whose number of values another one tells: the vector's length, up to what the ciphertexts can hold."""
 SMALLEST_SLOT_BITS = min(FRACTION_BITS)
@@ -153,6 +154,7 @@ class _Field:
     optional: bool
     textual: bool
     value_bytes: int
+    zero_ended: bool
     message: Descriptor | None
 
     @property
@@ -167,8 +169,8 @@ _Context = tuple[str, Visibility] | None
 
 def _count_body(kind: type[Message], body: bytes, inside: Mapping[str, type[Message]], tally: Tally) -> None:
     try:
-        message = kind.FromString(body)
-    except DecodeError:
+        message = parsed_message(kind, body)
+    except InvalidInput:
         tally[Sight(UNREADABLE, Visibility.TRANSPORT, Visibility.TRANSPORT)] += 1
         return
     _count(message, None, inside, tally)
@@ -204,6 +206,8 @@ def _length(message: Message, held: _Field, value: Any) -> int:
         return min(message.length, 4 * len(message.ciphertexts) // SMALLEST_SLOT_BITS)
     if held.value_bytes:
         return len(value) // held.value_bytes
+    if held.zero_ended:
+        return int(value.count(b"\0"))
     if held.repeated:
         return len(value)
     return 1 if value or not held.textual else 0
@@ -235,5 +239,6 @@ def _field(held: FieldDescriptor, descriptor: Descriptor) -> _Field:
         optional=held.has_presence,
         textual=held.type in (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES),
         value_bytes=options[visibility_pb2.value_bytes],
+        zero_ended=options[visibility_pb2.zero_ended],
         message=held.message_type,
     )

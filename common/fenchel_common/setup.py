@@ -27,6 +27,8 @@ FINISH = "finish"
 
 NOT_USABLE = "it cannot use what it opened; its own log says why"
 """A party's words for every refusal after decryption: which reason it was could tell the server of the value."""
+MAX_WRAPPED_BYTES = 96 * 1024
+"""What the run's secrets, sealed for one party, may take."""
 
 
 @dataclass(frozen=True, slots=True)

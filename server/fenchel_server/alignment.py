@@ -11,10 +11,13 @@ The server learns which pseudonyms are equal and the order in which a party list
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+import numpy as np
+
 from fenchel_common.errors import AlignmentIncomplete, InvalidInput, ResultRejected
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import MAX_CLIENTS, check_names
 from fenchel_common.wire.alignment import (
+    ELEMENT_BYTES,
     AlignmentMethod,
     Listing,
     Relay,
@@ -55,7 +58,7 @@ class AlignmentServer:
         self._overlap = overlap
         self._step = 0
         self._listings: dict[ClientId, Listing] = {}
-        self._lists: dict[ClientId, tuple[bytes, ...]] = {}
+        self._lists: dict[ClientId, bytes] = {}
 
     def open(self) -> PhaseRequest:
         """Starts from the beginning, forgetting whatever went before."""
@@ -92,18 +95,18 @@ class AlignmentServer:
         elements = self._lists[self._owner(client)]
         return relay_to_bytes(Relay(session=self._listings[client].session, elements=elements))
 
-    def _raised(self, client: ClientId, body: bytes) -> tuple[bytes, ...]:
+    def _raised(self, client: ClientId, body: bytes) -> bytes:
         elements = _parsed(client, raised_from_bytes, body)
-        expected = len(self._lists[self._owner(client)])
-        if len(elements) != expected:
-            raise ResultRejected(client, f"{len(elements)} elements where {expected} were sent")
+        count, expected = (len(held) // ELEMENT_BYTES for held in (elements, self._lists[self._owner(client)]))
+        if count != expected:
+            raise ResultRejected(client, f"{count} elements where {expected} were sent")
         return elements
 
     def _outcome(self) -> Alignment:
         holdings = [
             Holding(
                 client=client,
-                pseudonyms=self._lists[client],
+                pseudonyms=np.frombuffer(self._lists[client], dtype=f"S{ELEMENT_BYTES}"),
                 features=self._listings[client].features,
                 has_labels=self._listings[client].has_labels,
             )

@@ -30,10 +30,13 @@ class OverlapRule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What the server knows of one party: its pseudonyms in the party's own order, features, labels or not."""
+    """What the server knows of one party: its pseudonyms in the party's own order, features, labels or not.
+
+    The pseudonyms of all parties have the same number of bytes.
+    """
 
     client: ClientId
-    pseudonyms: tuple[bytes, ...] = field(repr=False)
+    pseudonyms: NDArray[np.bytes_] | tuple[bytes, ...] = field(repr=False)
     features: tuple[str, ...]
     has_labels: bool
 
@@ -78,13 +81,14 @@ def lay_out(holdings: Sequence[Holding], *, slots: int, seed: int, overlap: Over
 
 def _sample_numbers(holdings: Sequence[Holding]) -> list[NDArray[np.int64]]:
     """For each party the number of the sample in each place of its list; samples count in order of first mention."""
-    known: dict[bytes, int] = {}
-    numbers = []
-    for holding in holdings:
-        listed = [known.setdefault(pseudonym, len(known)) for pseudonym in holding.pseudonyms]
-        if len(set(listed)) != len(listed):
+    lists = [np.asarray(holding.pseudonyms, dtype=np.bytes_) for holding in holdings]
+    _, first, place = np.unique(np.concatenate(lists), return_index=True, return_inverse=True)
+    number_of = np.empty(len(first), dtype=np.int64)
+    number_of[np.argsort(first)] = np.arange(len(first))
+    numbers = np.split(number_of[place], np.cumsum([len(listed) for listed in lists])[:-1])
+    for holding, listed in zip(holdings, numbers, strict=True):
+        if len(np.unique(listed)) != len(listed):
             raise ResultRejected(holding.client, "it lists a sample twice")
-        numbers.append(np.array(listed, dtype=np.int64))
     return numbers
 
 
@@ -160,6 +164,7 @@ def _ignored(holdings: Sequence[Holding], federation: FederationLayout) -> list[
     """For each party the features that an earlier holder of the same block gives, with those blocks."""
     place_of = {holding.client: place for place, holding in enumerate(holdings)}
     features = [frozenset(holding.features) for holding in holdings]
+    place_in = [{name: place for place, name in enumerate(sorted(holding.features))} for holding in holdings]
     blocks_by_holders: dict[tuple[ClientId, ...], list[int]] = {}
     for block in federation.blocks:
         blocks_by_holders.setdefault(block.holders, []).append(block.id)
@@ -172,7 +177,11 @@ def _ignored(holdings: Sequence[Holding], federation: FederationLayout) -> list[
                 cuts[place].setdefault(twice, []).extend(block_ids)
             taken |= features[place]
     return [
-        tuple(IgnoredFeatures(features=names, block_ids=np.array(ids)) for names, ids in cut.items()) for cut in cuts
+        tuple(
+            IgnoredFeatures(features=np.array([own[name] for name in names]), block_ids=np.array(ids))
+            for names, ids in cut.items()
+        )
+        for own, cut in zip(place_in, cuts, strict=True)
     ]
 
 

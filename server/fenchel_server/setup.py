@@ -25,6 +25,7 @@ from fenchel_common.wire.alignment import (
     federation_layout_to_bytes,
 )
 from fenchel_common.wire.ceremony import certificates_to_bytes
+from fenchel_common.wire.limits import Extent, extents_of, round_limits, setup_limits
 from fenchel_common.wire.setup import (
     introduction_from_bytes,
     key_made_from_bytes,
@@ -84,6 +85,13 @@ class FederationSetup:
             return self._done()
         aligned = self._alignment.advance(phase, results)
         return self._lay_out(aligned) if isinstance(aligned, Alignment) else aligned
+
+    def limits(self, phase: str) -> Mapping[ClientId, int]:
+        names = self._roster.names
+        if phase not in (LAYOUT, LABELS):
+            return dict.fromkeys(names, setup_limits(phase, parties=len(names)).result)
+        assert self._aligned is not None, "layouts follow the alignment"
+        return _result_limits(phase, self._config, extents_of(self._aligned.federation, key_bits=self._config.key.bits))
 
     def _ask_for_key(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
         certificates = [_read(name, introduction_from_bytes, results[name]) for name in self._roster.names]
@@ -167,6 +175,7 @@ class FederationRun:
         self._config = config
         self._roster = roster
         self._certificate = certificate
+        self._extents: Mapping[ClientId, Extent] | None = None
 
     @property
     def clients(self) -> frozenset[ClientId]:
@@ -201,12 +210,23 @@ class FederationRun:
         }
         return PhaseRequest(FINISH, tasks)
 
+    def limits(self, phase: str, setup: SetupRecord) -> Mapping[ClientId, int]:
+        if self._extents is None:
+            layout: FederationLayout = federation_layout_from_bytes(setup.layout)
+            self._extents = extents_of(layout, key_bits=self._config.key.bits)
+        return _result_limits(phase, self._config, self._extents)
+
     def released(self, setup: SetupRecord, results: Mapping[ClientId, bytes]) -> Release | None:
         if not self._roster.release_model_to_server:
             return None
         layout: FederationLayout = federation_layout_from_bytes(setup.layout)
         noise = self._config.release_noise(layout.sample_count)
         return put_together(results, layout=layout, certificate=self._certificate(), noise=noise)
+
+
+def _result_limits(phase: str, config: RunConfig, extents: Mapping[ClientId, Extent]) -> dict[ClientId, int]:
+    settings = config.algorithm_settings()
+    return {client: round_limits(phase, extent, settings).result for client, extent in extents.items()}
 
 
 def run_key(config: RunConfig, public_key: bytes) -> PublicKey | int:

@@ -122,7 +122,7 @@ def _link() -> Decoder:
         said = _messages(parsed(kind, data), ServerMessage)
         channel: grpc.Channel = _Replay(said)  # type: ignore[assignment]  # the one call of it that a link makes
         try:
-            Link(channel, Desk(), incarnation="1", roster_version=1, max_body_bytes=LIMIT_BYTES).run()
+            Link(channel, Desk(), incarnation="1", roster_version=1, limit=lambda _: LIMIT_BYTES).run()
         except ServerUnavailable:
             return
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fenchel.v1 import federation_pb2, setup_pb2, vectors_pb2
+from fenchel.v1 import alignment_pb2, federation_pb2, setup_pb2, vectors_pb2
 from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.errors import (
@@ -20,6 +20,8 @@ from fenchel_common.errors import (
     MalformedVector,
     ProtocolViolation,
 )
+from fenchel_common.layout import MAX_FEATURES
+from fenchel_common.wire.parsing import MAX_ELEMENTS
 from fenchel_common.wire.vectors import vector_to_proto
 from fuzz.wire_decoders import BITS, FORMAT, federation
 from support.keys import private_key
@@ -127,11 +129,38 @@ def _archive(members: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
+def _crowds() -> list[Vector]:
+    """Messages of a few hundred kilobytes that became objects of many megabytes."""
+    many = MAX_ELEMENTS + 1
+    empty_names = alignment_pb2.AlignmentListing(elements=bytes(32), features=bytes(MAX_FEATURES + 1))
+    layout = "alignment.client_layout_from_bytes"
+    faults = [
+        ("alignment.listing_from_bytes", "empty names", empty_names.SerializeToString()),
+        ("alignment.listing_from_bytes", "empty names one by one", b"\x12\x00" * many),
+        ("alignment.relay_from_bytes", "one character again and again", b"\x0a\x01a" * many),
+        (layout, "empty messages", b"\x42\x00" * many),
+        (layout, "numbers", _inside(7, b"\x01" * many)),
+        ("setup.key_made_from_bytes", "empty messages", b"\x12\x00" * many),
+        ("averaging.task_from_bytes", "messages in a message", _inside(3, b"\x22\x00" * many)),
+        ("hyfdca.primal_result_from_bytes (sealed)", "packed numbers", _inside(2, bytes(8 * many))),
+    ]
+    found = [Vector(decoder, f"memory: {fault}", data, InvalidInput) for decoder, fault, data in faults]
+    certificates = Vector("ceremony.certificates_from_bytes", "memory", b"\x0a\x00" * many, MalformedCertificate)
+    return [*found, certificates]
+
+
+def _inside(number: int, content: bytes) -> bytes:
+    """A field that holds these bytes; three bytes tell any length here."""
+    length = len(content)
+    return bytes([number << 3 | 2, length & 0x7F | 0x80, length >> 7 & 0x7F | 0x80, length >> 14]) + content
+
+
 def _messages() -> list[Vector]:
     tiny: vectors_pb2.Vector = vector_to_proto(PlainCipher(BITS).encrypt(np.zeros(3), FORMAT))
     tiny.plain.format.bound = 5e-324
     key = federation_pb2.TaskKey(run="../../outside", round=1, phase="finish").SerializeToString()
     return [
+        *_crowds(),
         Vector("vectors.vector_from_proto", "OverflowError", tiny.SerializeToString(), MalformedVector),
         Vector("frames.key_from_proto", "a file outside of the party's folder", key, ProtocolViolation),
     ]

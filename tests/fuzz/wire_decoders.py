@@ -75,13 +75,16 @@ def vector_decoders() -> list[Decoder]:
             vector_format=FORMAT,
             field="vector",
         ),
-        Decoder(
-            "blocks.block_ids_from_proto",
-            lambda data: blocks.block_ids_from_proto(parsed(hyfdca_pb2.BlockVector, data).blocks, held, "blocks"),
-            (hyfdca_pb2.BlockVector(blocks=[2, 9]).SerializeToString(),),
-            (blocks.block_ids_from_proto,),
-            hyfdca_pb2.BlockVector,
+        _of_bytes(None, blocks.block_ids_from_bytes, arrays.numbers_to_bytes([2, 9]), held=held, field="blocks"),
+        _of_message(
+            alignment_pb2.BlockPlaces,
+            blocks.block_places_from_proto,
+            blocks.block_places_to_proto({2: np.array([1, 0]), 5: np.array([2])}).SerializeToString(),
+            most=3,
+            field="layout",
         ),
+        _of_bytes(None, arrays.numbers_from_bytes, arrays.numbers_to_bytes([7, 0]), most=4, field="numbers"),
+        _of_bytes(None, arrays.names_from_bytes, arrays.names_to_bytes(["age", "größe"]), most=4, field="names"),
         _of_bytes(None, PublicKey.from_bytes, key.to_bytes()),
         Decoder(
             "paillier.validate", functools.partial(paillier.validate, key), (ciphertexts,), (EncryptedVector.received,)
@@ -90,7 +93,7 @@ def vector_decoders() -> list[Decoder]:
 
 
 def alignment_decoders() -> list[Decoder]:
-    session, elements = bytes(range(16)), (bytes(32), bytes(range(32)))
+    session, elements = bytes(range(16)), bytes(32) + bytes(range(32))
     listing = alignment.Listing(session=session, features=("age", "bmi"), has_labels=True, elements=elements)
     layout, held = small_federation_layout(), small_client_layout()
     openings = [alignment.opening_to_bytes(method) for method in alignment.AlignmentMethod]
@@ -106,7 +109,11 @@ def alignment_decoders() -> list[Decoder]:
             alignment.federation_layout_to_bytes(layout),
         ),
         _of_bytes(
-            alignment_pb2.ClientLayout, alignment.client_layout_from_bytes, alignment.client_layout_to_bytes(held)
+            alignment_pb2.ClientLayout,
+            alignment.client_layout_from_bytes,
+            alignment.client_layout_to_bytes(held),
+            samples=3,
+            features=2,
         ),
     ]
 
@@ -156,6 +163,7 @@ def setup_decoders() -> list[Decoder]:
             setup.model_part_from_bytes,
             setup.model_part_to_bytes(part),
             setup.model_part_to_bytes(noisy),
+            features=4,
         ),
         _of_bytes(
             setup_pb2.ModelRelease,

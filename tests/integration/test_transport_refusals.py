@@ -176,7 +176,7 @@ def test_an_oversized_result_is_refused_with_its_status_and_the_run_goes_on(
     assert isinstance(error, BodyTooLarge)
     assert outcome[0].results == {SOUTH: b"fine"}
     assert outcome[0].absences[NORTH].reason == (
-        f"rejected: a body of {LIMIT_BYTES + 1} bytes is over the limit of {LIMIT_BYTES} bytes"
+        f"rejected: the result of p has {LIMIT_BYTES + 1} bytes, over the limit of {LIMIT_BYTES} bytes"
     )
     assert outcome[0].seconds < DEADLINE_S / 2
     assert again.results == {SOUTH: b"still here"}
@@ -199,7 +199,7 @@ def test_a_session_refuses_what_is_too_large_for_either_side_and_goes_on(kits: d
     def handler(task: Task) -> bytes:
         return bytes(LIMIT_BYTES + 1) if task.phase == "result" else task.body
 
-    with Attending(kits["north"], handler, server.address, max_body_bytes=1000):
+    with Attending(kits["north"], handler, server.address, limit=lambda _: 1000):
         too_long_up = server.transport.gather(phase("result"), {NORTH: b""}, deadline_s=DEADLINE_S)
         too_long_down = server.transport.gather(phase("task"), {NORTH: bytes(1001)}, deadline_s=DEADLINE_S)
         fitting = server.transport.gather(phase("next"), {NORTH: bytes(1000)}, deadline_s=DEADLINE_S)
@@ -208,7 +208,7 @@ def test_a_session_refuses_what_is_too_large_for_either_side_and_goes_on(kits: d
         f"refused: the result of {LIMIT_BYTES + 1} bytes is over the server's limit of {LIMIT_BYTES} bytes"
     )
     assert too_long_down.absences[NORTH].reason == (
-        "refused: the task is too large for this party: a body of 1001 bytes is over the limit of 1000 bytes"
+        "refused: the task of task has 1001 bytes, over the limit of 1000 bytes"
     )
     assert fitting.results == {NORTH: bytes(1000)}
 

@@ -153,8 +153,8 @@ def test_ids_that_went_round_without_a_secret_would_be_recognised(bench: Bench) 
     for message in transcript.messages:
         if message.client == victim and message.phase == phase_name(0):
             told = listing_from_bytes(message.result)
-            bare = tuple(hash_to_curve(sample, transcript.run) for sample in ids)
-            told = replace(told, elements=(*bare, *told.elements[len(ids) :]))
+            bare = b"".join(hash_to_curve(sample, transcript.run) for sample in ids)
+            told = replace(told, elements=bare + told.elements[len(bare) :])
             message = replace(message, result=listing_to_bytes(told))
         messages.append(message)
     guessed = by_public_hashes(replace(transcript, messages=tuple(messages)), victim, DICTIONARY)

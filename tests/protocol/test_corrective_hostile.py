@@ -12,6 +12,7 @@ from fenchel_common.ids import RoundId
 from fenchel_server.rounds.requests import PhaseRequest
 from support.corrective import CASE, FIRST, PHASES, RESULTS, Ascent, half_a_round, simulation
 from support.halves import changed
+from support.listed import add_numbers, drop_last
 from support.problems import problem
 from support.simulation import Simulation
 
@@ -70,7 +71,7 @@ def beyond_one(values: Any) -> None:
         ("inner_product", without("vertex"), "vertex"),
         ("inner_product", set_to("point.vector.plain.terms", 2), "point"),
         ("inner_product", set_to("vertex.vector.plain.format.bound", 2.0**20), "vertex"),
-        ("inner_product", lambda m: m.point.blocks.append(77), "point.blocks"),
+        ("inner_product", lambda m: add_numbers(m.point, "blocks", 77), "point.blocks"),
         ("inner_product", set_to("lost", True), "it has lost its memory"),
         ("inner_product", beyond("point"), ""),
         ("local_dual", without("figures"), "figures"),
@@ -80,7 +81,7 @@ def beyond_one(values: Any) -> None:
         ("local_dual", without("alpha"), "alpha"),
         ("local_dual", without("weights"), "weights"),
         ("local_dual", set_to("alpha.vector.plain.terms", 3), "alpha"),
-        ("local_dual", lambda m: m.weights.blocks.append(0), "weights.blocks"),
+        ("local_dual", lambda m: add_numbers(m.weights, "blocks", 0), "weights.blocks"),
         ("local_dual", beyond("alpha"), ""),
         ("primal", without("point"), "point"),
         ("primal", without("vertex"), "vertex"),
@@ -92,7 +93,7 @@ def beyond_one(values: Any) -> None:
         ("primal", beyond("vertex"), ""),
         ("primal", without("model"), "model"),
         ("primal", set_to("model.vector.plain.terms", 2), "model"),
-        ("primal", lambda m: m.model.blocks.append(0), "model.blocks"),
+        ("primal", lambda m: add_numbers(m.model, "blocks", 0), "model.blocks"),
     ],
 )
 def test_an_answer_that_does_not_fit_is_rejected_by_field_and_the_run_goes_on(
@@ -197,10 +198,10 @@ def task_of(run: Simulation, phase: str, change: Change) -> bytes:
         ("local_dual", longer("gram"), "gram"),
         ("local_dual", more_numbers("gram"), "gram"),
         ("local_dual", without("point"), "products.blocks"),
-        ("local_dual", lambda m: m.divisors.append(1), "divisors"),
+        ("local_dual", lambda m: add_numbers(m, "divisors", 1), "divisors"),
         ("local_dual", set_to("scale", 0.5), "scale"),
         ("primal", set_to("round", 9), "round"),
-        ("primal", lambda m: m.point.blocks.pop(), "point.vector"),
+        ("primal", lambda m: drop_last(m.point, "blocks"), "point.vector"),
         ("primal", without("figures"), "figures"),
         ("primal", longer("figures"), "figures"),
     ],

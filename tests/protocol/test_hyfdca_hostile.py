@@ -9,6 +9,7 @@ from fenchel.v1 import hyfdca_pb2
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.objectives import primal_point
+from fenchel_common.wire.arrays import NUMBER_BYTES, numbers_to_bytes
 from support.halves import changed
 from support.hyfdca import CASE, FIRST, LAST, simulation
 from support.problems import problem
@@ -23,11 +24,11 @@ def of_two_terms(share: hyfdca_pb2.BlockVector) -> None:
 
 
 def without_a_block(share: hyfdca_pb2.BlockVector) -> None:
-    del share.blocks[:]
+    share.blocks = b""
 
 
 def of_a_foreign_block(share: hyfdca_pb2.BlockVector) -> None:
-    share.blocks[0] += 1000
+    share.blocks = numbers_to_bytes([1000]) + share.blocks[NUMBER_BYTES:]
 
 
 def encrypted_under_another_key(share: hyfdca_pb2.BlockVector) -> None:

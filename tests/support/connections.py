@@ -14,6 +14,7 @@ from fenchel.v1 import federation_pb2_grpc
 from fenchel.v1.federation_pb2 import ClientMessage, Hello, ServerMessage
 from fenchel_client.session import Handler, IdleFactory, Session, SessionEnd
 from fenchel_client.transport.channel import open_channel
+from fenchel_client.transport.link import TaskLimit
 from fenchel_client.transport.retry import Backoff
 from fenchel_common.errors import FenchelError
 from fenchel_common.identity import Address, Kit
@@ -70,7 +71,7 @@ class Attending:
         address: Address,
         *,
         insecure: bool = False,
-        max_body_bytes: int = MAX_BODY_BYTES,
+        limit: TaskLimit = lambda _: MAX_BODY_BYTES,
         idle: IdleFactory | None = None,
     ) -> None:
         loaded = kit if isinstance(kit, Kit) else Kit.load(kit)
@@ -81,7 +82,7 @@ class Attending:
             address=address,
             insecure=insecure,
             backoff=Backoff(initial_s=0.02, max_s=0.2),
-            max_body_bytes=max_body_bytes,
+            limit=limit,
         )
         self._ended: queue.SimpleQueue[SessionEnd | FenchelError] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, daemon=True)

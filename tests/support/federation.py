@@ -5,11 +5,13 @@ from pathlib import Path
 
 from fenchel_client.concessions import Concession
 from fenchel_client.party import Party
+from fenchel_client.session import Handler, Task
 from fenchel_client.setup import Consent
 from fenchel_common.data.shard import Shard
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
+from fenchel_common.wire.frames import TaskKey
 from fenchel_deploy.provision import provision
 from fenchel_server.app import last_certificate
 from fenchel_server.release import Release
@@ -21,6 +23,17 @@ from fenchel_server.store import Ending, MemoryStore
 from support.inprocess import InProcessTransport
 from support.kits import federation_of
 from support.records import RUN
+
+
+def handler_of(party: Party) -> Handler:
+    """What answers for a party; like its session, it takes no task beyond the party's limit."""
+
+    def handle(task: Task) -> bytes:
+        limit = party.task_limit(TaskKey(task.run, task.round, task.phase, task.attempt))
+        assert len(task.body) <= limit, f"{task.phase}: {len(task.body)} bytes, over the limit of {limit} bytes"
+        return party.handle(task)
+
+    return handle
 
 
 class InProcessFederation:
@@ -39,7 +52,7 @@ class InProcessFederation:
             ClientId(name): Party(kits[name], shard, state=directory / name, consent=consent)
             for name, shard in shards.items()
         }
-        self.transport = InProcessTransport({name: party.handle for name, party in self.parties.items()})
+        self.transport = InProcessTransport({name: handler_of(party) for name, party in self.parties.items()})
         self.store = MemoryStore()
         self.store.create_run(RUN, name=config.name, config=config.to_json())
         self.releases: list[Release] = []

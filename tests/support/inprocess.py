@@ -36,7 +36,14 @@ class InProcessTransport:
         self._away: set[ClientId] = set()
         self._incarnations: Counter[ClientId] = Counter()
 
-    def gather(self, phase: PhaseId, tasks: Mapping[ClientId, bytes], *, deadline_s: float) -> Gathered:
+    def gather(
+        self,
+        phase: PhaseId,
+        tasks: Mapping[ClientId, bytes],
+        *,
+        deadline_s: float,
+        limits: Mapping[ClientId, int] | None = None,
+    ) -> Gathered:
         started = time.monotonic()
         self.phases.append(phase)
         key = TaskKey(run=phase.run, round=phase.round, phase=phase.phase, attempt=phase.attempt)
@@ -56,9 +63,13 @@ class InProcessTransport:
             if result is None:
                 up += refusal_frame(key, refusal).ByteSize()
                 absences[client] = Absence(client, f"refused: {refusal}")
-            else:
-                up += sum(frame.ByteSize() for frame in result_frames(key, result))
-                results[client] = result
+                continue
+            up += sum(frame.ByteSize() for frame in result_frames(key, result))
+            limit = None if limits is None else limits.get(client)
+            if limit is not None and len(result) > limit:
+                absences[client] = Absence(client, f"rejected: {len(result)} bytes, over the limit of {limit} bytes")
+                continue
+            results[client] = result
         self.bytes_up += up
         self.bytes_down += down
         self.after_phase(phase)

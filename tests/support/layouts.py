@@ -29,5 +29,6 @@ def small_client_layout() -> ClientLayout:
         holder_counts=np.array([1, 2]),
         shared=np.array([False, True]),
         rows=np.array([2, 0, 1]),
-        ignored=(IgnoredFeatures(("age",), np.array([4])),),
+        ignored=(IgnoredFeatures(np.array([0]), np.array([4])),),
+        feature_blocks={0: np.array([1]), 2: np.array([0])},
     )

@@ -23,6 +23,7 @@ from fenchel_server.store import SetupRecord
 
 NORTH, SOUTH, WEST = ClientId("north"), ClientId("south"), ClientId("west")
 PARTIES = (NORTH, SOUTH, WEST)
+LIMIT_BYTES = 100
 
 
 def toy_config(
@@ -70,6 +71,9 @@ class ToySetup:
         layout = json.dumps(sorted(results)).encode()
         record = SetupRecord(public_key=b"n", layout=layout, key_fingerprint="ab:cd", key_bits=2048)
         return SetupDone(record, json.dumps({"round": 0, "total": 0.0}).encode())
+
+    def limits(self, phase: str) -> Mapping[ClientId, int]:  # noqa: ARG002 - of the interface
+        return dict.fromkeys(PARTIES, LIMIT_BYTES)
 
 
 @dataclass
@@ -152,6 +156,9 @@ class ToyParts:
             raise self.finish_error
         tasks = {client: algorithm.last_state(client) for client in json.loads(setup.layout)}
         return PhaseRequest("finish", tasks)
+
+    def limits(self, phase: str, setup: SetupRecord) -> Mapping[ClientId, int]:  # noqa: ARG002 - of the interface
+        return dict.fromkeys(PARTIES, LIMIT_BYTES)
 
     def released(self, setup: SetupRecord, results: Mapping[ClientId, bytes]) -> Release | None:
         assert setup.public_key == b"n"

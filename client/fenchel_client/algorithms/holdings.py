@@ -171,24 +171,22 @@ class Holdings:
 def arranged_matrix(shard: Shard, layout: ClientLayout) -> Matrix:
     """The shard's matrix with rows in the order of the blocks, columns sorted by name, ignored entries zero."""
     order = np.argsort(np.array(shard.features, dtype=object), kind="stable")
-    column_of = {shard.features[column]: place for place, column in enumerate(order)}
     X = shard.X[layout.rows][:, order]
     place_of = {int(block): place for place, block in enumerate(layout.block_ids)}
     offsets = layout.offsets
     for cut in layout.ignored:
-        columns = [column_of[name] for name in cut.features]
         rows = np.zeros(len(layout.rows), dtype=bool)
         for block in cut.block_ids:
             place = place_of[int(block)]
             rows[offsets[place] : offsets[place + 1]] = True
-        X = _without(X, rows, columns)
+        X = _without(X, rows, cut.features)
     return X
 
 
-def _without(X: Matrix, rows: NDArray[np.bool_], columns: Sequence[int]) -> Matrix:
+def _without(X: Matrix, rows: NDArray[np.bool_], columns: NDArray[np.int64]) -> Matrix:
     if not isinstance(X, csr_array):
         kept = X.copy()
-        kept[np.ix_(np.flatnonzero(rows), np.array(columns, dtype=np.int64))] = 0.0
+        kept[np.ix_(np.flatnonzero(rows), columns)] = 0.0
         return kept
     entries = X.tocoo()
     keep = ~(rows[entries.row] & np.isin(entries.col, columns))

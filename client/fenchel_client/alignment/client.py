@@ -7,7 +7,7 @@ from fenchel_client.alignment.hmac_ids import keyed_pseudonyms
 from fenchel_client.alignment.order import ArrangedShard
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import RunId
-from fenchel_common.layout import MAX_FEATURES, MAX_SAMPLES, check_names
+from fenchel_common.layout import MAX_FEATURES, MAX_NAMES_BYTES, MAX_PARTY_SAMPLES, check_names
 from fenchel_common.wire.alignment import (
     SESSION_BYTES,
     AlignmentMethod,
@@ -18,6 +18,7 @@ from fenchel_common.wire.alignment import (
     raised_to_bytes,
     relay_from_bytes,
 )
+from fenchel_common.wire.arrays import names_to_bytes
 
 
 class AlignmentClient:
@@ -46,8 +47,10 @@ class AlignmentClient:
         if (method is AlignmentMethod.HMAC) != (shared_secret is not None):
             raise InvalidInput("shared_secret: needed for the method hmac, and for that alone")
         check_names(shard.features, "features", limit=MAX_FEATURES)
-        if len(shard.ids) > MAX_SAMPLES:
-            raise InvalidInput(f"ids: a shard can have at most {MAX_SAMPLES} rows")
+        if len(names_to_bytes(shard.features)) > MAX_NAMES_BYTES:
+            raise InvalidInput(f"features: all names together can have at most {MAX_NAMES_BYTES} bytes; shorten them")
+        if len(shard.ids) > MAX_PARTY_SAMPLES:
+            raise InvalidInput(f"ids: a shard can have at most {MAX_PARTY_SAMPLES} rows")
         self._shard = shard
         self._run = run
         self._method = method
@@ -68,7 +71,7 @@ class AlignmentClient:
         if self._shared_secret is None:
             elements = self._ring_secret.blind_ids(self._shard.ids)
         else:
-            elements = keyed_pseudonyms(self._shard.ids, secret=self._shared_secret, run=self._run)
+            elements = b"".join(keyed_pseudonyms(self._shard.ids, secret=self._shared_secret, run=self._run))
         return listing_to_bytes(
             Listing(
                 session=self._session,

@@ -45,12 +45,12 @@ from fenchel_common.errors import (
 from fenchel_common.identity.certificates import Certificate, Role
 from fenchel_common.identity.roster import Roster
 from fenchel_common.ids import ClientId, RunId
+from fenchel_common.setup import MAX_WRAPPED_BYTES
 
 SEAL_LABEL = b"fenchel/v1/key-wrap/seal\x00"
 SIGN_LABEL = b"fenchel/v1/key-wrap/sign\x00"
 
 MAX_PRIVATE_KEY_BYTES = 64 * 1024
-MAX_WRAPPED_BYTES = 96 * 1024
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
 _TAG_BYTES = 16

@@ -31,6 +31,7 @@ from fenchel_common.errors import (
     PeerSilent,
     ProtocolVersionMismatch,
     ProtocolViolation,
+    Refusal,
     ServerUnavailable,
     TransientError,
 )
@@ -52,6 +53,9 @@ SILENT_HEARTBEATS = 3.5
 FOREIGN_KEY = "Hostname Verification Check failed"
 """gRPC's words for a server whose certificate does not carry the name of the key that the roster names."""
 
+TaskLimit = Callable[[TaskKey], int]
+"""The most bytes that a task may have, or the `Refusal` of it. Is called before anything of the task's body is held."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -69,7 +73,7 @@ class Link:
         *,
         incarnation: str,
         roster_version: int,
-        max_body_bytes: int,
+        limit: TaskLimit,
         outdated: Callable[[], bool] = lambda: False,
         metadata: tuple[tuple[str, str], ...] = (),
     ) -> None:
@@ -77,7 +81,7 @@ class Link:
         self._incarnation = incarnation
         self._roster_version = roster_version
         self._outdated = outdated
-        self._max_body_bytes = max_body_bytes
+        self._limit = limit
         self._open = True
         self._welcome: Welcome | None = None
         self._sent: Outcome | None = None
@@ -245,12 +249,20 @@ class Link:
             raise ProtocolViolation("the server sent a task before the body of the previous one was whole")
         self._task = key_from_proto(task.key)
         try:
-            self._body = BodyReader(task.body, limit_bytes=self._max_body_bytes)
+            limit_bytes = self._limit(self._task)
+            self._body = BodyReader(task.body, what=f"the task of {self._task.phase}", limit_bytes=limit_bytes)
         except BodyTooLarge as error:
-            logger.error("task %s cannot be taken: %s", self._task, error)
-            self._desk.decline(Outcome(self._task, refusal=f"the task is too large for this party: {error}"))
-            self._body = BodyReader(task.body, limit_bytes=task.body.size, keep=False)
+            self._decline(task, str(error), public_reason=str(error))
+        except Refusal as refusal:
+            self._decline(task, str(refusal), public_reason=refusal.public_reason)
         self._offer_if_whole()
+
+    def _decline(self, task: Task, reason: str, *, public_reason: str) -> None:
+        """Refuses a task, whose body passes by and is not kept."""
+        key = key_from_proto(task.key)
+        logger.error("task %s cannot be taken: %s", key, reason)
+        self._desk.decline(Outcome(key, refusal=public_reason))
+        self._body = BodyReader(task.body, limit_bytes=task.body.size, keep=False)
 
     def _offer_if_whole(self) -> None:
         if self._body is None or self._task is None or not self._body.complete:

@@ -73,16 +73,16 @@ class AlignmentListing(_message.Message):
     ELEMENTS_FIELD_NUMBER: _builtins.int
     session: _builtins.bytes
     """Marks the secret in use, so that a party that lost it is noticed."""
+    features: _builtins.bytes
+    """Names."""
     has_labels: _builtins.bool
     elements: _builtins.bytes
     """32-byte elements, end to end, in the order in which the party lists its rows."""
-    @_builtins.property
-    def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
         session: _builtins.bytes = ...,
-        features: _abc.Iterable[_builtins.str] | None = ...,
+        features: _builtins.bytes = ...,
         has_labels: _builtins.bool = ...,
         elements: _builtins.bytes = ...,
     ) -> None: ...
@@ -175,16 +175,14 @@ class LayoutClient(_message.Message):
     FEATURES_FIELD_NUMBER: _builtins.int
     HAS_LABELS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
+    features: _builtins.bytes
+    """Unsigned 32-bit indices into FederationLayout.features, ascending."""
     has_labels: _builtins.bool
-    @_builtins.property
-    def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Indices into FederationLayout.features, ascending."""
-
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
-        features: _abc.Iterable[_builtins.int] | None = ...,
+        features: _builtins.bytes = ...,
         has_labels: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -208,10 +206,10 @@ class FederationLayout(_message.Message):
     BLOCKS_FIELD_NUMBER: _builtins.int
     sample_count: _builtins.int
     slots: _builtins.int
+    features: _builtins.bytes
+    """Names."""
     @_builtins.property
     def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___LayoutClient]: ...
-    @_builtins.property
-    def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def blocks(self) -> _containers.RepeatedCompositeFieldContainer[Global___LayoutBlock]:
         """A block's id is its place here."""
@@ -222,7 +220,7 @@ class FederationLayout(_message.Message):
         sample_count: _builtins.int = ...,
         slots: _builtins.int = ...,
         clients: _abc.Iterable[Global___LayoutClient] | None = ...,
-        features: _abc.Iterable[_builtins.str] | None = ...,
+        features: _builtins.bytes = ...,
         blocks: _abc.Iterable[Global___LayoutBlock] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -235,19 +233,20 @@ Global___FederationLayout: _TypeAlias = FederationLayout  # noqa: Y015
 
 @_typing.final
 class IgnoredFeatures(_message.Message):
+    """All numbers are unsigned and of 32 bits."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     FEATURES_FIELD_NUMBER: _builtins.int
     BLOCK_IDS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
-    @_builtins.property
-    def block_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    features: _builtins.bytes
+    """Places among the party's features by name."""
+    block_ids: _builtins.bytes
     def __init__(
         self,
         *,
-        features: _abc.Iterable[_builtins.str] | None = ...,
-        block_ids: _abc.Iterable[_builtins.int] | None = ...,
+        features: _builtins.bytes = ...,
+        block_ids: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -258,35 +257,37 @@ class IgnoredFeatures(_message.Message):
 Global___IgnoredFeatures: _TypeAlias = IgnoredFeatures  # noqa: Y015
 
 @_typing.final
-class FeatureBlock(_message.Message):
-    """Features with the same holders that fill one ciphertext."""
+class BlockPlaces(_message.Message):
+    """A list of places for each of some blocks. All numbers are unsigned and of 32 bits."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: _builtins.int
+    BLOCKS_FIELD_NUMBER: _builtins.int
+    SIZES_FIELD_NUMBER: _builtins.int
     PLACES_FIELD_NUMBER: _builtins.int
-    id: _builtins.int
-    @_builtins.property
-    def places(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Places among the party's features by name."""
-
+    blocks: _builtins.bytes
+    """Ids of the blocks, and how many places each has."""
+    sizes: _builtins.bytes
+    places: _builtins.bytes
+    """Those of all blocks, end to end."""
     def __init__(
         self,
         *,
-        id: _builtins.int = ...,
-        places: _abc.Iterable[_builtins.int] | None = ...,
+        blocks: _builtins.bytes = ...,
+        sizes: _builtins.bytes = ...,
+        places: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "places", b"places"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "places", b"places", "sizes", b"sizes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___FeatureBlock: _TypeAlias = FeatureBlock  # noqa: Y015
+Global___BlockPlaces: _TypeAlias = BlockPlaces  # noqa: Y015
 
 @_typing.final
 class ClientLayout(_message.Message):
-    """One party's view of its own samples."""
+    """One party's view of its own samples. Numbers in fields of bytes are unsigned and of 32 bits, but for `shared`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -301,34 +302,32 @@ class ClientLayout(_message.Message):
     FEATURE_BLOCKS_FIELD_NUMBER: _builtins.int
     sample_count: _builtins.int
     slots: _builtins.int
-    @_builtins.property
-    def block_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
-    @_builtins.property
-    def block_sizes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
-    @_builtins.property
-    def holder_counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
-    @_builtins.property
-    def shared(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bool]: ...
-    @_builtins.property
-    def rows(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    block_ids: _builtins.bytes
+    block_sizes: _builtins.bytes
+    holder_counts: _builtins.bytes
+    shared: _builtins.bytes
+    """One byte each, 0 or 1."""
+    rows: _builtins.bytes
     @_builtins.property
     def ignored(self) -> _containers.RepeatedCompositeFieldContainer[Global___IgnoredFeatures]: ...
     @_builtins.property
-    def feature_blocks(self) -> _containers.RepeatedCompositeFieldContainer[Global___FeatureBlock]: ...
+    def feature_blocks(self) -> Global___BlockPlaces:
+        """Features with the same holders that fill one ciphertext: their places among the party's features by name."""
+
     def __init__(
         self,
         *,
         sample_count: _builtins.int = ...,
         slots: _builtins.int = ...,
-        block_ids: _abc.Iterable[_builtins.int] | None = ...,
-        block_sizes: _abc.Iterable[_builtins.int] | None = ...,
-        holder_counts: _abc.Iterable[_builtins.int] | None = ...,
-        shared: _abc.Iterable[_builtins.bool] | None = ...,
-        rows: _abc.Iterable[_builtins.int] | None = ...,
+        block_ids: _builtins.bytes = ...,
+        block_sizes: _builtins.bytes = ...,
+        holder_counts: _builtins.bytes = ...,
+        shared: _builtins.bytes = ...,
+        rows: _builtins.bytes = ...,
         ignored: _abc.Iterable[Global___IgnoredFeatures] | None = ...,
-        feature_blocks: _abc.Iterable[Global___FeatureBlock] | None = ...,
+        feature_blocks: Global___BlockPlaces | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["feature_blocks", b"feature_blocks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "feature_blocks", b"feature_blocks", "holder_counts", b"holder_counts", "ignored", b"ignored", "rows", b"rows", "sample_count", b"sample_count", "shared", b"shared", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...

@@ -22,11 +22,12 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from fenchel.v1 import alignment_pb2 as fenchel_dot_v1_dot_alignment__pb2
 from fenchel.v1 import hyfdca_pb2 as fenchel_dot_v1_dot_hyfdca__pb2
 from fenchel.v1 import visibility_pb2 as fenchel_dot_v1_dot_visibility__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x66\x65nchel/v1/averaging.proto\x12\nfenchel.v1\x1a\x17\x66\x65nchel/v1/hyfdca.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"E\n\x0f\x41veragingNumber\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x1e\n\x05value\x18\x02 \x01(\x01\x42\x0f\xe8\xe0\x18\x05\xfa\xe0\x18\x07numbers\"j\n\x0f\x41veragingVector\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x43\n\x06vector\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x1a\xe8\xe0\x18\x05\xfa\xe0\x18\x12vectors by feature\"\x89\x03\n\x0e\x41veragingEntry\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12R\n\x04told\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB\'\xe8\xe0\x18\x04\xfa\xe0\x18\x1fthe server\'s numbers of a round\x12\x14\n\x06\x62locks\x18\x03 \x03(\rB\x04\xe8\xe0\x18\x03\x12L\n\x07weights\x18\x04 \x01(\x0c\x42;\xe8\xe0\x18\x04\xf0\xe0\x18\x08\xfa\xe0\x18/total weights of those who gave a part of a sum\x12m\n\x04sums\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorBB\xe8\xe0\x18\x04\xfa\xe0\x18:sums over the parties of what they found, and so the model\x12;\n\x0b\x63oordinates\x18\x06 \x01(\x0b\x32 .fenchel.v1.AveragingCoordinatesB\x04\xe8\xe0\x18\x06\"3\n\x14\x41veragingCoordinates\x12\x1b\n\tpositions\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"B\n\x0e\x41veragingBlock\x12\x13\n\x05\x62lock\x18\x01 \x01(\rB\x04\xe8\xe0\x18\x03\x12\x1b\n\tpositions\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"\xab\x02\n\x0e\x41veragingState\x12\x13\n\x05reset\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12\x30\n\x06layout\x18\x02 \x03(\x0b\x32\x1a.fenchel.v1.AveragingBlockB\x04\xe8\xe0\x18\x06\x12I\n\x04\x62\x61se\x18\x03 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB\x1e\xe8\xe0\x18\x04\xfa\xe0\x18\x16the model as it stands\x12\x31\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x1a.fenchel.v1.AveragingEntryB\x04\xe8\xe0\x18\x06\x12T\n\x04kept\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB)\xe8\xe0\x18\x05\xfa\xe0\x18!a party\'s own memory, kept for it\"\xd4\x01\n\rAveragingWork\x12S\n\x04told\x18\x01 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB(\xe8\xe0\x18\x04\xfa\xe0\x18 the server\'s numbers for a party\x12\x31\n\x06weight\x18\x02 \x01(\x01\x42!\xe8\xe0\x18\x04\xfa\xe0\x18\x19\x61 party\'s weight in a sum\x12;\n\x0b\x63oordinates\x18\x03 \x01(\x0b\x32 .fenchel.v1.AveragingCoordinatesB\x04\xe8\xe0\x18\x06\"\xe3\x02\n\rAveragingTask\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x14\n\x06stream\x18\x02 \x01(\rB\x04\xe8\xe0\x18\x06\x12/\n\x05state\x18\x03 \x01(\x0b\x32\x1a.fenchel.v1.AveragingStateB\x04\xe8\xe0\x18\x06\x12-\n\x04work\x18\x04 \x01(\x0b\x32\x19.fenchel.v1.AveragingWorkB\x04\xe8\xe0\x18\x06\x12\x1f\n\x11\x63heckpoint_blocks\x18\x05 \x03(\rB\x04\xe8\xe0\x18\x03\x12\x1c\n\x0eproduct_blocks\x18\x06 \x03(\rB\x04\xe8\xe0\x18\x03\x12\x1b\n\rreport_blocks\x18\x07 \x03(\rB\x04\xe8\xe0\x18\x03\x12\x19\n\x0bnorm_blocks\x18\x08 \x03(\rB\x04\xe8\xe0\x18\x03\x12P\n\x08products\x18\t \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\"\x83\x02\n\x14\x41veragingMeasurement\x12\x15\n\x07samples\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12\x46\n\x08loss_sum\x18\x02 \x01(\x01\x42\x34\xe8\xe0\x18\x05\xfa\xe0\x18,the sum of the losses of one party\'s samples\x12J\n\x07\x63orrect\x18\x03 \x01(\x04\x42\x39\xe8\xe0\x18\x05\xfa\xe0\x18\x31how many samples of one party are predicted right\x12@\n\x0csquared_norm\x18\x04 \x01(\x01\x42*\xe8\xe0\x18\x04\xfa\xe0\x18\"a part of the model\'s squared norm\"\xea\x03\n\x0f\x41veragingResult\x12V\n\x07vectors\x18\x01 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB(\xe8\xe0\x18\x05\xfa\xe0\x18 what one party found, by feature\x12\x65\n\x08reported\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB6\xe8\xe0\x18\x05\xfa\xe0\x18.numbers that one party tells, such as its loss\x12Y\n\ncheckpoint\x18\x03 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB(\xe8\xe0\x18\x04\xfa\xe0\x18 the model as it stands, restated\x12h\n\x08products\x18\x04 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB=\xe8\xe0\x18\x05\xfa\xe0\x18\x35one party\'s part of the predictions of single samples\x12;\n\x0bmeasurement\x18\x05 \x01(\x0b\x32 .fenchel.v1.AveragingMeasurementB\x04\xe8\xe0\x18\x06\x12\x16\n\x08\x64iverged\x18\x06 \x01(\x08\x42\x04\xe8\xe0\x18\x06\"o\n\rAveragingBase\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12I\n\x05state\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB\x1d\xe8\xe0\x18\x04\xfa\xe0\x18\x15the model as it stood\"\x82\x01\n\x14\x41veragingClientState\x12\x14\n\x06\x63lient\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12T\n\x04kept\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB)\xe8\xe0\x18\x05\xfa\xe0\x18!a party\'s own memory, kept for it\"\x92\x02\n\x11\x41veragingSnapshot\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12-\n\x04\x62\x61se\x18\x02 \x03(\x0b\x32\x19.fenchel.v1.AveragingBaseB\x04\xe8\xe0\x18\x06\x12\x31\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1a.fenchel.v1.AveragingEntryB\x04\xe8\xe0\x18\x06\x12\x37\n\x07\x63lients\x18\x04 \x03(\x0b\x32 .fenchel.v1.AveragingClientStateB\x04\xe8\xe0\x18\x06\x12M\n\x06memory\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB \xe8\xe0\x18\x04\xfa\xe0\x18\x18the server\'s own numbersb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x66\x65nchel/v1/averaging.proto\x12\nfenchel.v1\x1a\x1a\x66\x65nchel/v1/alignment.proto\x1a\x17\x66\x65nchel/v1/hyfdca.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"E\n\x0f\x41veragingNumber\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x1e\n\x05value\x18\x02 \x01(\x01\x42\x0f\xe8\xe0\x18\x05\xfa\xe0\x18\x07numbers\"j\n\x0f\x41veragingVector\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x43\n\x06vector\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x1a\xe8\xe0\x18\x05\xfa\xe0\x18\x12vectors by feature\"\x8d\x03\n\x0e\x41veragingEntry\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12R\n\x04told\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB\'\xe8\xe0\x18\x04\xfa\xe0\x18\x1fthe server\'s numbers of a round\x12\x18\n\x06\x62locks\x18\x03 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12L\n\x07weights\x18\x04 \x01(\x0c\x42;\xe8\xe0\x18\x04\xf0\xe0\x18\x08\xfa\xe0\x18/total weights of those who gave a part of a sum\x12m\n\x04sums\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorBB\xe8\xe0\x18\x04\xfa\xe0\x18:sums over the parties of what they found, and so the model\x12;\n\x0b\x63oordinates\x18\x06 \x01(\x0b\x32 .fenchel.v1.AveragingCoordinatesB\x04\xe8\xe0\x18\x06\"3\n\x14\x41veragingCoordinates\x12\x1b\n\tpositions\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"\xa8\x02\n\x0e\x41veragingState\x12\x13\n\x05reset\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12-\n\x06layout\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockPlacesB\x04\xe8\xe0\x18\x06\x12I\n\x04\x62\x61se\x18\x03 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB\x1e\xe8\xe0\x18\x04\xfa\xe0\x18\x16the model as it stands\x12\x31\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x1a.fenchel.v1.AveragingEntryB\x04\xe8\xe0\x18\x06\x12T\n\x04kept\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB)\xe8\xe0\x18\x05\xfa\xe0\x18!a party\'s own memory, kept for it\"\xd4\x01\n\rAveragingWork\x12S\n\x04told\x18\x01 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB(\xe8\xe0\x18\x04\xfa\xe0\x18 the server\'s numbers for a party\x12\x31\n\x06weight\x18\x02 \x01(\x01\x42!\xe8\xe0\x18\x04\xfa\xe0\x18\x19\x61 party\'s weight in a sum\x12;\n\x0b\x63oordinates\x18\x03 \x01(\x0b\x32 .fenchel.v1.AveragingCoordinatesB\x04\xe8\xe0\x18\x06\"\xf3\x02\n\rAveragingTask\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x14\n\x06stream\x18\x02 \x01(\rB\x04\xe8\xe0\x18\x06\x12/\n\x05state\x18\x03 \x01(\x0b\x32\x1a.fenchel.v1.AveragingStateB\x04\xe8\xe0\x18\x06\x12-\n\x04work\x18\x04 \x01(\x0b\x32\x19.fenchel.v1.AveragingWorkB\x04\xe8\xe0\x18\x06\x12#\n\x11\x63heckpoint_blocks\x18\x05 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12 \n\x0eproduct_blocks\x18\x06 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1f\n\rreport_blocks\x18\x07 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1d\n\x0bnorm_blocks\x18\x08 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12P\n\x08products\x18\t \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\"\x83\x02\n\x14\x41veragingMeasurement\x12\x15\n\x07samples\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12\x46\n\x08loss_sum\x18\x02 \x01(\x01\x42\x34\xe8\xe0\x18\x05\xfa\xe0\x18,the sum of the losses of one party\'s samples\x12J\n\x07\x63orrect\x18\x03 \x01(\x04\x42\x39\xe8\xe0\x18\x05\xfa\xe0\x18\x31how many samples of one party are predicted right\x12@\n\x0csquared_norm\x18\x04 \x01(\x01\x42*\xe8\xe0\x18\x04\xfa\xe0\x18\"a part of the model\'s squared norm\"\xea\x03\n\x0f\x41veragingResult\x12V\n\x07vectors\x18\x01 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB(\xe8\xe0\x18\x05\xfa\xe0\x18 what one party found, by feature\x12\x65\n\x08reported\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB6\xe8\xe0\x18\x05\xfa\xe0\x18.numbers that one party tells, such as its loss\x12Y\n\ncheckpoint\x18\x03 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB(\xe8\xe0\x18\x04\xfa\xe0\x18 the model as it stands, restated\x12h\n\x08products\x18\x04 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB=\xe8\xe0\x18\x05\xfa\xe0\x18\x35one party\'s part of the predictions of single samples\x12;\n\x0bmeasurement\x18\x05 \x01(\x0b\x32 .fenchel.v1.AveragingMeasurementB\x04\xe8\xe0\x18\x06\x12\x16\n\x08\x64iverged\x18\x06 \x01(\x08\x42\x04\xe8\xe0\x18\x06\"o\n\rAveragingBase\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12I\n\x05state\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB\x1d\xe8\xe0\x18\x04\xfa\xe0\x18\x15the model as it stood\"\x82\x01\n\x14\x41veragingClientState\x12\x14\n\x06\x63lient\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12T\n\x04kept\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB)\xe8\xe0\x18\x05\xfa\xe0\x18!a party\'s own memory, kept for it\"\x92\x02\n\x11\x41veragingSnapshot\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12-\n\x04\x62\x61se\x18\x02 \x03(\x0b\x32\x19.fenchel.v1.AveragingBaseB\x04\xe8\xe0\x18\x06\x12\x31\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1a.fenchel.v1.AveragingEntryB\x04\xe8\xe0\x18\x06\x12\x37\n\x07\x63lients\x18\x04 \x03(\x0b\x32 .fenchel.v1.AveragingClientStateB\x04\xe8\xe0\x18\x06\x12M\n\x06memory\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB \xe8\xe0\x18\x04\xfa\xe0\x18\x18the server\'s own numbersb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,7 +47,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AVERAGINGENTRY'].fields_by_name['told']._loaded_options = None
   _globals['_AVERAGINGENTRY'].fields_by_name['told']._serialized_options = b'\350\340\030\004\372\340\030\037the server\'s numbers of a round'
   _globals['_AVERAGINGENTRY'].fields_by_name['blocks']._loaded_options = None
-  _globals['_AVERAGINGENTRY'].fields_by_name['blocks']._serialized_options = b'\350\340\030\003'
+  _globals['_AVERAGINGENTRY'].fields_by_name['blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
   _globals['_AVERAGINGENTRY'].fields_by_name['weights']._loaded_options = None
   _globals['_AVERAGINGENTRY'].fields_by_name['weights']._serialized_options = b'\350\340\030\004\360\340\030\010\372\340\030/total weights of those who gave a part of a sum'
   _globals['_AVERAGINGENTRY'].fields_by_name['sums']._loaded_options = None
@@ -55,10 +56,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AVERAGINGENTRY'].fields_by_name['coordinates']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGCOORDINATES'].fields_by_name['positions']._loaded_options = None
   _globals['_AVERAGINGCOORDINATES'].fields_by_name['positions']._serialized_options = b'\350\340\030\003\360\340\030\004'
-  _globals['_AVERAGINGBLOCK'].fields_by_name['block']._loaded_options = None
-  _globals['_AVERAGINGBLOCK'].fields_by_name['block']._serialized_options = b'\350\340\030\003'
-  _globals['_AVERAGINGBLOCK'].fields_by_name['positions']._loaded_options = None
-  _globals['_AVERAGINGBLOCK'].fields_by_name['positions']._serialized_options = b'\350\340\030\003\360\340\030\004'
   _globals['_AVERAGINGSTATE'].fields_by_name['reset']._loaded_options = None
   _globals['_AVERAGINGSTATE'].fields_by_name['reset']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGSTATE'].fields_by_name['layout']._loaded_options = None
@@ -84,13 +81,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AVERAGINGTASK'].fields_by_name['work']._loaded_options = None
   _globals['_AVERAGINGTASK'].fields_by_name['work']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGTASK'].fields_by_name['checkpoint_blocks']._loaded_options = None
-  _globals['_AVERAGINGTASK'].fields_by_name['checkpoint_blocks']._serialized_options = b'\350\340\030\003'
+  _globals['_AVERAGINGTASK'].fields_by_name['checkpoint_blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
   _globals['_AVERAGINGTASK'].fields_by_name['product_blocks']._loaded_options = None
-  _globals['_AVERAGINGTASK'].fields_by_name['product_blocks']._serialized_options = b'\350\340\030\003'
+  _globals['_AVERAGINGTASK'].fields_by_name['product_blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
   _globals['_AVERAGINGTASK'].fields_by_name['report_blocks']._loaded_options = None
-  _globals['_AVERAGINGTASK'].fields_by_name['report_blocks']._serialized_options = b'\350\340\030\003'
+  _globals['_AVERAGINGTASK'].fields_by_name['report_blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
   _globals['_AVERAGINGTASK'].fields_by_name['norm_blocks']._loaded_options = None
-  _globals['_AVERAGINGTASK'].fields_by_name['norm_blocks']._serialized_options = b'\350\340\030\003'
+  _globals['_AVERAGINGTASK'].fields_by_name['norm_blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
   _globals['_AVERAGINGTASK'].fields_by_name['products']._loaded_options = None
   _globals['_AVERAGINGTASK'].fields_by_name['products']._serialized_options = b'\350\340\030\005\372\340\030\035predictions of single samples'
   _globals['_AVERAGINGMEASUREMENT'].fields_by_name['samples']._loaded_options = None
@@ -131,30 +128,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AVERAGINGSNAPSHOT'].fields_by_name['clients']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGSNAPSHOT'].fields_by_name['memory']._loaded_options = None
   _globals['_AVERAGINGSNAPSHOT'].fields_by_name['memory']._serialized_options = b'\350\340\030\004\372\340\030\030the server\'s own numbers'
-  _globals['_AVERAGINGNUMBER']._serialized_start=96
-  _globals['_AVERAGINGNUMBER']._serialized_end=165
-  _globals['_AVERAGINGVECTOR']._serialized_start=167
-  _globals['_AVERAGINGVECTOR']._serialized_end=273
-  _globals['_AVERAGINGENTRY']._serialized_start=276
-  _globals['_AVERAGINGENTRY']._serialized_end=669
-  _globals['_AVERAGINGCOORDINATES']._serialized_start=671
-  _globals['_AVERAGINGCOORDINATES']._serialized_end=722
-  _globals['_AVERAGINGBLOCK']._serialized_start=724
-  _globals['_AVERAGINGBLOCK']._serialized_end=790
-  _globals['_AVERAGINGSTATE']._serialized_start=793
-  _globals['_AVERAGINGSTATE']._serialized_end=1092
-  _globals['_AVERAGINGWORK']._serialized_start=1095
-  _globals['_AVERAGINGWORK']._serialized_end=1307
-  _globals['_AVERAGINGTASK']._serialized_start=1310
-  _globals['_AVERAGINGTASK']._serialized_end=1665
-  _globals['_AVERAGINGMEASUREMENT']._serialized_start=1668
-  _globals['_AVERAGINGMEASUREMENT']._serialized_end=1927
-  _globals['_AVERAGINGRESULT']._serialized_start=1930
-  _globals['_AVERAGINGRESULT']._serialized_end=2420
-  _globals['_AVERAGINGBASE']._serialized_start=2422
-  _globals['_AVERAGINGBASE']._serialized_end=2533
-  _globals['_AVERAGINGCLIENTSTATE']._serialized_start=2536
-  _globals['_AVERAGINGCLIENTSTATE']._serialized_end=2666
-  _globals['_AVERAGINGSNAPSHOT']._serialized_start=2669
-  _globals['_AVERAGINGSNAPSHOT']._serialized_end=2943
+  _globals['_AVERAGINGNUMBER']._serialized_start=124
+  _globals['_AVERAGINGNUMBER']._serialized_end=193
+  _globals['_AVERAGINGVECTOR']._serialized_start=195
+  _globals['_AVERAGINGVECTOR']._serialized_end=301
+  _globals['_AVERAGINGENTRY']._serialized_start=304
+  _globals['_AVERAGINGENTRY']._serialized_end=701
+  _globals['_AVERAGINGCOORDINATES']._serialized_start=703
+  _globals['_AVERAGINGCOORDINATES']._serialized_end=754
+  _globals['_AVERAGINGSTATE']._serialized_start=757
+  _globals['_AVERAGINGSTATE']._serialized_end=1053
+  _globals['_AVERAGINGWORK']._serialized_start=1056
+  _globals['_AVERAGINGWORK']._serialized_end=1268
+  _globals['_AVERAGINGTASK']._serialized_start=1271
+  _globals['_AVERAGINGTASK']._serialized_end=1642
+  _globals['_AVERAGINGMEASUREMENT']._serialized_start=1645
+  _globals['_AVERAGINGMEASUREMENT']._serialized_end=1904
+  _globals['_AVERAGINGRESULT']._serialized_start=1907
+  _globals['_AVERAGINGRESULT']._serialized_end=2397
+  _globals['_AVERAGINGBASE']._serialized_start=2399
+  _globals['_AVERAGINGBASE']._serialized_end=2510
+  _globals['_AVERAGINGCLIENTSTATE']._serialized_start=2513
+  _globals['_AVERAGINGCLIENTSTATE']._serialized_end=2643
+  _globals['_AVERAGINGSNAPSHOT']._serialized_start=2646
+  _globals['_AVERAGINGSNAPSHOT']._serialized_end=2920
 # @@protoc_insertion_point(module_scope)

@@ -4,6 +4,7 @@ isort:skip_file
 """
 
 from collections import abc as _abc
+from fenchel.v1 import alignment_pb2 as _alignment_pb2
 from fenchel.v1 import hyfdca_pb2 as _hyfdca_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -22,7 +23,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 @_typing.final
 class AveragingNumber(_message.Message):
     """The algorithms whose clients work locally and whose server adds up. Vectors are by coordinate: the features of a
-    party by name, times the values for each of them.
+    party by name, times the values for each of them. Ids of blocks in fields of bytes are unsigned 32-bit numbers,
+    ascending.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -81,14 +83,12 @@ class AveragingEntry(_message.Message):
     SUMS_FIELD_NUMBER: _builtins.int
     COORDINATES_FIELD_NUMBER: _builtins.int
     round: _builtins.int
+    blocks: _builtins.bytes
+    """Ascending, and for each of them the total weight of those who gave it."""
     weights: _builtins.bytes
     """Little-endian doubles."""
     @_builtins.property
     def told(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingNumber]: ...
-    @_builtins.property
-    def blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Ascending, and for each of them the total weight of those who gave it."""
-
     @_builtins.property
     def sums(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingVector]: ...
     @_builtins.property
@@ -100,7 +100,7 @@ class AveragingEntry(_message.Message):
         *,
         round: _builtins.int = ...,
         told: _abc.Iterable[Global___AveragingNumber] | None = ...,
-        blocks: _abc.Iterable[_builtins.int] | None = ...,
+        blocks: _builtins.bytes = ...,
         weights: _builtins.bytes = ...,
         sums: _abc.Iterable[Global___AveragingVector] | None = ...,
         coordinates: Global___AveragingCoordinates | None = ...,
@@ -134,31 +134,6 @@ class AveragingCoordinates(_message.Message):
 Global___AveragingCoordinates: _TypeAlias = AveragingCoordinates  # noqa: Y015
 
 @_typing.final
-class AveragingBlock(_message.Message):
-    """One block of coordinates."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    BLOCK_FIELD_NUMBER: _builtins.int
-    POSITIONS_FIELD_NUMBER: _builtins.int
-    block: _builtins.int
-    positions: _builtins.bytes
-    """Little-endian unsigned 32-bit positions among the receiver's coordinates."""
-    def __init__(
-        self,
-        *,
-        block: _builtins.int = ...,
-        positions: _builtins.bytes = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block", b"block", "positions", b"positions"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___AveragingBlock: _TypeAlias = AveragingBlock  # noqa: Y015
-
-@_typing.final
 class AveragingState(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -170,7 +145,9 @@ class AveragingState(_message.Message):
     reset: _builtins.bool
     """Forget all first."""
     @_builtins.property
-    def layout(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingBlock]: ...
+    def layout(self) -> _alignment_pb2.BlockPlaces:
+        """The blocks of coordinates: their places among the receiver's coordinates."""
+
     @_builtins.property
     def base(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingVector]: ...
     @_builtins.property
@@ -181,12 +158,12 @@ class AveragingState(_message.Message):
         self,
         *,
         reset: _builtins.bool = ...,
-        layout: _abc.Iterable[Global___AveragingBlock] | None = ...,
+        layout: _alignment_pb2.BlockPlaces | None = ...,
         base: _abc.Iterable[Global___AveragingVector] | None = ...,
         entries: _abc.Iterable[Global___AveragingEntry] | None = ...,
         kept: _abc.Iterable[Global___AveragingVector] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["layout", b"layout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "entries", b"entries", "kept", b"kept", "layout", b"layout", "reset", b"reset"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
@@ -238,18 +215,14 @@ class AveragingTask(_message.Message):
     PRODUCTS_FIELD_NUMBER: _builtins.int
     round: _builtins.int
     stream: _builtins.int
+    checkpoint_blocks: _builtins.bytes
+    product_blocks: _builtins.bytes
+    report_blocks: _builtins.bytes
+    norm_blocks: _builtins.bytes
     @_builtins.property
     def state(self) -> Global___AveragingState: ...
     @_builtins.property
     def work(self) -> Global___AveragingWork: ...
-    @_builtins.property
-    def checkpoint_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
-    @_builtins.property
-    def product_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
-    @_builtins.property
-    def report_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
-    @_builtins.property
-    def norm_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
     def products(self) -> _hyfdca_pb2.BlockVector: ...
     def __init__(
@@ -259,10 +232,10 @@ class AveragingTask(_message.Message):
         stream: _builtins.int = ...,
         state: Global___AveragingState | None = ...,
         work: Global___AveragingWork | None = ...,
-        checkpoint_blocks: _abc.Iterable[_builtins.int] | None = ...,
-        product_blocks: _abc.Iterable[_builtins.int] | None = ...,
-        report_blocks: _abc.Iterable[_builtins.int] | None = ...,
-        norm_blocks: _abc.Iterable[_builtins.int] | None = ...,
+        checkpoint_blocks: _builtins.bytes = ...,
+        product_blocks: _builtins.bytes = ...,
+        report_blocks: _builtins.bytes = ...,
+        norm_blocks: _builtins.bytes = ...,
         products: _hyfdca_pb2.BlockVector | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["products", b"products", "state", b"state", "work", b"work"]  # noqa: Y015

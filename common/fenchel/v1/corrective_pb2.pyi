@@ -23,7 +23,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 @_typing.final
 class CorrectiveAnchor(_message.Message):
     """HyFDCA with corrective steps. The anchor is known by the round that made it, 0 at the start. Vectors by feature and
-    figures are ciphertext in a sealed run, vectors by sample in every run that encrypts.
+    figures are ciphertext in a sealed run, vectors by sample in every run that encrypts. Ids of blocks in fields of bytes
+    are unsigned 32-bit numbers, ascending.
 
     The anchor and the best model, for a client that has lost its state. What is not given is zero.
     """
@@ -77,18 +78,13 @@ class CorrectiveOpening(_message.Message):
     anchor: _builtins.int
     collapse: _builtins.bool
     """Forget all but anchor and best model, which become what their ciphertexts hold."""
+    live_blocks: _builtins.bytes
+    """Blocks of the client that take part."""
+    report_blocks: _builtins.bytes
+    """Blocks of samples and of features for which the client answers."""
+    feature_blocks: _builtins.bytes
     @_builtins.property
     def lost(self) -> Global___CorrectiveAnchor: ...
-    @_builtins.property
-    def live_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Blocks of the client that take part."""
-
-    @_builtins.property
-    def report_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Blocks of samples and of features for which the client answers."""
-
-    @_builtins.property
-    def feature_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
     def point(self) -> _hyfdca_pb2.BlockVector:
         """By feature: the weights of the new point and vertex, or by how much they differ from the anchor's."""
@@ -106,9 +102,9 @@ class CorrectiveOpening(_message.Message):
         anchor: _builtins.int = ...,
         collapse: _builtins.bool = ...,
         lost: Global___CorrectiveAnchor | None = ...,
-        live_blocks: _abc.Iterable[_builtins.int] | None = ...,
-        report_blocks: _abc.Iterable[_builtins.int] | None = ...,
-        feature_blocks: _abc.Iterable[_builtins.int] | None = ...,
+        live_blocks: _builtins.bytes = ...,
+        report_blocks: _builtins.bytes = ...,
+        feature_blocks: _builtins.bytes = ...,
         point: _hyfdca_pb2.BlockVector | None = ...,
         vertex: _hyfdca_pb2.BlockVector | None = ...,
         conjugates: _vectors_pb2.Vector | None = ...,
@@ -195,6 +191,8 @@ class CorrectiveDualTask(_message.Message):
     SCALE_FIELD_NUMBER: _builtins.int
     CERTIFY_ONLY_FIELD_NUMBER: _builtins.int
     round: _builtins.int
+    divisors: _builtins.bytes
+    """For each live block how many label holders it has, as unsigned 32-bit numbers."""
     scale: _builtins.float
     """How many times the client's own samples all samples of the round are."""
     certify_only: _builtins.bool
@@ -213,10 +211,6 @@ class CorrectiveDualTask(_message.Message):
     def vertex(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
     def gram(self) -> _vectors_pb2.Vector: ...
-    @_builtins.property
-    def divisors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """For each live block how many label holders it has."""
-
     def __init__(
         self,
         *,
@@ -226,7 +220,7 @@ class CorrectiveDualTask(_message.Message):
         point: _hyfdca_pb2.BlockVector | None = ...,
         vertex: _hyfdca_pb2.BlockVector | None = ...,
         gram: _vectors_pb2.Vector | None = ...,
-        divisors: _abc.Iterable[_builtins.int] | None = ...,
+        divisors: _builtins.bytes = ...,
         scale: _builtins.float = ...,
         certify_only: _builtins.bool = ...,
     ) -> None: ...

@@ -21,20 +21,22 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class BlockVector(_message.Message):
-    """Whole blocks, one ciphertext each, and their ascending ids."""
+    """Ids of blocks in fields of bytes are unsigned 32-bit numbers, ascending.
+
+    Whole blocks, one ciphertext each, and their ids.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     BLOCKS_FIELD_NUMBER: _builtins.int
     VECTOR_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    blocks: _builtins.bytes
     @_builtins.property
     def vector(self) -> _vectors_pb2.Vector: ...
     def __init__(
         self,
         *,
-        blocks: _abc.Iterable[_builtins.int] | None = ...,
+        blocks: _builtins.bytes = ...,
         vector: _vectors_pb2.Vector | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["vector", b"vector"]  # noqa: Y015
@@ -141,15 +143,14 @@ class HyfdcaProductTask(_message.Message):
 
     STATE_FIELD_NUMBER: _builtins.int
     BLOCKS_FIELD_NUMBER: _builtins.int
+    blocks: _builtins.bytes
     @_builtins.property
     def state(self) -> Global___HyfdcaState: ...
-    @_builtins.property
-    def blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
         state: Global___HyfdcaState | None = ...,
-        blocks: _abc.Iterable[_builtins.int] | None = ...,
+        blocks: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["state", b"state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -180,36 +181,6 @@ class HyfdcaProductResult(_message.Message):
 Global___HyfdcaProductResult: _TypeAlias = HyfdcaProductResult  # noqa: Y015
 
 @_typing.final
-class HyfdcaRange(_message.Message):
-    """Slots start to stop - 1 of a block, and how many clients share the step."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    BLOCK_FIELD_NUMBER: _builtins.int
-    START_FIELD_NUMBER: _builtins.int
-    STOP_FIELD_NUMBER: _builtins.int
-    DIVISOR_FIELD_NUMBER: _builtins.int
-    block: _builtins.int
-    start: _builtins.int
-    stop: _builtins.int
-    divisor: _builtins.int
-    def __init__(
-        self,
-        *,
-        block: _builtins.int = ...,
-        start: _builtins.int = ...,
-        stop: _builtins.int = ...,
-        divisor: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block", b"block", "divisor", b"divisor", "start", b"start", "stop", b"stop"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___HyfdcaRange: _TypeAlias = HyfdcaRange  # noqa: Y015
-
-@_typing.final
 class HyfdcaDualTask(_message.Message):
     """Phase local_dual."""
 
@@ -224,40 +195,41 @@ class HyfdcaDualTask(_message.Message):
     REPORT_BLOCKS_FIELD_NUMBER: _builtins.int
     NORM_BLOCKS_FIELD_NUMBER: _builtins.int
     WITH_LOSSES_FIELD_NUMBER: _builtins.int
+    DIVISORS_FIELD_NUMBER: _builtins.int
+    ranges: _builtins.bytes
+    """Three unsigned 32-bit numbers for each range of slots, start to stop - 1 of a block: the block's id, start, stop."""
     gamma: _builtins.float
     step_scale: _builtins.float
+    report_blocks: _builtins.bytes
+    """Blocks of samples and of features that the figures are to cover; if there are none, no figures are due."""
+    norm_blocks: _builtins.bytes
     with_losses: _builtins.bool
     """Losses and correct predictions are wanted too."""
+    divisors: _builtins.bytes
+    """For each range how many clients share the step, as unsigned 32-bit numbers."""
     @_builtins.property
     def state(self) -> Global___HyfdcaState: ...
     @_builtins.property
     def norms(self) -> Global___BlockVector: ...
     @_builtins.property
     def products(self) -> Global___BlockVector: ...
-    @_builtins.property
-    def ranges(self) -> _containers.RepeatedCompositeFieldContainer[Global___HyfdcaRange]: ...
-    @_builtins.property
-    def report_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Blocks of samples and of features that the figures are to cover; if there are none, no figures are due."""
-
-    @_builtins.property
-    def norm_blocks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
         state: Global___HyfdcaState | None = ...,
         norms: Global___BlockVector | None = ...,
         products: Global___BlockVector | None = ...,
-        ranges: _abc.Iterable[Global___HyfdcaRange] | None = ...,
+        ranges: _builtins.bytes = ...,
         gamma: _builtins.float = ...,
         step_scale: _builtins.float = ...,
-        report_blocks: _abc.Iterable[_builtins.int] | None = ...,
-        norm_blocks: _abc.Iterable[_builtins.int] | None = ...,
+        report_blocks: _builtins.bytes = ...,
+        norm_blocks: _builtins.bytes = ...,
         with_losses: _builtins.bool = ...,
+        divisors: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["norms", b"norms", "products", b"products", "state", b"state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["gamma", b"gamma", "norm_blocks", b"norm_blocks", "norms", b"norms", "products", b"products", "ranges", b"ranges", "report_blocks", b"report_blocks", "state", b"state", "step_scale", b"step_scale", "with_losses", b"with_losses"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["divisors", b"divisors", "gamma", b"gamma", "norm_blocks", b"norm_blocks", "norms", b"norms", "products", b"products", "ranges", b"ranges", "report_blocks", b"report_blocks", "state", b"state", "step_scale", b"step_scale", "with_losses", b"with_losses"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

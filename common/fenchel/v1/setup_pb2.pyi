@@ -245,10 +245,10 @@ class ModelPart(_message.Message):
     primal: _builtins.float
     dual: _builtins.float
     gap: _builtins.float
-    @_builtins.property
-    def first_holder_of(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """In a run whose released model is noisy: the party's blocks of features that no earlier party of the roster holds."""
-
+    first_holder_of: _builtins.bytes
+    """In a run whose released model is noisy: the party's blocks of features that no earlier party of the roster holds.
+    Unsigned 32-bit ids, ascending.
+    """
     def __init__(
         self,
         *,
@@ -256,7 +256,7 @@ class ModelPart(_message.Message):
         primal: _builtins.float | None = ...,
         dual: _builtins.float | None = ...,
         gap: _builtins.float | None = ...,
-        first_holder_of: _abc.Iterable[_builtins.int] | None = ...,
+        first_holder_of: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "gap", b"gap", "primal", b"primal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

@@ -53,6 +53,10 @@ class Visibility(_Visibility, metaclass=_VisibilityEnumTypeWrapper):
     of a snapshot) says what these are where they are in clear; encrypted inside, they are ciphertext for whoever lacks
     the key. It decides for all values inside it that are marked INDIVIDUAL there. Every other field of a message type
     is TRANSPORT, and the fields inside count instead.
+
+    A list that grows with the samples or features, and that crosses the wire, is one field of bytes and not a repeated
+    field: bytes take no more memory than they have on the wire. Numbers in such a field are little-endian and of the width
+    that value_bytes says; names are UTF-8 and end with a zero byte each.
     """
 
 VISIBILITY_UNSPECIFIED: Visibility.ValueType  # 0
@@ -80,8 +84,11 @@ Global___Visibility: _TypeAlias = Visibility  # noqa: Y015
 VISIBILITY_FIELD_NUMBER: _builtins.int
 VALUE_BYTES_FIELD_NUMBER: _builtins.int
 MEANING_FIELD_NUMBER: _builtins.int
+ZERO_ENDED_FIELD_NUMBER: _builtins.int
 visibility: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, Global___Visibility.ValueType]
 value_bytes: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, _builtins.int]
 """The width of one value in a field of bytes that holds many, end to end."""
 meaning: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, _builtins.str]
 """What the values are, in words for a person; due unless they are PUBLIC or TRANSPORT."""
+zero_ended: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, _builtins.bool]
+"""Each value in a field of bytes ends with a zero byte."""

@@ -39,6 +39,9 @@ MODEL_FORMAT: Final = VectorFormat()
 MODEL: Final = "model"
 """The name of the state's vector that is the model."""
 
+CHECKPOINT_AFTER: Final = 8
+"""Entries that build on each other, after which clients are asked to restate the state."""
+
 Positions = NDArray[np.int64]
 
 

@@ -3,10 +3,8 @@
 import re
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeVar
 
 import numpy as np
-from google.protobuf.message import DecodeError, Message
 
 from fenchel.v1 import alignment_pb2
 from fenchel_common.errors import InvalidInput
@@ -14,15 +12,16 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import (
     MAX_CLIENTS,
     MAX_FEATURES,
-    MAX_SAMPLES,
+    MAX_PARTY_SAMPLES,
     Block,
     ClientLayout,
     FederationLayout,
     IgnoredFeatures,
     check_names,
 )
-
-_M = TypeVar("_M", bound=Message)
+from fenchel_common.wire.arrays import names_from_bytes, names_to_bytes, numbers_from_bytes, numbers_to_bytes
+from fenchel_common.wire.blocks import block_places_from_proto, block_places_to_proto
+from fenchel_common.wire.parsing import parsed_message
 
 ELEMENT_BYTES = 32
 SESSION_BYTES = 16
@@ -44,12 +43,15 @@ _METHODS = {
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a party says of itself in the first phase, and its ids under its own secret in its own order."""
+    """What a party says of itself in the first phase, and its ids under its own secret in its own order.
+
+    `elements` are end to end, here and in all lists of the alignment: `split_elements` gives the single ones.
+    """
 
     session: bytes
     features: tuple[str, ...]
     has_labels: bool
-    elements: tuple[bytes, ...] = field(repr=False)
+    elements: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,11 @@ class Relay:
     """Another party's list, for the party that gave `session` to raise."""
 
     session: bytes
-    elements: tuple[bytes, ...] = field(repr=False)
+    elements: bytes = field(repr=False)
+
+
+def split_elements(elements: bytes) -> tuple[bytes, ...]:
+    return tuple(elements[place : place + ELEMENT_BYTES] for place in range(0, len(elements), ELEMENT_BYTES))
 
 
 def phase_name(step: int) -> str:
@@ -77,7 +83,7 @@ def opening_to_bytes(method: AlignmentMethod) -> bytes:
 
 
 def opening_from_bytes(body: bytes) -> AlignmentMethod:
-    message = _parsed(alignment_pb2.AlignmentOpening(), body)
+    message = parsed_message(alignment_pb2.AlignmentOpening, body)
     for method, number in _METHODS.items():
         if message.method == number:
             return method
@@ -87,40 +93,37 @@ def opening_from_bytes(body: bytes) -> AlignmentMethod:
 def listing_to_bytes(listing: Listing) -> bytes:
     return alignment_pb2.AlignmentListing(
         session=listing.session,
-        features=listing.features,
+        features=names_to_bytes(listing.features),
         has_labels=listing.has_labels,
-        elements=b"".join(listing.elements),
+        elements=listing.elements,
     ).SerializeToString()
 
 
 def listing_from_bytes(body: bytes) -> Listing:
-    message = _parsed(alignment_pb2.AlignmentListing(), body)
-    check_names(message.features, "alignment listing: features", limit=MAX_FEATURES)
-    if not message.features:
+    message = parsed_message(alignment_pb2.AlignmentListing, body)
+    elements = _checked_elements(message.elements)
+    features = names_from_bytes(message.features, most=MAX_FEATURES, field="alignment listing: features")
+    check_names(features, "alignment listing: features", limit=MAX_FEATURES)
+    if not features:
         raise InvalidInput("alignment listing: features: at least one is needed")
-    return Listing(
-        session=_session(message.session),
-        features=tuple(message.features),
-        has_labels=message.has_labels,
-        elements=_split(message.elements),
-    )
+    return Listing(_session(message.session), features, message.has_labels, elements)
 
 
 def relay_to_bytes(relay: Relay) -> bytes:
-    return alignment_pb2.AlignmentRelay(session=relay.session, elements=b"".join(relay.elements)).SerializeToString()
+    return alignment_pb2.AlignmentRelay(session=relay.session, elements=relay.elements).SerializeToString()
 
 
 def relay_from_bytes(body: bytes) -> Relay:
-    message = _parsed(alignment_pb2.AlignmentRelay(), body)
-    return Relay(session=_session(message.session), elements=_split(message.elements))
+    message = parsed_message(alignment_pb2.AlignmentRelay, body)
+    return Relay(session=_session(message.session), elements=_checked_elements(message.elements))
 
 
-def raised_to_bytes(elements: tuple[bytes, ...]) -> bytes:
-    return alignment_pb2.AlignmentRaised(elements=b"".join(elements)).SerializeToString()
+def raised_to_bytes(elements: bytes) -> bytes:
+    return alignment_pb2.AlignmentRaised(elements=elements).SerializeToString()
 
 
-def raised_from_bytes(body: bytes) -> tuple[bytes, ...]:
-    return _split(_parsed(alignment_pb2.AlignmentRaised(), body).elements)
+def raised_from_bytes(body: bytes) -> bytes:
+    return _checked_elements(parsed_message(alignment_pb2.AlignmentRaised, body).elements)
 
 
 def federation_layout_to_bytes(layout: FederationLayout) -> bytes:
@@ -128,11 +131,11 @@ def federation_layout_to_bytes(layout: FederationLayout) -> bytes:
     message = alignment_pb2.FederationLayout(
         sample_count=layout.sample_count,
         slots=layout.slots,
-        features=layout.features,
+        features=names_to_bytes(layout.features),
         clients=[
             alignment_pb2.LayoutClient(
                 name=client,
-                features=layout.client_features[client].tolist(),
+                features=numbers_to_bytes(layout.client_features[client]),
                 has_labels=client in layout.label_holders,
             )
             for client in layout.clients
@@ -146,7 +149,8 @@ def federation_layout_to_bytes(layout: FederationLayout) -> bytes:
 
 
 def federation_layout_from_bytes(body: bytes) -> FederationLayout:
-    message = _parsed(alignment_pb2.FederationLayout(), body)
+    """A layout that this server wrote."""
+    message = parsed_message(alignment_pb2.FederationLayout, body, limit=None)
     clients = tuple(ClientId(client.name) for client in message.clients)
     check_names(clients, "federation layout: clients", limit=MAX_CLIENTS)
     if any(holder >= len(clients) for block in message.blocks for holder in block.holders):
@@ -159,8 +163,11 @@ def federation_layout_from_bytes(body: bytes) -> FederationLayout:
             Block(id=number, size=block.size, holders=tuple(clients[holder] for holder in block.holders))
             for number, block in enumerate(message.blocks)
         ),
-        features=tuple(message.features),
-        client_features={ClientId(client.name): np.array(client.features) for client in message.clients},
+        features=names_from_bytes(message.features, most=MAX_FEATURES, field="features"),
+        client_features={
+            ClientId(client.name): numbers_from_bytes(client.features, most=MAX_FEATURES, field="client_features")
+            for client in message.clients
+        },
         label_holders=frozenset(ClientId(client.name) for client in message.clients if client.has_labels),
     )
 
@@ -169,45 +176,43 @@ def client_layout_to_bytes(layout: ClientLayout) -> bytes:
     return alignment_pb2.ClientLayout(
         sample_count=layout.sample_count,
         slots=layout.slots,
-        block_ids=layout.block_ids.tolist(),
-        block_sizes=layout.block_sizes.tolist(),
-        holder_counts=layout.holder_counts.tolist(),
-        shared=layout.shared.tolist(),
-        rows=layout.rows.tolist(),
+        block_ids=numbers_to_bytes(layout.block_ids),
+        block_sizes=numbers_to_bytes(layout.block_sizes),
+        holder_counts=numbers_to_bytes(layout.holder_counts),
+        shared=layout.shared.tobytes(),
+        rows=numbers_to_bytes(layout.rows),
         ignored=[
-            alignment_pb2.IgnoredFeatures(features=cut.features, block_ids=cut.block_ids.tolist())
+            alignment_pb2.IgnoredFeatures(
+                features=numbers_to_bytes(cut.features), block_ids=numbers_to_bytes(cut.block_ids)
+            )
             for cut in layout.ignored
         ],
-        feature_blocks=[
-            alignment_pb2.FeatureBlock(id=block, places=places.tolist())
-            for block, places in layout.feature_blocks.items()
-        ],
+        feature_blocks=block_places_to_proto(layout.feature_blocks),
     ).SerializeToString(deterministic=True)
 
 
-def client_layout_from_bytes(body: bytes) -> ClientLayout:
-    message = _parsed(alignment_pb2.ClientLayout(), body)
+def client_layout_from_bytes(body: bytes, *, samples: int, features: int) -> ClientLayout:
+    """The layout of a party that holds so many samples and features; it may cover fewer, but not more."""
+    message = parsed_message(alignment_pb2.ClientLayout, body)
+    if len(message.shared) > samples or not set(message.shared) <= {0, 1}:
+        raise InvalidInput(f"shared: at most {samples} bytes are due, each 0 or 1")
     return ClientLayout(
         sample_count=message.sample_count,
         slots=message.slots,
-        block_ids=np.array(message.block_ids),
-        block_sizes=np.array(message.block_sizes),
-        holder_counts=np.array(message.holder_counts),
-        shared=np.array(message.shared, dtype=bool),
-        rows=np.array(message.rows),
+        block_ids=numbers_from_bytes(message.block_ids, most=samples, field="block_ids"),
+        block_sizes=numbers_from_bytes(message.block_sizes, most=samples, field="block_sizes"),
+        holder_counts=numbers_from_bytes(message.holder_counts, most=samples, field="holder_counts"),
+        shared=np.frombuffer(message.shared, dtype=bool),
+        rows=numbers_from_bytes(message.rows, most=samples, field="rows"),
         ignored=tuple(
-            IgnoredFeatures(features=tuple(cut.features), block_ids=np.array(cut.block_ids)) for cut in message.ignored
+            IgnoredFeatures(
+                features=numbers_from_bytes(cut.features, most=features, field="ignored.features"),
+                block_ids=numbers_from_bytes(cut.block_ids, most=samples, field="ignored.block_ids"),
+            )
+            for cut in message.ignored
         ),
-        feature_blocks={block.id: np.array(block.places) for block in message.feature_blocks},
+        feature_blocks=block_places_from_proto(message.feature_blocks, most=features, field="feature_blocks"),
     )
-
-
-def _parsed(message: _M, body: bytes) -> _M:
-    try:
-        message.ParseFromString(body)
-    except DecodeError:
-        raise InvalidInput(f"{message.DESCRIPTOR.name}: the bytes are not such a message") from None
-    return message
 
 
 def _session(session: bytes) -> bytes:
@@ -216,10 +221,10 @@ def _session(session: bytes) -> bytes:
     return session
 
 
-def _split(elements: bytes) -> tuple[bytes, ...]:
+def _checked_elements(elements: bytes) -> bytes:
     count, rest = divmod(len(elements), ELEMENT_BYTES)
     if rest:
         raise InvalidInput(f"alignment: elements: the list is cut off inside an element of {ELEMENT_BYTES} bytes")
-    if not 1 <= count <= MAX_SAMPLES:
-        raise InvalidInput(f"alignment: elements: a list must have 1 to {MAX_SAMPLES} elements")
-    return tuple(elements[place : place + ELEMENT_BYTES] for place in range(0, len(elements), ELEMENT_BYTES))
+    if not 1 <= count <= MAX_PARTY_SAMPLES:
+        raise InvalidInput(f"alignment: elements: a list must have 1 to {MAX_PARTY_SAMPLES} elements")
+    return elements

@@ -6,10 +6,8 @@ Whatever arrives is checked against a `Scope`: what the receiver knows about the
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
-from google.protobuf.message import DecodeError, Message
 
 from fenchel.v1 import averaging_pb2 as pb
 from fenchel.v1 import hyfdca_pb2
@@ -29,10 +27,15 @@ from fenchel_common.algorithms.hyfdca import BlockVector
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import RoundId
-from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes
-from fenchel_common.wire.blocks import block_ids_from_proto, block_vector_from_proto, block_vector_to_proto
-
-M = TypeVar("M", bound=Message)
+from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes, numbers_from_bytes, numbers_to_bytes
+from fenchel_common.wire.blocks import (
+    block_ids_from_bytes,
+    block_places_from_proto,
+    block_places_to_proto,
+    block_vector_from_proto,
+    block_vector_to_proto,
+)
+from fenchel_common.wire.parsing import parsed_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +65,16 @@ def task_to_bytes(task: Task) -> bytes:
         else pb.AveragingWork(
             told=numbers_to_proto(work.told), weight=work.weight, coordinates=_coordinates_to_proto(work.coordinates)
         ),
-        checkpoint_blocks=task.checkpoint_blocks,
-        product_blocks=task.product_blocks,
-        report_blocks=task.report_blocks,
-        norm_blocks=task.norm_blocks,
+        checkpoint_blocks=numbers_to_bytes(task.checkpoint_blocks),
+        product_blocks=numbers_to_bytes(task.product_blocks),
+        report_blocks=numbers_to_bytes(task.report_blocks),
+        norm_blocks=numbers_to_bytes(task.norm_blocks),
         products=None if task.products is None else block_vector_to_proto(task.products),
     ).SerializeToString(deterministic=True)
 
 
 def task_from_bytes(data: bytes, scope: Scope) -> Task:
-    message = _parsed(pb.AveragingTask, data)
+    message = parsed_message(pb.AveragingTask, data)
     state = _state_from_proto(message.state, scope)
     known = scope if state.layout is None else _with_layout(scope, state.layout)
     if not known.held:
@@ -81,10 +84,10 @@ def task_from_bytes(data: bytes, scope: Scope) -> Task:
         stream=message.stream,
         state=state,
         work=_work_from_proto(message.work, known) if message.HasField("work") else None,
-        checkpoint_blocks=block_ids_from_proto(message.checkpoint_blocks, known.held, "checkpoint_blocks"),
-        product_blocks=block_ids_from_proto(message.product_blocks, known.samples, "product_blocks"),
-        report_blocks=block_ids_from_proto(message.report_blocks, known.samples, "report_blocks"),
-        norm_blocks=block_ids_from_proto(message.norm_blocks, known.held, "norm_blocks"),
+        checkpoint_blocks=block_ids_from_bytes(message.checkpoint_blocks, known.held, "checkpoint_blocks"),
+        product_blocks=block_ids_from_bytes(message.product_blocks, known.samples, "product_blocks"),
+        report_blocks=block_ids_from_bytes(message.report_blocks, known.samples, "report_blocks"),
+        norm_blocks=block_ids_from_bytes(message.norm_blocks, known.held, "norm_blocks"),
         products=_block_vector(message.products, known, known.samples, "products")
         if message.HasField("products")
         else None,
@@ -96,7 +99,7 @@ def state_to_bytes(state: StateUpdate) -> bytes:
 
 
 def state_from_bytes(data: bytes, scope: Scope) -> StateUpdate:
-    return _state_from_proto(_parsed(pb.AveragingState, data), scope)
+    return _state_from_proto(parsed_message(pb.AveragingState, data), scope)
 
 
 def result_to_bytes(result: Result) -> bytes:
@@ -117,7 +120,7 @@ def result_to_bytes(result: Result) -> bytes:
 
 def result_from_bytes(data: bytes, scope: Scope, *, coordinates: Positions | None = None) -> Result:
     """A result; sums are on `coordinates` if the task had some."""
-    message = _parsed(pb.AveragingResult, data)
+    message = parsed_message(pb.AveragingResult, data)
     names = scope.vectors
     summed = scope.held if coordinates is None else chosen_blocks(coordinates, scope.slots)
     held = dict.fromkeys(names.kept, scope.held) | dict.fromkeys(names.summed, summed)
@@ -137,7 +140,7 @@ def entry_to_proto(entry: Entry) -> pb.AveragingEntry:
     return pb.AveragingEntry(
         round=entry.round_id,
         told=numbers_to_proto(entry.told),
-        blocks=entry.weights.keys(),
+        blocks=numbers_to_bytes(list(entry.weights)),
         weights=doubles_to_bytes(np.array(list(entry.weights.values()), dtype=np.float64)),
         sums=vectors_to_proto(entry.sums),
         coordinates=_coordinates_to_proto(entry.coordinates),
@@ -147,7 +150,7 @@ def entry_to_proto(entry: Entry) -> pb.AveragingEntry:
 def entry_from_proto(message: pb.AveragingEntry, scope: Scope) -> Entry:
     coordinates = _coordinates_from_proto(message.coordinates, scope) if message.HasField("coordinates") else None
     held = scope.held if coordinates is None else chosen_blocks(coordinates, scope.slots)
-    blocks = block_ids_from_proto(message.blocks, held, "entries.blocks")
+    blocks = block_ids_from_bytes(message.blocks, held, "entries.blocks")
     weights = doubles_from_bytes(message.weights, field="entries.weights")
     if len(weights) != len(blocks) or not (np.isfinite(weights) & (weights > 0.0)).all():
         raise InvalidInput("entries.weights: a finite number above 0 is due for each block")
@@ -206,18 +209,10 @@ def _block_vector(message: hyfdca_pb2.BlockVector, scope: Scope, held: Mapping[i
     )
 
 
-def _parsed(kind: type[M], data: bytes) -> M:
-    try:
-        return kind.FromString(data)
-    except DecodeError:
-        raise InvalidInput(f"body: not a {kind.DESCRIPTOR.name}; it was cut or altered") from None
-
-
 def _state_to_proto(state: StateUpdate) -> pb.AveragingState:
-    layout = {} if state.layout is None else state.layout
     return pb.AveragingState(
         reset=state.reset,
-        layout=[pb.AveragingBlock(block=block, positions=_positions(held)) for block, held in layout.items()],
+        layout=None if state.layout is None else block_places_to_proto(state.layout),
         base=vectors_to_proto(state.base),
         entries=[entry_to_proto(entry) for entry in state.entries],
         kept=vectors_to_proto(state.kept),
@@ -226,8 +221,8 @@ def _state_to_proto(state: StateUpdate) -> pb.AveragingState:
 
 def _state_from_proto(message: pb.AveragingState, scope: Scope) -> StateUpdate:
     layout = None
-    if message.layout:
-        layout = {part.block: _positions_from_bytes(part.positions, "state.layout") for part in message.layout}
+    if message.HasField("layout"):
+        layout = block_places_from_proto(message.layout, most=scope.length, field="state.layout")
         scope = _with_layout(scope, layout)
     if message.reset and layout is None:
         raise InvalidInput("state.layout: missing; a reset comes with it")
@@ -245,7 +240,7 @@ def _with_layout(scope: Scope, layout: Mapping[int, Positions]) -> Scope:
     """The scope of a client that has just been told its blocks, which must cover its coordinates once each."""
     if any(not 0 < len(held) <= scope.slots for held in layout.values()):
         raise InvalidInput(f"state.layout: a block has 1 to {scope.slots} coordinates")
-    covered = np.sort(np.concatenate(list(layout.values())))
+    covered = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *layout.values()]))
     if not np.array_equal(covered, np.arange(scope.length)):
         raise InvalidInput("state.layout: every coordinate of the client must occur once")
     return replace(scope, held={block: len(held) for block, held in layout.items()})
@@ -268,21 +263,11 @@ def _measurement_from_proto(message: pb.AveragingMeasurement) -> Measurement:
 
 
 def _coordinates_to_proto(coordinates: Positions | None) -> pb.AveragingCoordinates | None:
-    return None if coordinates is None else pb.AveragingCoordinates(positions=_positions(coordinates))
+    return None if coordinates is None else pb.AveragingCoordinates(positions=numbers_to_bytes(coordinates))
 
 
 def _coordinates_from_proto(message: pb.AveragingCoordinates, scope: Scope) -> Positions:
-    coordinates = _positions_from_bytes(message.positions, "coordinates")
+    coordinates = numbers_from_bytes(message.positions, most=scope.length, field="coordinates")
     if not len(coordinates) or coordinates[-1] >= scope.length or not (np.diff(coordinates) > 0).all():
         raise InvalidInput(f"coordinates: must be ascending and below {scope.length}, at least one of them")
     return coordinates
-
-
-def _positions(positions: Positions) -> bytes:
-    return positions.astype("<u4").tobytes()
-
-
-def _positions_from_bytes(data: bytes, field: str) -> Positions:
-    if len(data) % 4:
-        raise InvalidInput(f"{field}: not a whole number of 4-byte positions")
-    return np.frombuffer(data, dtype="<u4").astype(np.int64)

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from google.protobuf.message import DecodeError
-
 from fenchel.v1 import averaging_pb2 as pb
 from fenchel_common.algorithms.averaging import Entry
 from fenchel_common.algorithms.hyfdca import BlockVector
@@ -18,6 +16,7 @@ from fenchel_common.wire.averaging import (
     vectors_from_proto,
     vectors_to_proto,
 )
+from fenchel_common.wire.parsing import parsed_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def snapshot_from_bytes(data: bytes, scope: Scope) -> AveragingSnapshot:
     """A snapshot that this project wrote, of all blocks that `scope` holds; a damaged one is refused."""
     names = scope.vectors
     try:
-        message = pb.AveragingSnapshot.FromString(data)
+        message = parsed_message(pb.AveragingSnapshot, data, limit=None)
         bases = [
             Base(RoundId(base.round), vectors_from_proto(base.state, scope, names.state, "base"))
             for base in message.base
@@ -74,5 +73,5 @@ def snapshot_from_bytes(data: bytes, scope: Scope) -> AveragingSnapshot:
             },
             memory=numbers_from_proto(message.memory, "memory"),
         )
-    except (DecodeError, InvalidInput, CryptoError, KeyError) as error:
+    except (InvalidInput, CryptoError, KeyError) as error:
         raise StateDamaged(f"the snapshot of the run cannot be read: {error}") from None

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from google.protobuf.message import DecodeError
-
 from fenchel.v1 import ceremony_pb2
-from fenchel_common.errors import MalformedCertificate
+from fenchel_common.errors import InvalidInput, MalformedCertificate
 from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES, Certificate
 from fenchel_common.identity.roster import MAX_PARTIES
+from fenchel_common.wire.parsing import parsed_message
 
 MAX_CERTIFICATES_BYTES = MAX_PARTIES * (MAX_CERTIFICATE_BYTES + 8)
 
@@ -23,9 +22,9 @@ def certificates_from_bytes(encoded: bytes) -> tuple[Certificate, ...]:
     if len(encoded) > MAX_CERTIFICATES_BYTES:
         raise MalformedCertificate(f"the list of certificates exceeds {MAX_CERTIFICATES_BYTES} bytes")
     try:
-        message = ceremony_pb2.PartyCertificates.FromString(encoded)
-    except DecodeError as error:
-        raise MalformedCertificate("the list of certificates cannot be read") from error
+        message = parsed_message(ceremony_pb2.PartyCertificates, encoded)
+    except InvalidInput as error:
+        raise MalformedCertificate(f"the list of certificates cannot be read: {error}") from None
     if len(message.certificates) > MAX_PARTIES:
         raise MalformedCertificate(
             f"{len(message.certificates)} certificates; a roster names at most {MAX_PARTIES} parties"

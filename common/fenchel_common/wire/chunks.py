@@ -40,15 +40,17 @@ def chunks_to_proto(body: bytes) -> Iterator[federation_pb2.Chunk]:
 
 
 class BodyReader:
-    """Puts one announced body together again.
+    """Puts one announced body together again; `what` names it to people.
 
     With `keep=False` the chunks are checked for order and length but dropped: the way to pass over a body that
     nobody waits for.
     """
 
-    def __init__(self, announced: federation_pb2.Body, *, limit_bytes: int, keep: bool = True) -> None:
+    def __init__(
+        self, announced: federation_pb2.Body, *, limit_bytes: int, what: str = "a body", keep: bool = True
+    ) -> None:
         if announced.size > limit_bytes:
-            raise BodyTooLarge(f"a body of {announced.size} bytes is over the limit of {limit_bytes} bytes")
+            raise BodyTooLarge(f"{what} has {announced.size} bytes, over the limit of {limit_bytes} bytes")
         if len(announced.sha256) != _SHA256_BYTES:
             raise ProtocolViolation(f"a body's sha256 has {len(announced.sha256)} bytes, not {_SHA256_BYTES}")
         self._size = announced.size

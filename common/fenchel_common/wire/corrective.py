@@ -18,6 +18,8 @@ from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, PRODUCT_FORMAT, Block
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
+from fenchel_common.wire.arrays import numbers_from_bytes, numbers_to_bytes
+from fenchel_common.wire.parsing import parsed_message
 from fenchel_common.wire.scope import (
     Scope,
     block_ids,
@@ -27,7 +29,6 @@ from fenchel_common.wire.scope import (
     figures_to_proto,
     finite_number,
     optional_vector_to_proto,
-    parsed_message,
     sample_vector_from_proto,
 )
 
@@ -79,7 +80,7 @@ def dual_task_to_bytes(task: DualTask) -> bytes:
         point=None if products is None else optional_vector_to_proto(products.point),
         vertex=None if products is None else optional_vector_to_proto(products.vertex),
         gram=None if products is None else figures_to_proto(products.gram),
-        divisors=task.divisors,
+        divisors=numbers_to_bytes(task.divisors),
         scale=task.scale,
         certify_only=task.certify_only,
     ).SerializeToString(deterministic=True)
@@ -89,7 +90,8 @@ def dual_task_from_bytes(data: bytes, scope: Scope) -> DualTask:
     message = parsed_message(corrective_pb2.CorrectiveDualTask, data)
     if not finite_number(message.scale, "scale") >= 1.0:
         raise InvalidInput("scale: must be at least 1")
-    if any(divisor < 1 for divisor in message.divisors):
+    divisors = numbers_from_bytes(message.divisors, most=len(scope.blocks), field="divisors").tolist()
+    if any(divisor < 1 for divisor in divisors):
         raise InvalidInput("divisors: must be at least 1")
     products = None
     if message.HasField("gram"):
@@ -103,7 +105,7 @@ def dual_task_from_bytes(data: bytes, scope: Scope) -> DualTask:
         round_id=message.round,
         norms=_samples(message, "norms", scope, PRODUCT_FORMAT),
         products=products,
-        divisors=tuple(message.divisors),
+        divisors=tuple(divisors),
         scale=message.scale,
         certify_only=message.certify_only,
     )
@@ -212,9 +214,9 @@ def _opening_to_proto(opening: Opening) -> corrective_pb2.CorrectiveOpening:
             weights=optional_vector_to_proto(lost.weights),
             model=optional_vector_to_proto(lost.model),
         ),
-        live_blocks=opening.live_blocks,
-        report_blocks=opening.report_blocks,
-        feature_blocks=opening.feature_blocks,
+        live_blocks=numbers_to_bytes(opening.live_blocks),
+        report_blocks=numbers_to_bytes(opening.report_blocks),
+        feature_blocks=numbers_to_bytes(opening.feature_blocks),
         point=optional_vector_to_proto(opening.point),
         vertex=optional_vector_to_proto(opening.vertex),
         conjugates=figures_to_proto(opening.conjugates),

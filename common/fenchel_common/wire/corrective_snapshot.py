@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from google.protobuf.message import DecodeError
-
 from fenchel.v1 import corrective_pb2 as pb
 from fenchel.v1 import hyfdca_pb2
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.wire.parsing import parsed_message
 from fenchel_common.wire.scope import figures_to_proto
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
 
@@ -81,7 +80,7 @@ def state_to_bytes(state: CorrectiveState) -> bytes:
 def state_from_bytes(data: bytes, *, key: PublicKey | int, share_key: PublicKey | int) -> CorrectiveState:
     """A state that this project wrote; a damaged one is refused as `StateDamaged`."""
     try:
-        message = pb.CorrectiveSnapshot.FromString(data)
+        message = parsed_message(pb.CorrectiveSnapshot, data, limit=None)
         return CorrectiveState(
             round_id=RoundId(message.round),
             concluded=message.concluded,
@@ -98,7 +97,7 @@ def state_from_bytes(data: bytes, *, key: PublicKey | int, share_key: PublicKey 
             collapses=message.collapses,
             relative_rounds=message.relative_rounds,
         )
-    except (DecodeError, InvalidInput, CryptoError) as error:
+    except (InvalidInput, CryptoError) as error:
         raise StateDamaged(f"the snapshot of a HyFDCA run cannot be read: {error}") from None
 
 

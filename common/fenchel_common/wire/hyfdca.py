@@ -5,6 +5,9 @@ Whatever arrives is checked against a `Scope`: what the receiver knows about the
 
 import math
 from dataclasses import astuple
+from typing import Final
+
+import numpy as np
 
 from fenchel.v1 import hyfdca_pb2
 from fenchel_common.algorithms.hyfdca import (
@@ -22,7 +25,9 @@ from fenchel_common.algorithms.hyfdca import (
     StateUpdate,
 )
 from fenchel_common.errors import InvalidInput
+from fenchel_common.wire.arrays import numbers_from_bytes, numbers_to_bytes
 from fenchel_common.wire.blocks import block_vector_to_proto
+from fenchel_common.wire.parsing import parsed_message
 from fenchel_common.wire.scope import (
     Scope,
     block_ids,
@@ -31,9 +36,13 @@ from fenchel_common.wire.scope import (
     figures_from_proto,
     figures_to_proto,
     optional_vector_to_proto,
-    parsed_message,
     sample_vector_from_proto,
 )
+
+RANGE_NUMBERS: Final = 3
+"""Block, start and stop."""
+MAX_RANGES_A_BLOCK: Final = 2
+"""Samples that are drawn in a circle can end in the block in which they began."""
 
 
 def state_to_bytes(state: StateUpdate) -> bytes:
@@ -75,9 +84,9 @@ def primal_result_from_bytes(data: bytes, scope: Scope) -> PrimalResult:
 
 
 def product_task_to_bytes(task: ProductTask) -> bytes:
-    return hyfdca_pb2.HyfdcaProductTask(state=_state_to_proto(task.state), blocks=task.blocks).SerializeToString(
-        deterministic=True
-    )
+    return hyfdca_pb2.HyfdcaProductTask(
+        state=_state_to_proto(task.state), blocks=numbers_to_bytes(task.blocks)
+    ).SerializeToString(deterministic=True)
 
 
 def product_task_from_bytes(data: bytes, scope: Scope) -> ProductTask:
@@ -99,19 +108,18 @@ def product_result_from_bytes(data: bytes, scope: Scope) -> ProductResult:
 
 
 def dual_task_to_bytes(task: DualTask) -> bytes:
-    ranges = [
-        hyfdca_pb2.HyfdcaRange(block=part.block, start=part.start, stop=part.stop, divisor=divisor)
-        for part, divisor in zip(task.ranges, task.divisors, strict=True)
-    ]
+    if len(task.ranges) != len(task.divisors):
+        raise AssertionError("every range has a divisor")
     return hyfdca_pb2.HyfdcaDualTask(
         state=_state_to_proto(task.state),
         norms=optional_vector_to_proto(task.norms),
         products=optional_vector_to_proto(task.products),
-        ranges=ranges,
+        ranges=numbers_to_bytes([number for part in task.ranges for number in (part.block, part.start, part.stop)]),
+        divisors=numbers_to_bytes(task.divisors),
         gamma=task.gamma,
         step_scale=task.step_scale,
-        report_blocks=task.report_blocks,
-        norm_blocks=task.norm_blocks,
+        report_blocks=numbers_to_bytes(task.report_blocks),
+        norm_blocks=numbers_to_bytes(task.norm_blocks),
         with_losses=task.with_losses,
     ).SerializeToString(deterministic=True)
 
@@ -122,12 +130,16 @@ def dual_task_from_bytes(data: bytes, scope: Scope) -> DualTask:
         if not 0.0 < value <= 1.0:
             raise InvalidInput(f"{field}: must lie above 0 and at most at 1")
     norms, products = message.HasField("norms"), message.HasField("products")
+    ranges = _ranges_from_bytes(message.ranges, scope)
+    divisors = numbers_from_bytes(message.divisors, most=len(ranges), field="divisors").tolist()
+    if len(divisors) != len(ranges) or any(divisor < 1 for divisor in divisors):
+        raise InvalidInput("divisors: a number of at least 1 is due for each range")
     return DualTask(
         state=_state_from_proto(message.state, scope),
         norms=sample_vector_from_proto(message.norms, scope, PRODUCT_FORMAT, "norms") if norms else None,
         products=sample_vector_from_proto(message.products, scope, PRODUCT_FORMAT, "products") if products else None,
-        ranges=tuple(_range_from_proto(part, scope) for part in message.ranges),
-        divisors=tuple(part.divisor for part in message.ranges),
+        ranges=ranges,
+        divisors=tuple(divisors),
         gamma=message.gamma,
         step_scale=message.step_scale,
         report_blocks=block_ids(message.report_blocks, scope, "report_blocks"),
@@ -168,14 +180,17 @@ def _state_from_proto(message: hyfdca_pb2.HyfdcaState, scope: Scope) -> StateUpd
     )
 
 
-def _range_from_proto(message: hyfdca_pb2.HyfdcaRange, scope: Scope) -> SampleRange:
-    if message.block not in scope.blocks:
-        raise InvalidInput("ranges.block: names a block that this client does not hold")
-    if not message.start < message.stop <= scope.blocks[message.block]:
+def _ranges_from_bytes(data: bytes, scope: Scope) -> tuple[SampleRange, ...]:
+    most = RANGE_NUMBERS * MAX_RANGES_A_BLOCK * len(scope.blocks)
+    numbers = numbers_from_bytes(data, most=most, field="ranges")
+    if len(numbers) % RANGE_NUMBERS:
+        raise InvalidInput(f"ranges: {RANGE_NUMBERS} numbers are due for each")
+    ranges = tuple(SampleRange(*part) for part in np.reshape(numbers, (-1, RANGE_NUMBERS)).tolist())
+    if any(part.block not in scope.blocks for part in ranges):
+        raise InvalidInput("ranges: names a block that this client does not hold")
+    if any(not part.start < part.stop <= scope.blocks[part.block] for part in ranges):
         raise InvalidInput("ranges: start must lie below stop, and stop within the block")
-    if message.divisor < 1:
-        raise InvalidInput("ranges.divisor: must be at least 1")
-    return SampleRange(message.block, message.start, message.stop)
+    return ranges
 
 
 def _finite(value: float, field: str) -> float:

@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from google.protobuf.message import DecodeError
-
 from fenchel.v1 import hyfdca_pb2
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.wire.parsing import parsed_message
 from fenchel_common.wire.scope import share_key
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
 
@@ -72,7 +71,7 @@ def snapshot_from_bytes(data: bytes, key: PublicKey | int, *, sealed: bool) -> H
     """A snapshot that this project wrote; a damaged one is refused as `StateDamaged`."""
     by_feature = share_key(key, sealed=sealed)
     try:
-        message = hyfdca_pb2.HyfdcaSnapshot.FromString(data)
+        message = parsed_message(hyfdca_pb2.HyfdcaSnapshot, data, limit=None)
         return HyfdcaSnapshot(
             round_id=RoundId(message.round),
             alpha=_blocks_from_proto(message.alpha, key),
@@ -93,7 +92,7 @@ def snapshot_from_bytes(data: bytes, key: PublicKey | int, *, sealed: bool) -> H
             best_gap=message.best_gap if message.HasField("best_gap") else None,
             poor_certificates=message.poor_certificates,
         )
-    except (DecodeError, InvalidInput, CryptoError) as error:
+    except (InvalidInput, CryptoError) as error:
         raise StateDamaged(f"the snapshot of a HyFDCA run cannot be read: {error}") from None
 
 

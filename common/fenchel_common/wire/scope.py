@@ -5,11 +5,9 @@ a few numbers side by side.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
-
-from google.protobuf.message import DecodeError, Message
+from typing import Final
 
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
 from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector
@@ -19,10 +17,8 @@ from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import ClientLayout, FederationLayout
-from fenchel_common.wire.blocks import block_ids_from_proto, block_vector_from_proto, block_vector_to_proto
+from fenchel_common.wire.blocks import block_ids_from_bytes, block_vector_from_proto, block_vector_to_proto
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
-
-M = TypeVar("M", bound=Message)
 
 MAXIMUM_FIGURES: Final = 4096
 
@@ -63,13 +59,6 @@ def share_key(key: PublicKey | int, *, sealed: bool) -> PublicKey | int:
     return key if sealed or isinstance(key, int) else key.bits
 
 
-def parsed_message(kind: type[M], data: bytes) -> M:
-    try:
-        return kind.FromString(data)
-    except DecodeError:
-        raise InvalidInput(f"body: not a {kind.DESCRIPTOR.name}; it was cut or altered") from None
-
-
 def optional_vector_to_proto(vector: BlockVector | None) -> hyfdca_pb2.BlockVector | None:
     return None if vector is None else block_vector_to_proto(vector)
 
@@ -93,13 +82,13 @@ def feature_vector_from_proto(message: hyfdca_pb2.BlockVector, scope: Scope, fie
     )
 
 
-def block_ids(blocks: Sequence[int], scope: Scope, field: str) -> tuple[int, ...]:
+def block_ids(data: bytes, scope: Scope, field: str) -> tuple[int, ...]:
     """Ascending ids of blocks of samples that the client holds."""
-    return block_ids_from_proto(blocks, scope.blocks, field)
+    return block_ids_from_bytes(data, scope.blocks, field)
 
 
-def feature_block_ids(blocks: Sequence[int], scope: Scope, field: str) -> tuple[int, ...]:
-    return block_ids_from_proto(blocks, scope.feature_blocks, field)
+def feature_block_ids(data: bytes, scope: Scope, field: str) -> tuple[int, ...]:
+    return block_ids_from_bytes(data, scope.feature_blocks, field)
 
 
 def figures_to_proto(figures: Vector | None) -> vectors_pb2.Vector | None:

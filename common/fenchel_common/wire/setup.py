@@ -1,10 +1,6 @@
 """The messages of a run's set-up and end as bytes."""
 
-from itertools import pairwise
-from typing import TypeVar
-
 import numpy as np
-from google.protobuf.message import DecodeError, Message
 from numpy.typing import NDArray
 
 from fenchel.v1 import setup_pb2
@@ -13,17 +9,8 @@ from fenchel_common.identity import Certificate
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import KeyMade, KeyTake, ModelPart, PartyRun, RunSecrets, Spent
-from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes
-
-_M = TypeVar("_M", bound=Message)
-
-
-def _parsed(message: _M, data: bytes) -> _M:
-    try:
-        message.ParseFromString(data)
-    except DecodeError:
-        raise InvalidInput(f"the bytes are no {type(message).__name__}") from None
-    return message
+from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes, numbers_from_bytes, numbers_to_bytes
+from fenchel_common.wire.parsing import parsed_message
 
 
 def terms_to_bytes(config: RunConfig) -> bytes:
@@ -31,7 +18,7 @@ def terms_to_bytes(config: RunConfig) -> bytes:
 
 
 def terms_from_bytes(data: bytes) -> RunConfig:
-    return RunConfig.from_json(_parsed(setup_pb2.RunTerms(), data).config)
+    return RunConfig.from_json(parsed_message(setup_pb2.RunTerms, data).config)
 
 
 def introduction_to_bytes(certificate: Certificate) -> bytes:
@@ -39,7 +26,7 @@ def introduction_to_bytes(certificate: Certificate) -> bytes:
 
 
 def introduction_from_bytes(data: bytes) -> Certificate:
-    return Certificate.from_der(_parsed(setup_pb2.Introduction(), data).certificate)
+    return Certificate.from_der(parsed_message(setup_pb2.Introduction, data).certificate)
 
 
 def key_made_to_bytes(made: KeyMade) -> bytes:
@@ -48,7 +35,7 @@ def key_made_to_bytes(made: KeyMade) -> bytes:
 
 
 def key_made_from_bytes(data: bytes) -> KeyMade:
-    message = _parsed(setup_pb2.KeyMade(), data)
+    message = parsed_message(setup_pb2.KeyMade, data)
     sealed = {ClientId(entry.party): entry.wrapped for entry in message.sealed}
     if len(sealed) != len(message.sealed):
         raise InvalidInput("sealed: a party is named twice")
@@ -60,7 +47,7 @@ def key_take_to_bytes(take: KeyTake) -> bytes:
 
 
 def key_take_from_bytes(data: bytes) -> KeyTake:
-    message = _parsed(setup_pb2.KeyTake(), data)
+    message = parsed_message(setup_pb2.KeyTake, data)
     return KeyTake(message.public_key, message.wrapped)
 
 
@@ -69,7 +56,7 @@ def key_taken_to_bytes(fingerprint: bytes) -> bytes:
 
 
 def key_taken_from_bytes(data: bytes) -> bytes:
-    return _parsed(setup_pb2.KeyTaken(), data).fingerprint
+    return parsed_message(setup_pb2.KeyTaken, data).fingerprint
 
 
 def secrets_to_bytes(secrets: RunSecrets) -> bytes:
@@ -77,7 +64,7 @@ def secrets_to_bytes(secrets: RunSecrets) -> bytes:
 
 
 def secrets_from_bytes(data: bytes) -> RunSecrets:
-    return _secrets_from_proto(_parsed(setup_pb2.RunSecrets(), data))
+    return _secrets_from_proto(parsed_message(setup_pb2.RunSecrets, data))
 
 
 def party_run_to_bytes(kept: PartyRun) -> bytes:
@@ -92,7 +79,8 @@ def party_run_to_bytes(kept: PartyRun) -> bytes:
 
 
 def party_run_from_bytes(data: bytes) -> PartyRun:
-    message = _parsed(setup_pb2.PartyRun(), data)
+    """What this party wrote itself."""
+    message = parsed_message(setup_pb2.PartyRun, data, limit=None)
     return PartyRun(
         config=RunConfig.from_json(message.config),
         secrets=_secrets_from_proto(message.secrets) if message.HasField("secrets") else None,
@@ -109,24 +97,25 @@ def model_part_to_bytes(part: ModelPart) -> bytes:
         primal=part.primal,
         dual=part.dual,
         gap=part.gap,
-        first_holder_of=part.first_holder_of,
+        first_holder_of=numbers_to_bytes(part.first_holder_of),
     )
     return message.SerializeToString()
 
 
-def model_part_from_bytes(data: bytes) -> ModelPart:
-    message = _parsed(setup_pb2.ModelPart(), data)
+def model_part_from_bytes(data: bytes, *, features: int) -> ModelPart:
+    """`features` is how many the party holds, and so the most blocks of them."""
+    message = parsed_message(setup_pb2.ModelPart, data)
     if not np.isfinite((message.primal, message.dual, message.gap)).all():
         raise InvalidInput("primal, dual, gap: must be finite")
-    blocks = tuple(message.first_holder_of)
-    if any(later <= earlier for earlier, later in pairwise(blocks)):
+    blocks = numbers_from_bytes(message.first_holder_of, most=features, field="first_holder_of")
+    if not (np.diff(blocks) > 0).all():
         raise InvalidInput("first_holder_of: must be ascending")
     return ModelPart(
         state=message.state,
         primal=message.primal if message.HasField("primal") else None,
         dual=message.dual if message.HasField("dual") else None,
         gap=message.gap if message.HasField("gap") else None,
-        first_holder_of=blocks,
+        first_holder_of=tuple(blocks.tolist()),
     )
 
 
@@ -136,7 +125,7 @@ def model_release_to_bytes(weights: NDArray[np.float64]) -> bytes:
 
 def model_release_from_bytes(data: bytes, *, features: int) -> NDArray[np.float64]:
     """The weights of so many features; none at all from a party that keeps them to itself."""
-    weights = doubles_from_bytes(_parsed(setup_pb2.ModelRelease(), data).weights, field="weights")
+    weights = doubles_from_bytes(parsed_message(setup_pb2.ModelRelease, data).weights, field="weights")
     if weights.shape not in ((features,), (0,)) or not np.isfinite(weights).all():
         raise InvalidInput(f"weights: {features} finite numbers are due, or none")
     return weights
@@ -155,7 +144,7 @@ def phase_result_to_bytes(body: bytes, spent: Spent) -> bytes:
 
 
 def phase_result_from_bytes(data: bytes) -> tuple[bytes, Spent]:
-    message = _parsed(setup_pb2.PhaseResult(), data)
+    message = parsed_message(setup_pb2.PhaseResult, data)
     seconds = (message.encrypt_s, message.decrypt_s, message.compute_s, message.serialise_s)
     if not all(np.isfinite(part) and part >= 0.0 for part in seconds):
         raise InvalidInput("the seconds that a party reports are finite and not negative")

@@ -1,13 +1,13 @@
 """Vectors on the wire."""
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from fenchel.v1 import vectors_pb2
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import EncryptedVector, PlainVector, Vector
-from fenchel_common.errors import IncompatibleVectors, MalformedVector
+from fenchel_common.errors import IncompatibleVectors, InvalidInput, MalformedVector
+from fenchel_common.wire.parsing import parsed_message
 
 
 def format_to_proto(vector_format: VectorFormat) -> vectors_pb2.VectorFormat:
@@ -78,7 +78,7 @@ def vector_to_bytes(vector: Vector) -> bytes:
 
 def vector_from_bytes(data: bytes, key: PublicKey | int) -> Vector:
     try:
-        message = vectors_pb2.Vector.FromString(data)
-    except DecodeError:
+        message = parsed_message(vectors_pb2.Vector, data)
+    except InvalidInput:
         raise MalformedVector("the bytes are not a vector: they were cut or altered") from None
     return vector_from_proto(message, key)

@@ -223,7 +223,7 @@ class Bench:
     def _view(self, name: ClientId, run: RunId, config: RunConfig, transcript: Transcript, shard: Shard) -> PartyView:
         """What the party itself keeps of the run."""
         held = party_run_from_bytes((self.state_of(name, run) / f"{run}.run").read_bytes())
-        layout = client_layout_from_bytes(held.layout)
+        layout = client_layout_from_bytes(held.layout, samples=len(shard.ids), features=len(shard.features))
         assert held.secrets is not None, "the run is under way"
         return PartyView(name, config, arrange(shard), layout, held.secrets, transcript.of(name))
 

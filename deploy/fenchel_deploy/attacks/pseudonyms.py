@@ -19,6 +19,7 @@ from fenchel_common.wire.alignment import (
     raised_from_bytes,
     relay_from_bytes,
     relay_to_bytes,
+    split_elements,
 )
 from fenchel_deploy.attacks.views import Message, Oracle, PartyView, Transcript
 
@@ -37,7 +38,8 @@ def lists_of(transcript: Transcript, owner: ClientId) -> list[tuple[bytes, ...]]
             step = phase_step(message.phase)
             if clients[(clients.index(message.client) - step) % len(clients)] == owner:
                 result = message.result
-                lists.append(raised_from_bytes(result) if step else listing_from_bytes(result).elements)
+                elements = raised_from_bytes(result) if step else listing_from_bytes(result).elements
+                lists.append(split_elements(elements))
     return lists
 
 
@@ -83,7 +85,7 @@ def with_own_ids(transcript: Transcript, accomplice: PartyView, victim: ClientId
 
 def by_a_list_slipped_in(transcript: Transcript, ask: Oracle, victim: ClientId, dictionary: Sequence[str]) -> Guesses:
     """`ecdh`, a server that leaves the protocol: sends the dictionary round the ring as if a party had listed it."""
-    elements = tuple(hash_to_curve(sample, transcript.run) for sample in dictionary)
+    elements = b"".join(hash_to_curve(sample, transcript.run) for sample in dictionary)
     for client in transcript.layout.clients:
         session = next(
             listing_from_bytes(message.result).session
@@ -92,21 +94,22 @@ def by_a_list_slipped_in(transcript: Transcript, ask: Oracle, victim: ClientId, 
         )
         body = relay_to_bytes(Relay(session=session, elements=elements))
         elements = raised_from_bytes(ask(client, 0, phase_name(1), body))
-    return _named(final_list(transcript, victim), dict(zip(elements, dictionary, strict=True)))
+    return _named(final_list(transcript, victim), dict(zip(split_elements(elements), dictionary, strict=True)))
 
 
 def by_what_passes(view: PartyView, run: RunId, dictionary: Sequence[str]) -> Mapping[str, Guesses]:
     """A curious party in the ring: tries all ids, under a scalar of its choice, on the lists that it is to raise."""
     own = RingSecret(run)
     points = [hash_to_curve(sample, run) for sample in dictionary]
-    known = dict(zip(points, dictionary, strict=True)) | dict(zip(own.raise_elements(points), dictionary, strict=True))
+    raised = split_elements(own.raise_elements(b"".join(points)))
+    known = dict(zip(points, dictionary, strict=True)) | dict(zip(raised, dictionary, strict=True))
     return {
-        message.phase: _named((*relayed, *own.raise_elements(relayed)), known)
+        message.phase: _named(split_elements(relayed + own.raise_elements(relayed)), known)
         for message, relayed in _relayed_to(view.messages)
     }
 
 
-def _relayed_to(messages: Iterable[Message]) -> Iterable[tuple[Message, tuple[bytes, ...]]]:
+def _relayed_to(messages: Iterable[Message]) -> Iterable[tuple[Message, bytes]]:
     for message in messages:
         if message.round_id == 0 and message.phase.startswith(ALIGNING) and phase_step(message.phase) > 0:
             yield message, relay_from_bytes(message.task).elements

@@ -88,7 +88,7 @@ class LoneCell:
             holder_counts=one,
             shared=one > 1,
             rows=0 * one,
-            ignored=(IgnoredFeatures(self.features[1:], 0 * one),),
+            ignored=(IgnoredFeatures(np.arange(1, len(self.features)), 0 * one),),
             feature_blocks={0: np.arange(len(self.features))},
         )
 

@@ -19,6 +19,7 @@ from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, KeyTake, RunSecr
 from fenchel_common.wire.alignment import Relay, listing_from_bytes, phase_name, relay_to_bytes
 from fenchel_common.wire.ceremony import certificates_to_bytes
 from fenchel_common.wire.setup import introduction_from_bytes, key_take_from_bytes, key_take_to_bytes, secrets_to_bytes
+from fenchel_deploy.attacks.traces import ids_in
 from fenchel_deploy.attacks.views import Message, Oracle, Transcript
 
 Outcomes = dict[str, bool]
@@ -170,19 +171,20 @@ def _telling_tasks(transcript: Transcript) -> list[Message]:
 def _has_foreign_blocks(transcript: Transcript, message: Message, other: ClientId) -> bool:
     layout, state = transcript.layout, STATE_TASKS[message.phase].FromString(message.task).state
     features = {block.id for block in layout.feature_blocks() if other in block.holders}
-    return not set(state.alpha.blocks) <= set(layout.blocks_of(other)) or not set(state.model.blocks) <= features
+    samples = set(layout.blocks_of(other))
+    return not set(ids_in(state.alpha.blocks)) <= samples or not set(ids_in(state.model.blocks)) <= features
 
 
 def _speaks_of_foreign_blocks(transcript: Transcript, phase: str, result: bytes, liar: ClientId) -> bool:
     layout = transcript.layout
     if phase == PRIMAL:
         told = hyfdca_pb2.HyfdcaPrimalResult.FromString(result).share.blocks
-        return not set(told) <= {block.id for block in layout.feature_blocks() if liar in block.holders}
+        return not set(ids_in(told)) <= {block.id for block in layout.feature_blocks() if liar in block.holders}
     if phase == INNER_PRODUCT:
         told = hyfdca_pb2.HyfdcaProductResult.FromString(result).products.blocks
     else:
         told = hyfdca_pb2.HyfdcaDualResult.FromString(result).changes.blocks
-    return not set(told) <= set(layout.blocks_of(liar))
+    return not set(ids_in(told)) <= set(layout.blocks_of(liar))
 
 
 def _primal_tasks(transcript: Transcript, client: ClientId) -> tuple[Message, Message]:

@@ -14,6 +14,8 @@ from fenchel.v1 import corrective_pb2, hyfdca_pb2
 from fenchel_common.algorithms.hyfdca import INNER_PRODUCT, INNER_PRODUCT_AFTER, LOCAL_DUAL, PRIMAL, SYNC
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import ClientLayout, FederationLayout
+from fenchel_common.wire.arrays import numbers_from_bytes
+from fenchel_common.wire.hyfdca import RANGE_NUMBERS
 from fenchel_deploy.attacks.views import Array, Eyes, Message
 
 Places = NDArray[np.int64]
@@ -54,11 +56,11 @@ class Frame:
     def width(self) -> int:
         return sum(len(places) for places in self.features.values())
 
-    def by_sample(self, blocks: Sequence[int], values: Array, into: Array) -> Array:
+    def by_sample(self, blocks: bytes, values: Array, into: Array) -> Array:
         """The array with the values of some blocks in place of what it had."""
         return _placed(self.samples, self.slots, blocks, values, into)
 
-    def by_feature(self, blocks: Sequence[int], values: Array) -> Array:
+    def by_feature(self, blocks: bytes, values: Array) -> Array:
         """The values of some blocks, and zero elsewhere."""
         return _placed(self.features, self.slots, blocks, values, np.zeros(self.width))
 
@@ -197,9 +199,9 @@ def drawn_rows(frame: Frame, messages: Sequence[Message]) -> dict[int, list[int]
         if message.round_id == 0 or message.phase != LOCAL_DUAL:
             continue
         task = hyfdca_pb2.HyfdcaDualTask.FromString(message.task)
-        for part in task.ranges:
-            if part.block in frame.samples:
-                places = frame.samples[part.block][part.start : part.stop]
+        for block, start, stop in np.reshape(ids_in(task.ranges), (-1, RANGE_NUMBERS)).tolist():
+            if block in frame.samples:
+                places = frame.samples[block][start:stop]
                 drawn.setdefault(message.round_id, set()).update(places.tolist())
     return {round_id: sorted(rows) for round_id, rows in drawn.items()}
 
@@ -212,9 +214,14 @@ def _stretches(sizes: Sequence[tuple[int, int]]) -> dict[int, Places]:
     return places
 
 
-def _placed(held: dict[int, Places], slots: int, blocks: Sequence[int], values: Array, into: Array) -> Array:
+def ids_in(blocks: bytes) -> list[int]:
+    """The ids in a list of blocks on the wire."""
+    return list(numbers_from_bytes(blocks, most=len(blocks), field="blocks").tolist())
+
+
+def _placed(held: dict[int, Places], slots: int, blocks: bytes, values: Array, into: Array) -> Array:
     result = into.copy()
-    for row, block in enumerate(blocks):
+    for row, block in enumerate(ids_in(blocks)):
         places = held[block]
         result[places] = values[row * slots : row * slots + len(places)]
     return result

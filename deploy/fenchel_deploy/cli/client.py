@@ -68,6 +68,7 @@ def client(
         kit_in_use,
         party.handle,
         idle=party.idle,
+        limit=party.task_limit,
         address=Address.parse(server) if server else None,
         insecure=insecure,
     )

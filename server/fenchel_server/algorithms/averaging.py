@@ -14,9 +14,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Final, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from fenchel_common.algorithms.averaging import (
+    CHECKPOINT_AFTER,
     LOCAL,
     MEASURE,
     SURVEY,
@@ -44,9 +45,6 @@ from fenchel_server.algorithms.sampling import active_clients
 from fenchel_server.rounds.requests import PhaseRequest
 
 S = TypeVar("S", bound=AveragingSettings)
-
-CHECKPOINT_AFTER: Final = 8
-"""Entries after which clients are asked to restate the state, so that the log stays short."""
 
 
 @dataclass(slots=True)

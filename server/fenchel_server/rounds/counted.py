@@ -20,9 +20,16 @@ class CountedTransport:
         self._transport = transport
         self._settings = settings
 
-    def gather(self, phase: PhaseId, tasks: Mapping[ClientId, bytes], *, deadline_s: float) -> Gathered:
+    def gather(
+        self,
+        phase: PhaseId,
+        tasks: Mapping[ClientId, bytes],
+        *,
+        deadline_s: float,
+        limits: Mapping[ClientId, int] | None = None,
+    ) -> Gathered:
         messages = messages_of(phase.phase, self._settings)
-        gathered = self._transport.gather(phase, tasks, deadline_s=deadline_s)
+        gathered = self._transport.gather(phase, tasks, deadline_s=deadline_s, limits=limits)
         seen = Ledger()
         for client, body in tasks.items():
             seen.add(client, Direction.DOWN, values_in(messages.task, body, inside=messages.inside))

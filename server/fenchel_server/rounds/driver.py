@@ -85,6 +85,10 @@ class RunParts(Protocol):
         """The last phase, which hands each party its part of the model."""
         ...
 
+    def limits(self, phase: str, setup: SetupRecord) -> Mapping[ClientId, int]:
+        """For each party the most bytes of its result in a phase of training or in the last one."""
+        ...
+
     def released(self, setup: SetupRecord, results: Mapping[ClientId, bytes]) -> Release | None:
         """What the parties' answers to the last phase make known of the model; None if it is not for the server."""
         ...
@@ -216,7 +220,9 @@ class Driver:
 
     def _gather(self, phase: PhaseId) -> PhaseGathered:
         began = self._clock()
-        gathered = self._transport.gather(phase, self._request.tasks, deadline_s=self._rules.deadline_s)
+        gathered = self._transport.gather(
+            phase, self._request.tasks, deadline_s=self._rules.deadline_s, limits=self._limits(phase.phase)
+        )
         self._ledger.add_phase(phase.phase, gathered, seconds=self._clock() - began)
         self._results = gathered.results
         with self._ledger.spending(Kind.STORE):
@@ -227,6 +233,11 @@ class Driver:
             absent={client: absence.reason for client, absence in gathered.absences.items()},
             stop=stop,
         )
+
+    def _limits(self, phase: str) -> Mapping[ClientId, int]:
+        if self._setup is not None:
+            return self._setup.limits(phase)
+        return self._parts.limits(phase, self._setup_record())
 
     def _compute(self, work: Callable[[], PhaseRequest | SetupDone | RoundReport]) -> Event:
         """Lets the set-up or the algorithm work, and tells what came of it."""

@@ -16,8 +16,15 @@ class MeasuredTransport:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def gather(self, phase: PhaseId, tasks: Mapping[ClientId, bytes], *, deadline_s: float) -> Gathered:
-        gathered = self._transport.gather(phase, tasks, deadline_s=deadline_s)
+    def gather(
+        self,
+        phase: PhaseId,
+        tasks: Mapping[ClientId, bytes],
+        *,
+        deadline_s: float,
+        limits: Mapping[ClientId, int] | None = None,
+    ) -> Gathered:
+        gathered = self._transport.gather(phase, tasks, deadline_s=deadline_s, limits=limits)
         results: dict[ClientId, bytes] = {}
         spent: dict[ClientId, Spent] = {}
         absences = dict(gathered.absences)

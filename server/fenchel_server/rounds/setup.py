@@ -34,3 +34,7 @@ class SetupServer(Protocol):
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
         """The next phase, or the outcome. `ResultRejected` names a client whose result is not acceptable."""
         ...
+
+    def limits(self, phase: str) -> Mapping[ClientId, int]:
+        """For each client the most bytes of its result in the phase under way."""
+        ...

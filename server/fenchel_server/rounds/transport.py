@@ -61,8 +61,19 @@ class Gathered:
 class Transport(Protocol):
     """One way to reach the clients. Bodies are opaque; one phase is open at a time."""
 
-    def gather(self, phase: PhaseId, tasks: Mapping[ClientId, bytes], *, deadline_s: float) -> Gathered:
-        """Gives each client its task and returns when all have answered, or when the deadline has passed."""
+    def gather(
+        self,
+        phase: PhaseId,
+        tasks: Mapping[ClientId, bytes],
+        *,
+        deadline_s: float,
+        limits: Mapping[ClientId, int] | None = None,
+    ) -> Gathered:
+        """Gives each client its task and returns when all have answered, or when the deadline has passed.
+
+        `limits` has the most bytes of a client's result. Who announces more is left out, with the reason. For a client
+        that is not named the transport's own limit holds, which nobody may exceed.
+        """
         ...
 
     def present(self) -> frozenset[ClientId]:

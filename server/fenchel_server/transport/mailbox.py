@@ -28,6 +28,7 @@ class _Open:
     """One client's task in the open phase."""
 
     body: bytes
+    limit_bytes: int | None = None
     result: bytes | None = None
     absence: str | None = None
     settled_at: float | None = None
@@ -115,6 +116,11 @@ class Mailbox:
         with self._changed:
             return self._verdict(client, key)
 
+    def result_limit(self, client: ClientId, key: TaskKey) -> int | None:
+        """The most bytes that the open phase allows the client's result; None if it says nothing."""
+        with self._changed:
+            return self._tasks[client].limit_bytes if self._owes(client, key) else None
+
     def hand_in(self, client: ClientId, key: TaskKey, result: bytes) -> Verdict:
         """Takes in a result, once."""
         with self._changed:
@@ -153,14 +159,22 @@ class Mailbox:
 
     # What the round driver does.
 
-    def gather(self, phase: PhaseId, tasks: Mapping[ClientId, bytes], *, deadline_s: float) -> Gathered:
+    def gather(
+        self,
+        phase: PhaseId,
+        tasks: Mapping[ClientId, bytes],
+        *,
+        deadline_s: float,
+        limits: Mapping[ClientId, int] | None = None,
+    ) -> Gathered:
         """Opens a phase, waits until every task is settled or the deadline has passed, and closes it."""
         started = self._clock()
         with self._changed:
             if self._key is not None:
                 raise RuntimeError(f"phase {self._key} is open; one phase is open at a time")
             self._key = TaskKey(run=phase.run, round=phase.round, phase=phase.phase, attempt=phase.attempt)
-            self._tasks = {client: _Open(body) for client, body in tasks.items()}
+            allowed = limits or {}
+            self._tasks = {client: _Open(body, allowed.get(client)) for client, body in tasks.items()}
             try:
                 for client, task in self._tasks.items():
                     if self._dismissed is not None:

@@ -49,8 +49,15 @@ class GrpcTransport:
         self._dismissal_s = dismissal_s
         self.set_serving(False)
 
-    def gather(self, phase: PhaseId, tasks: Mapping[ClientId, bytes], *, deadline_s: float) -> Gathered:
-        return self._mailbox.gather(phase, tasks, deadline_s=deadline_s)
+    def gather(
+        self,
+        phase: PhaseId,
+        tasks: Mapping[ClientId, bytes],
+        *,
+        deadline_s: float,
+        limits: Mapping[ClientId, int] | None = None,
+    ) -> Gathered:
+        return self._mailbox.gather(phase, tasks, deadline_s=deadline_s, limits=limits)
 
     def present(self) -> frozenset[ClientId]:
         return self._mailbox.present()

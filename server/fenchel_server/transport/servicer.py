@@ -278,8 +278,12 @@ class _Reader:
             self._close_result(self._mailbox.give_up(self._client, key, f"refused: {result.refusal}"))
             return
         self._verdict = self._mailbox.verdict(self._client, key)
+        allowed, most = self._mailbox.result_limit(self._client, key), self._limits.max_body_bytes
         self._body = BodyReader(
-            result.body, limit_bytes=self._limits.max_body_bytes, keep=self._verdict is Verdict.ACCEPTED
+            result.body,
+            what=f"the result of {key.phase}",
+            limit_bytes=most if allowed is None else min(allowed, most),
+            keep=self._verdict is Verdict.ACCEPTED,
         )
         self._finish_if_whole()
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms.averaging import AveragingClient, Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging import (
+    CHECKPOINT_AFTER,
     LOCAL,
     MODEL,
     SURVEY,
@@ -23,7 +24,7 @@ from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.averaging import result_to_bytes, task_from_bytes
-from fenchel_server.algorithms.averaging import CHECKPOINT_AFTER, AveragingServer
+from fenchel_server.algorithms.averaging import AveragingServer
 from fenchel_server.algorithms.averaging_log import coordinate_blocks
 from fenchel_server.algorithms.averaging_plan import Closing, Numbers, Plan
 from fenchel_server.rounds.requests import PhaseRequest

@@ -24,6 +24,7 @@ from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import RoundId
 from fenchel_common.wire.averaging import Scope, result_from_bytes, result_to_bytes, task_from_bytes, task_to_bytes
+from support.listed import add_numbers, drop_last
 
 BITS = 256
 SLOTS = PlainCipher(BITS).slots
@@ -83,17 +84,15 @@ def test_sums_on_chosen_coordinates_have_blocks_of_their_own() -> None:
     assert result_from_bytes(sent, SCOPE, coordinates=np.arange(4)).vectors[MODEL].blocks == (0, 1)
 
 
-def clip_positions(task: pb.AveragingTask) -> None:
-    task.state.layout[0].positions = task.state.layout[0].positions[:-1]
-
-
 TASK_LIES: dict[str, Callable[[pb.AveragingTask], object]] = {
-    "a layout that misses a coordinate": lambda task: task.state.layout.pop(),
-    "a cut layout": clip_positions,
+    "a layout that misses a coordinate": lambda task: drop_last(task.state.layout, "places"),
+    "a cut layout": lambda task: setattr(task.state.layout, "places", task.state.layout.places[:-1]),
+    "a layout with an empty block": lambda task: add_numbers(task.state.layout, "sizes", 0),
+    "a layout with a block given twice": lambda task: setattr(task.state.layout, "blocks", bytes(8)),
     "a reset without layout": lambda task: task.state.ClearField("layout"),
-    "an unknown block": lambda task: task.norm_blocks.append(9),
-    "blocks out of order": lambda task: task.product_blocks.append(0),
-    "a foreign sample block": lambda task: task.report_blocks.append(7),
+    "an unknown block": lambda task: add_numbers(task, "norm_blocks", 9),
+    "blocks out of order": lambda task: add_numbers(task, "product_blocks", 0),
+    "a foreign sample block": lambda task: add_numbers(task, "report_blocks", 7),
     "a weight of zero": lambda task: setattr(task.work, "weight", 0.0),
     "a weight that is no number": lambda task: setattr(task.work, "weight", float("nan")),
     "coordinates too high": lambda task: setattr(task.work.coordinates, "positions", b"\x07\x00\x00\x00"),
@@ -122,8 +121,8 @@ RESULT_LIES: dict[str, Callable[[pb.AveragingResult], object]] = {
     "a negative loss": lambda result: setattr(result.measurement, "loss_sum", -1.0),
     "an infinite norm": lambda result: setattr(result.measurement, "squared_norm", float("inf")),
     "a number given twice": lambda result: result.reported.append(result.reported[0]),
-    "a foreign block": lambda result: result.vectors[0].vector.blocks.append(9),
-    "a short vector": lambda result: result.vectors[0].vector.blocks.pop(),
+    "a foreign block": lambda result: add_numbers(result.vectors[0].vector, "blocks", 9),
+    "a short vector": lambda result: drop_last(result.vectors[0].vector, "blocks"),
     "a vector of another kind": lambda result: setattr(result.products.vector.plain.format, "bound", 2.0),
     "an unknown vector": lambda result: setattr(result.vectors[0], "name", "other"),
     "an unknown checkpoint": lambda result: setattr(result.checkpoint[0], "name", "own"),

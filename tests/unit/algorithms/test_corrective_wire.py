@@ -26,6 +26,7 @@ from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.scope import MAXIMUM_FIGURES, Scope
 from support.keys import cipher, private_key
+from support.listed import add_numbers, drop_last
 
 KEY_BITS = 2048
 CIPHER = PlainCipher(KEY_BITS)
@@ -150,21 +151,21 @@ def clear(message: Any, field: str) -> None:
         (lambda m: setattr(m, "scale", 0.5), "scale"),
         (lambda m: setattr(m, "scale", float("inf")), "scale"),
         (lambda m: setattr(m, "scale", float("nan")), "scale"),
-        (lambda m: m.divisors.__setitem__(0, 0), "divisors"),
-        (lambda m: m.point.blocks.append(3), "point.blocks"),
-        (lambda m: m.point.blocks.pop(), "point.vector"),
+        (lambda m: setattr(m, "divisors", bytes(4)), "divisors"),
+        (lambda m: add_numbers(m.point, "blocks", 3), "point.blocks"),
+        (lambda m: drop_last(m.point, "blocks"), "point.vector"),
         (lambda m: setattr(m.vertex.vector.plain.format, "bound", 2.0**21), "vertex.vector"),
         (lambda m: setattr(m.norms.vector.plain.format, "bound", 2.0), "norms.vector"),
         (lambda m: setattr(m.gram.plain, "values", b""), "gram"),
         (lambda m: setattr(m.gram.plain, "values", bytes(8 * MAXIMUM_FIGURES + 8)), "gram"),
-        (lambda m: m.opening.live_blocks.append(1), "opening.live_blocks"),
-        (lambda m: m.opening.live_blocks.extend([5]), "opening.live_blocks"),
+        (lambda m: add_numbers(m.opening, "live_blocks", 1), "opening.live_blocks"),
+        (lambda m: add_numbers(m.opening, "live_blocks", 5), "opening.live_blocks"),
         (lambda m: clear(m.opening, "live_blocks"), "opening.live_blocks"),
-        (lambda m: m.opening.report_blocks.append(1), "opening.report_blocks"),
-        (lambda m: m.opening.report_blocks.append(9), "opening.live_blocks"),
-        (lambda m: m.opening.feature_blocks.append(5), "opening.feature_blocks"),
+        (lambda m: add_numbers(m.opening, "report_blocks", 1), "opening.report_blocks"),
+        (lambda m: add_numbers(m.opening, "report_blocks", 9), "opening.live_blocks"),
+        (lambda m: add_numbers(m.opening, "feature_blocks", 5), "opening.feature_blocks"),
         (lambda m: setattr(m.opening, "collapse", False), "opening.lost"),
-        (lambda m: m.opening.lost.alpha.blocks.append(5), "alpha"),
+        (lambda m: add_numbers(m.opening.lost.alpha, "blocks", 5), "alpha"),
         (lambda m: setattr(m.opening.lost.weights.vector.plain.format, "bound", 2.0), "weights"),
     ],
 )
@@ -182,8 +183,8 @@ def test_a_task_that_nobody_would_send_is_refused_by_field(change: Callable[[Any
         (lambda m: clear(m, "combination"), "combination"),
         (lambda m: setattr(m, "combination", bytes(33)), "combination"),
         (lambda m: setattr(m.point.vector.plain.format, "bound", 2.0**21), "point.vector"),
-        (lambda m: m.alpha.blocks.append(2), "alpha.blocks"),
-        (lambda m: m.weights.blocks.append(9), "weights.blocks"),
+        (lambda m: add_numbers(m.alpha, "blocks", 2), "alpha.blocks"),
+        (lambda m: add_numbers(m.weights, "blocks", 9), "weights.blocks"),
         (lambda m: m.weights.vector.Clear(), "this run is in clear"),
     ],
 )

@@ -70,7 +70,7 @@ def test_rows_follow_the_blocks_and_columns_the_names(sparse: bool) -> None:
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_what_an_earlier_party_gives_is_zero_here(sparse: bool) -> None:
-    cut = IgnoredFeatures(("bmi",), np.array([4]))
+    cut = IgnoredFeatures(np.array([1]), np.array([4]))
     found = arranged_matrix(shard(sparse=sparse), layout(ignored=(cut,)))
     expected = X[[2, 0, 3, 1]][:, [1, 2, 0]]
     expected[2:, 1] = 0.0
@@ -136,6 +136,6 @@ def test_labels_are_checked_and_their_absence_is_named() -> None:
 
 
 def test_whether_somebody_else_gives_an_own_feature_is_known() -> None:
-    cut = IgnoredFeatures(("bmi",), np.array([4]))
+    cut = IgnoredFeatures(np.array([1]), np.array([4]))
     assert holdings().features_apart
     assert not holdings(ignored=(cut,)).features_apart

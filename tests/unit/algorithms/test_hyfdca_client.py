@@ -179,7 +179,8 @@ def test_rows_follow_the_layout_columns_their_names_and_ignored_entries_are_zero
         holder_counts=np.array([1, 1]),
         shared=np.array([False, True]),
         rows=np.array([2, 0, 1]),
-        ignored=(IgnoredFeatures(("z",), np.array([7])),),
+        ignored=(IgnoredFeatures(np.array([1]), np.array([7])),),
+        feature_blocks={0: np.array([0, 1])},
     )
     X = arranged_matrix(shard, layout)
     expected = np.array([[6.0, 5.0], [2.0, 0.0], [4.0, 0.0]])

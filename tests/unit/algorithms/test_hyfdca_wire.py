@@ -26,6 +26,7 @@ from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import PlainCipher, PlainVector, Vector
 from fenchel_common.errors import FenchelError, IncompatibleVectors, InvalidInput, StateDamaged
 from fenchel_common.wire import hyfdca as wire
+from fenchel_common.wire.arrays import numbers_to_bytes
 from fenchel_common.wire.hyfdca_snapshot import snapshot_from_bytes
 from fenchel_common.wire.scope import Scope, share_key
 from support.keys import cipher
@@ -133,14 +134,18 @@ def test_a_dual_task_out_of_bounds_is_refused_by_field(task: DualTask, message: 
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        ({"block": 4, "start": 0, "stop": 1, "divisor": 1}, "ranges.block: "),
-        ({"block": 5, "start": 2, "stop": 2, "divisor": 1}, "ranges: start must lie below stop"),
-        ({"block": 5, "start": 0, "stop": 5, "divisor": 1}, "ranges: "),
-        ({"block": 5, "start": 0, "stop": 1, "divisor": 0}, "ranges.divisor: "),
+        ([4, 0, 1], "ranges: names a block"),
+        ([5, 2, 2], "ranges: start must lie below stop"),
+        ([5, 0, 5], "ranges: "),
+        ([5, 0], "ranges: 3 numbers are due for each"),
+        ([5, 0, 1] * 7, "ranges: 21 numbers where at most 18"),
+        ([5, 0, 1, 5, 1, 2], "divisors: "),
     ],
 )
-def test_a_range_outside_the_clients_blocks_is_refused(part: dict[str, int], message: str) -> None:
-    proto = hyfdca_pb2.HyfdcaDualTask(gamma=1.0, step_scale=1.0, ranges=[hyfdca_pb2.HyfdcaRange(**part)])
+def test_a_range_outside_the_clients_blocks_is_refused(part: list[int], message: str) -> None:
+    proto = hyfdca_pb2.HyfdcaDualTask(
+        gamma=1.0, step_scale=1.0, ranges=numbers_to_bytes(part), divisors=numbers_to_bytes([1])
+    )
     with pytest.raises(InvalidInput, match=message):
         wire.dual_task_from_bytes(proto.SerializeToString(), SCOPE)
 

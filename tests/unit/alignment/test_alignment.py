@@ -9,6 +9,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import AlignmentIncomplete, InvalidInput, Refusal, ResultRejected
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.wire.alignment import (
+    ELEMENT_BYTES,
     AlignmentMethod,
     Relay,
     listing_from_bytes,
@@ -17,6 +18,7 @@ from fenchel_common.wire.alignment import (
     raised_to_bytes,
     relay_from_bytes,
     relay_to_bytes,
+    split_elements,
 )
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.rounds.requests import PhaseRequest
@@ -48,25 +50,25 @@ def test_the_ring_takes_one_phase_a_party_and_one_task_for_each_in_every_phase(a
 
 def test_no_party_meets_its_own_list_again(aligned: Aligned) -> None:
     own = {
-        client: set(listing_from_bytes(result).elements)
+        client: set(split_elements(listing_from_bytes(result).elements))
         for phase, client, _, result in aligned.transcript
         if phase == "align_0"
     }
     finished = {
-        NAMES[(NAMES.index(client) + 1) % 4]: set(raised_from_bytes(result))
+        NAMES[(NAMES.index(client) + 1) % 4]: set(split_elements(raised_from_bytes(result)))
         for phase, client, _, result in aligned.transcript
         if phase == "align_3"
     }
     for phase, client, task, _ in aligned.transcript:
         if phase != "align_0":
-            received = set(relay_from_bytes(task).elements)
+            received = set(split_elements(relay_from_bytes(task).elements))
             assert received.isdisjoint(own[client])
             assert received.isdisjoint(finished[client])
 
 
 def test_lists_can_be_compared_only_when_finished(aligned: Aligned) -> None:
     stages = [
-        set(listing_from_bytes(result).elements if phase == "align_0" else raised_from_bytes(result))
+        set(split_elements(listing_from_bytes(result).elements if phase == "align_0" else raised_from_bytes(result)))
         for phase, _, _, result in aligned.transcript
     ]
     unfinished, finished = stages[:-4], stages[-4:]
@@ -182,8 +184,8 @@ def test_a_missing_answer_names_the_party_and_the_alignment_can_start_afresh() -
 def test_a_truncated_result_is_rejected_with_the_name_of_its_sender(cut: int) -> None:
     server, clients, request = opened()
     results = {client: clients[client].answer("align_1", body) for client, body in request.tasks.items()}
-    whole = b"".join(raised_from_bytes(results[NAMES[1]]))
-    results[NAMES[1]] = raised_to_bytes((whole[:-cut],))
+    whole = raised_from_bytes(results[NAMES[1]])
+    results[NAMES[1]] = raised_to_bytes(whole[:-cut])
     with pytest.raises(ResultRejected) as caught:
         server.advance("align_1", results)
     assert caught.value.client == "bert"
@@ -199,7 +201,7 @@ def test_a_result_with_a_repeated_element_is_rejected() -> None:
     server, clients, request = opened()
     results = {client: clients[client].answer("align_1", body) for client, body in request.tasks.items()}
     elements = raised_from_bytes(results[NAMES[1]])
-    results[NAMES[1]] = raised_to_bytes((elements[0], *elements[:-1]))
+    results[NAMES[1]] = raised_to_bytes(elements[:ELEMENT_BYTES] + elements[:-ELEMENT_BYTES])
     with pytest.raises(ResultRejected, match="lists a sample twice"):
         server.advance("align_1", results)
 

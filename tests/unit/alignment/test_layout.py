@@ -91,7 +91,8 @@ def test_an_inconsistent_federation_layout_is_refused(change: dict[str, Any], me
         ({"rows": np.array([0, 1, 1])}, "exactly once"),
         ({"rows": np.array([0, 1, 3])}, "exactly once"),
         ({"rows": np.array([0, 1, -1])}, "exactly once"),
-        ({"ignored": (IgnoredFeatures(("age",), np.array([3])),)}, "does not hold"),
+        ({"ignored": (IgnoredFeatures(np.array([0]), np.array([3])),)}, "does not hold"),
+        ({"ignored": (IgnoredFeatures(np.array([2]), np.array([4])),)}, "beyond the party's features"),
     ],
 )
 def test_an_inconsistent_client_layout_is_refused(change: dict[str, Any], message: str) -> None:
@@ -100,6 +101,11 @@ def test_an_inconsistent_client_layout_is_refused(change: dict[str, Any], messag
 
 
 def test_ignored_features_need_a_feature_and_a_block() -> None:
-    for features, blocks in (((), [1]), (("age",), []), (("age",), [2, 1])):
+    for features, blocks in (([], [1]), ([0], []), ([0], [2, 1]), ([1, 1], [1])):
         with pytest.raises(InvalidInput, match="ignored"):
-            IgnoredFeatures(features, np.array(blocks))
+            IgnoredFeatures(np.array(features, dtype=np.int64), np.array(blocks, dtype=np.int64))
+
+
+def test_a_name_with_a_zero_character_is_refused_because_that_ends_it_on_the_wire() -> None:
+    with pytest.raises(InvalidInput, match="zero character"):
+        replace(small_federation_layout(), features=("age", "b\0mi", "sex"))

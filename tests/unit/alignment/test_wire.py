@@ -5,18 +5,23 @@ import pytest
 
 from fenchel.v1 import alignment_pb2
 from fenchel_common.errors import InvalidInput
+from fenchel_common.layout import ClientLayout
 from fenchel_common.wire import alignment as wire
 from fenchel_common.wire.alignment import AlignmentMethod, Listing, Relay
 from support.layouts import small_client_layout, small_federation_layout
 
-ELEMENTS = (bytes(32), bytes(range(32)))
+ELEMENTS = bytes(32) + bytes(range(32))
 SESSION = bytes(16)
+
+
+def read_client_layout(body: bytes) -> ClientLayout:
+    return wire.client_layout_from_bytes(body, samples=3, features=2)
 
 
 def test_layouts_survive_the_way_over_the_wire() -> None:
     federation, client = small_federation_layout(), small_client_layout()
     assert wire.federation_layout_from_bytes(wire.federation_layout_to_bytes(federation)) == federation
-    assert wire.client_layout_from_bytes(wire.client_layout_to_bytes(client)) == client
+    assert read_client_layout(wire.client_layout_to_bytes(client)) == client
 
 
 def test_messages_survive_the_way_over_the_wire() -> None:
@@ -37,7 +42,7 @@ def test_messages_survive_the_way_over_the_wire() -> None:
         wire.relay_from_bytes,
         wire.raised_from_bytes,
         wire.federation_layout_from_bytes,
-        wire.client_layout_from_bytes,
+        read_client_layout,
     ],
 )
 @pytest.mark.parametrize("body", [b"", b"\xff\xff\xff", b"\x0a\x7f", b"not a message at all"])
@@ -47,13 +52,13 @@ def test_bytes_that_are_no_such_message_are_refused(parse: Callable[[bytes], obj
 
 
 def test_a_truncated_list_is_refused() -> None:
-    whole = alignment_pb2.AlignmentRaised(elements=b"".join(ELEMENTS)[:-1])
+    whole = alignment_pb2.AlignmentRaised(elements=ELEMENTS[:-1])
     with pytest.raises(InvalidInput, match="cut off"):
         wire.raised_from_bytes(whole.SerializeToString())
 
 
 def test_an_oversized_list_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "MAX_SAMPLES", 1)
+    monkeypatch.setattr(wire, "MAX_PARTY_SAMPLES", 1)
     with pytest.raises(InvalidInput, match="1 to 1 elements"):
         wire.raised_from_bytes(wire.raised_to_bytes(ELEMENTS))
 
@@ -66,7 +71,7 @@ def test_an_oversized_list_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"features": ("age", "age")}, "occurs twice"),
         ({"features": ("",)}, "characters"),
         ({"features": ("a" * 257,)}, "characters"),
-        ({"elements": ()}, "elements"),
+        ({"elements": b""}, "elements"),
     ],
 )
 def test_a_bad_listing_is_refused(change: dict[str, Any], message: str) -> None:
@@ -82,13 +87,20 @@ def test_a_holder_beyond_the_clients_is_refused() -> None:
         wire.federation_layout_from_bytes(message.SerializeToString())
 
 
-@pytest.mark.parametrize("value", [2**63, 2**64 - 1])
-def test_numbers_beyond_a_signed_word_are_refused(value: int) -> None:
-    for field in ("rows", "block_ids"):
-        message = alignment_pb2.ClientLayout.FromString(wire.client_layout_to_bytes(small_client_layout()))
-        getattr(message, field)[0] = value
-        with pytest.raises(InvalidInput, match=field):
-            wire.client_layout_from_bytes(message.SerializeToString())
+@pytest.mark.parametrize("field", ["rows", "block_ids", "block_sizes", "holder_counts", "shared"])
+def test_a_layout_of_more_than_the_party_holds_is_refused(field: str) -> None:
+    message = alignment_pb2.ClientLayout.FromString(wire.client_layout_to_bytes(small_client_layout()))
+    setattr(message, field, getattr(message, field) + bytes(16))
+    with pytest.raises(InvalidInput, match=f"{field}: .*at most 3 "):
+        read_client_layout(message.SerializeToString())
+
+
+@pytest.mark.parametrize("field", ["rows", "block_ids"])
+def test_a_number_beyond_all_samples_is_refused(field: str) -> None:
+    message = alignment_pb2.ClientLayout.FromString(wire.client_layout_to_bytes(small_client_layout()))
+    setattr(message, field, getattr(message, field)[:-4] + b"\xff\xff\xff\xff")
+    with pytest.raises(InvalidInput, match=field):
+        read_client_layout(message.SerializeToString())
 
 
 @pytest.mark.parametrize("phase", ["align", "align_", "align_-1", "align_01", "align_1 ", "layout", "align_99999"])

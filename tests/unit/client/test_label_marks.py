@@ -20,6 +20,7 @@ from fenchel_common.errors import InvalidInput, LabelsDiffer, Refusal, ResultRej
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.layout import MAX_CLIENTS
 from fenchel_common.setup import LayoutResult
+from fenchel_common.wire.arrays import numbers_to_bytes
 from fenchel_common.wire.labels import (
     label_sums_to_bytes,
     labels_compared_to_bytes,
@@ -222,14 +223,14 @@ def test_sums_that_are_not_of_all_compared_blocks_are_refused_before_they_are_op
     run = Comparison(shard("f1", [1.0] * 2 * slots), shard("f2", [1.0] * 2 * slots))
     message = labels_pb2.LabelSums.FromString(run.tasks()[FIRST])
     if change == "fewer blocks":
-        del message.sums.blocks[1]
+        message.sums.blocks = numbers_to_bytes([0])
         message.sums.vector.plain.values = message.sums.vector.plain.values[: 8 * slots]
     elif change == "one term":
         marks = run.parties[FIRST].marks()
         assert marks is not None
         message = labels_pb2.LabelSums.FromString(label_sums_to_bytes(marks))
     else:
-        message.sums.blocks[1] = 2
+        message.sums.blocks = numbers_to_bytes([0, 2])
     with pytest.raises(InvalidInput, match="sums"):
         run.parties[FIRST].differs(message.SerializeToString())
     assert not run.parties[FIRST].differs(run.tasks()[FIRST]), "what is refused unopened is no answer"
@@ -243,7 +244,7 @@ def test_the_server_refuses_marks_that_are_not_those_of_the_layout() -> None:
     summed = labels_pb2.LayoutResult.FromString(results[FIRST])
     summed.marks.vector.plain.terms = 2
     elsewhere = labels_pb2.LayoutResult.FromString(results[FIRST])
-    elsewhere.marks.blocks[0] = 5
+    elsewhere.marks.blocks = numbers_to_bytes([5])
     for message in (lacking, summed, elsewhere):
         with pytest.raises(ResultRejected, match=f"result of {FIRST} rejected: marks"):
             read_layout_results(results | {FIRST: message.SerializeToString()}, layout=run.layout, key=run.key)

@@ -6,10 +6,12 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
 
-from fenchel.v1 import alignment_pb2, averaging_pb2, hyfdca_pb2, setup_pb2, vectors_pb2, visibility_pb2
+from fenchel.v1 import alignment_pb2, averaging_pb2, ceremony_pb2, hyfdca_pb2, setup_pb2, vectors_pb2, visibility_pb2
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.leakage import UNREADABLE, Direction, Ledger, Sight, Tally, Visibility, meaning_of, values_in
+from fenchel_common.wire.arrays import names_to_bytes, numbers_to_bytes
+from fenchel_common.wire.parsing import MAX_ELEMENTS
 
 INDIVIDUAL, AGGREGATE, CIPHERTEXT = Visibility.INDIVIDUAL, Visibility.AGGREGATE, Visibility.CIPHERTEXT
 FORMAT = vectors_pb2.VectorFormat(slot_bits=64, bound=2.0)
@@ -37,7 +39,9 @@ def telling(tally: Tally) -> dict[Sight, int]:
 
 
 def dual_task(products: vectors_pb2.Vector) -> bytes:
-    return hyfdca_pb2.HyfdcaDualTask(products=hyfdca_pb2.BlockVector(blocks=[3], vector=products)).SerializeToString()
+    return hyfdca_pb2.HyfdcaDualTask(
+        products=hyfdca_pb2.BlockVector(blocks=numbers_to_bytes([3]), vector=products)
+    ).SerializeToString()
 
 
 def test_a_vector_in_clear_counts_its_values_under_the_class_of_the_field_that_it_is_in() -> None:
@@ -52,7 +56,9 @@ def test_an_encrypted_vector_counts_as_ciphertext_that_holds_that_class() -> Non
 
 
 def test_the_outermost_field_decides_for_what_lies_in_it() -> None:
-    held = averaging_pb2.AveragingVector(name="model", vector=hyfdca_pb2.BlockVector(blocks=[0], vector=plain(4, 5)))
+    held = averaging_pb2.AveragingVector(
+        name="model", vector=hyfdca_pb2.BlockVector(blocks=numbers_to_bytes([0]), vector=plain(4, 5))
+    )
     body = averaging_pb2.AveragingTask(
         state=averaging_pb2.AveragingState(
             kept=[held],
@@ -80,11 +86,11 @@ def test_a_number_that_is_zero_counts_although_it_is_not_on_the_wire() -> None:
     }
 
 
-def test_messages_of_plain_numbers_count_one_by_one() -> None:
-    ranges = [hyfdca_pb2.HyfdcaRange(block=block, stop=31) for block in range(5)]
-    tally = values_in(hyfdca_pb2.HyfdcaDualTask, hyfdca_pb2.HyfdcaDualTask(ranges=ranges).SerializeToString())
-    assert tally[Sight("HyfdcaRange.divisor", AGGREGATE, AGGREGATE)] == 5
-    assert tally[Sight("HyfdcaRange.start", Visibility.PUBLIC, Visibility.PUBLIC)] == 5
+def test_numbers_in_a_field_of_bytes_count_one_by_one() -> None:
+    task = hyfdca_pb2.HyfdcaDualTask(ranges=numbers_to_bytes(range(15)), divisors=numbers_to_bytes(range(5)))
+    tally = values_in(hyfdca_pb2.HyfdcaDualTask, task.SerializeToString())
+    assert tally[Sight("HyfdcaDualTask.divisors", AGGREGATE, AGGREGATE)] == 5
+    assert tally[Sight("HyfdcaDualTask.ranges", Visibility.PUBLIC, Visibility.PUBLIC)] == 15
 
 
 def test_an_encrypted_vector_counts_no_more_values_than_its_ciphertexts_can_hold() -> None:
@@ -117,14 +123,16 @@ def test_two_numbers_of_one_field_count_as_two() -> None:
 
 
 def test_packed_bytes_count_by_their_width() -> None:
-    listing = alignment_pb2.AlignmentListing(features=["a", "b"], elements=bytes(32 * 7)).SerializeToString()
+    listing = alignment_pb2.AlignmentListing(
+        features=names_to_bytes(["a", "b"]), elements=bytes(32 * 7)
+    ).SerializeToString()
     tally = values_in(alignment_pb2.AlignmentListing, listing)
     assert telling(tally) == {Sight("AlignmentListing.elements", Visibility.PSEUDONYM, Visibility.PSEUDONYM): 7}
     assert tally[Sight("AlignmentListing.features", Visibility.PUBLIC, Visibility.PUBLIC)] == 2
 
 
 def test_a_message_inside_a_field_of_bytes_counts_as_that_message() -> None:
-    model = hyfdca_pb2.HyfdcaState(model=hyfdca_pb2.BlockVector(blocks=[1], vector=encrypted(31)))
+    model = hyfdca_pb2.HyfdcaState(model=hyfdca_pb2.BlockVector(blocks=numbers_to_bytes([1]), vector=encrypted(31)))
     part = setup_pb2.ModelPart(state=model.SerializeToString(), gap=0.5).SerializeToString()
     inside = {"ModelPart.state": hyfdca_pb2.HyfdcaState}
     assert telling(values_in(setup_pb2.ModelPart, part, inside=inside)) == {
@@ -133,9 +141,16 @@ def test_a_message_inside_a_field_of_bytes_counts_as_that_message() -> None:
     }
 
 
-def test_a_body_that_is_not_its_message_is_on_record_as_unreadable() -> None:
-    tally = values_in(setup_pb2.ModelPart, b"\xff\xff")
-    assert tally == {Sight(UNREADABLE, Visibility.TRANSPORT, Visibility.TRANSPORT): 1}
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (setup_pb2.ModelPart, b"\xff\xff"),
+        (ceremony_pb2.PartyCertificates, b"\x0a\x00" * (MAX_ELEMENTS + 1)),
+    ],
+    ids=["no message", "too many elements"],
+)
+def test_a_body_that_is_not_its_message_is_on_record_as_unreadable(kind: type[Message], body: bytes) -> None:
+    assert values_in(kind, body) == {Sight(UNREADABLE, Visibility.TRANSPORT, Visibility.TRANSPORT): 1}
 
 
 def test_a_ledger_adds_up_and_comes_back_from_json() -> None:

@@ -241,7 +241,7 @@ def test_a_model_too_far_from_the_optimum_for_its_noise_stays_with_the_parties(t
 def test_a_certificate_that_is_no_number_is_refused(figures: tuple[float, float, float]) -> None:
     part = ModelPart(b"", *figures)
     with pytest.raises(InvalidInput, match="primal, dual, gap: must be finite"):
-        model_part_from_bytes(model_part_to_bytes(part))
+        model_part_from_bytes(model_part_to_bytes(part), features=2)
 
 
 @pytest.mark.parametrize(("gap", "given"), [(1e-3, 2), (1.1e-3, 0), (None, 0), (np.nan, 0)])
@@ -273,7 +273,7 @@ BOTH = FederationLayout(
         (model_release_to_bytes(np.array([-2.0 - 1e-12, 3.0])), "p2: other weights than an earlier party"),
         (model_release_to_bytes(np.array([-2.0])), "p2: weights: 2 finite numbers are due"),
         (model_release_to_bytes(np.array([-2.0, np.nan])), "p2: weights: 2 finite numbers are due"),
-        (b"\xff\xff", "p2: the bytes are no ModelRelease"),
+        (b"\xff\xff", "p2: ModelRelease: the bytes are not such a message"),
         (b"", "the weights of 1 features came from nobody"),
     ],
     ids=["right", "other", "short", "not a number", "no message", "nothing"],
@@ -314,7 +314,7 @@ def test_a_block_that_is_not_the_party_s_own_is_refused(tmp_path: Path) -> None:
     def ask_for_more(task: Task) -> bytes:
         if task.phase != FINISH:
             return held.parties[ClientId("p1")].handle(task)
-        more = replace(model_part_from_bytes(task.body), first_holder_of=(0, 1))
+        more = replace(model_part_from_bytes(task.body, features=2), first_holder_of=(0, 1))
         other = Task(task.run, RoundId(task.round), task.phase, model_part_to_bytes(more))
         return held.parties[ClientId("p1")].handle(other)
 

@@ -45,8 +45,8 @@ def test_a_body_comes_through_whole_around_every_chunk_border(size: int) -> None
 def test_the_limit_is_enforced_on_the_announcement_exactly(body: bytes, limit: int) -> None:
     announced = body_to_proto(body)
     if len(body) > limit:
-        with pytest.raises(BodyTooLarge, match=f"{len(body)} bytes is over the limit of {limit} bytes"):
-            BodyReader(announced, limit_bytes=limit)
+        with pytest.raises(BodyTooLarge, match=f"the task of p has {len(body)} bytes, over the limit of {limit} bytes"):
+            BodyReader(announced, what="the task of p", limit_bytes=limit)
     else:
         assert read(announced, list(chunks_to_proto(body)), limit_bytes=limit) == body
 

@@ -92,6 +92,20 @@ def test_a_phase_gives_each_client_its_task_and_returns_when_all_have_answered(m
     assert outcome.absences == {}
 
 
+def test_a_result_has_the_limit_of_its_client_while_it_is_owed(mailbox: Mailbox) -> None:
+    north = attach(mailbox, NORTH)
+    with ThreadPoolExecutor(1) as pool:
+        tasks = {NORTH: b"n", SOUTH: b"s"}
+        future = pool.submit(mailbox.gather, PHASE, tasks, deadline_s=10, limits={NORTH: 7})
+        reach_the_task(north)
+        assert mailbox.result_limit(NORTH, KEY) == 7
+        assert mailbox.result_limit(SOUTH, KEY) is None
+        mailbox.hand_in(NORTH, KEY, b"from north")
+        assert mailbox.result_limit(NORTH, KEY) is None
+        mailbox.give_up(SOUTH, KEY, "no")
+        assert future.result(20).results == {NORTH: b"from north"}
+
+
 def test_a_phase_without_tasks_is_over_at_once(mailbox: Mailbox) -> None:
     assert mailbox.gather(PHASE, {}, deadline_s=10).results == {}
 

@@ -1,0 +1,151 @@
+"""How long the task and the result of each phase may be, from what their receiver knows.
+
+Before the layout that is the roster, and what any party may hold at most. From the layout on it is what this party
+holds: its blocks of samples and of features, of which every vector has one ciphertext each. The receiver compares the
+announced size with the limit before it holds a single byte. Nothing is longer than `MAX_BODY_BYTES`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from fenchel_common.algorithms.averaging import CHECKPOINT_AFTER, AveragingSettings
+from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import MAX_NAMES_BYTES, MAX_PARTY_SAMPLES, ClientLayout, FederationLayout
+from fenchel_common.runconfig import MAX_TOML_BYTES
+from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, MAX_WRAPPED_BYTES
+from fenchel_common.wire.alignment import ELEMENT_BYTES, phase_step
+from fenchel_common.wire.arrays import NUMBER_BYTES
+from fenchel_common.wire.catalogue import FIRST_ALIGNMENT, LATER_ALIGNMENT, Carried, messages_of
+from fenchel_common.wire.chunks import MAX_BODY_BYTES
+
+FRAME_BYTES: Final = 4096
+"""All in a message that does not grow: tags, lengths, flags, a few numbers and names, and a result's envelope."""
+FIGURES_BYTES: Final = 128 * 1024
+"""The figures of a message, `MAXIMUM_FIGURES` of them at most."""
+ENTRY_BYTES: Final = 64
+"""What a block may take in lists of ids, ranges and divisors, all those of a message together."""
+LOG_ENTRIES: Final = 4 * CHECKPOINT_AFTER
+"""Parties that fail to restate the state make the log somewhat longer than it should be."""
+MAX_KEY_BITS: Final = 3072
+"""The longest key that a run can have."""
+_CUT_BYTES: Final = 3 * NUMBER_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseLimits:
+    """The most bytes of a task and of a result."""
+
+    task: int
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much one party holds; `block_bytes` is what a block of a vector takes."""
+
+    features: int
+    blocks: int
+    feature_blocks: int
+    block_bytes: int
+
+    @classmethod
+    def of_client(cls, layout: ClientLayout, *, key_bits: int) -> "Extent":
+        """From a party's own view."""
+        features = sum(len(places) for places in layout.feature_blocks.values())
+        return cls(features, len(layout.block_ids), len(layout.feature_blocks), _block_bytes(key_bits))
+
+
+def extents_of(layout: FederationLayout, *, key_bits: int) -> dict[ClientId, Extent]:
+    """Of each party, from the server's view."""
+    blocks = Counter(holder for block in layout.blocks for holder in block.holders)
+    feature_blocks: Counter[ClientId] = Counter()
+    for holders, features in layout.feature_cohorts().items():
+        for holder in holders:
+            feature_blocks[holder] += -(-len(features) // layout.slots)
+    return {
+        client: Extent(
+            len(layout.client_features[client]), blocks[client], feature_blocks[client], _block_bytes(key_bits)
+        )
+        for client in layout.clients
+    }
+
+
+def setup_limits(phase: str, *, parties: int) -> PhaseLimits:
+    """Of the phases before the layout, in a federation of so many parties; refuses a phase that is none of them."""
+    if phase in _SETUP:
+        return _limits(*_SETUP[phase](parties))
+    phase_step(phase)
+    return _limits(*_SETUP[LATER_ALIGNMENT](parties))
+
+
+_ELEMENTS: Final = ELEMENT_BYTES * MAX_PARTY_SAMPLES
+_WRAPPED: Final = MAX_WRAPPED_BYTES + FRAME_BYTES
+_SETUP: Final[Mapping[str, Callable[[int], tuple[int, int]]]] = {
+    INTRODUCE: lambda _: (MAX_TOML_BYTES, MAX_CERTIFICATE_BYTES),
+    KEY_MAKE: lambda parties: (parties * (MAX_CERTIFICATE_BYTES + FRAME_BYTES), parties * _WRAPPED),
+    KEY_TAKE: lambda _: (_WRAPPED, 0),
+    FIRST_ALIGNMENT: lambda _: (0, MAX_NAMES_BYTES + _ELEMENTS),
+    LATER_ALIGNMENT: lambda _: (_ELEMENTS, _ELEMENTS),
+}
+"""For so many parties the bytes of a task and of a result."""
+
+
+def layout_task_limit(*, samples: int, features: int, parties: int, overlapping: bool) -> int:
+    """Of the layout of a party with so many samples and features.
+
+    Every sample and feature may be a block of its own. Where parties give the same features of the same samples, there
+    is a list of features for each set of other holders.
+    """
+    listed = NUMBER_BYTES * (4 * samples + 3 * features) + samples
+    cuts = min(samples, 2 ** (parties - 1)) if overlapping else 0
+    return _limits(listed + cuts * (NUMBER_BYTES * features + _CUT_BYTES) + NUMBER_BYTES * samples, 0).task
+
+
+def round_limits(phase: str, extent: Extent, settings: AlgorithmSettings) -> PhaseLimits:
+    """Of the phases of training, of the end, of the labels and, as far as its result is concerned, of the layout."""
+    messages = messages_of(phase, settings)
+    width = 1
+    task, result = messages.task_carries, messages.result_carries
+    if isinstance(settings, AveragingSettings) and phase not in (LAYOUT, LABELS):
+        width = settings.width
+        task, result = _averaged(settings, phase)
+    weights = 8 * extent.features * width if phase == FINISH else 0
+    return _limits(_carried(task, extent, width), weights + _carried(result, extent, width))
+
+
+def finish_task_limit(*, features: int) -> int:
+    """Of the end of a run, told again to a party with so many features that has forgotten the run's terms."""
+    extent = Extent(features, blocks=0, feature_blocks=features, block_bytes=_block_bytes(MAX_KEY_BITS))
+    return _limits(_carried(Carried(by_feature=LOG_ENTRIES), extent, 1), 0).task
+
+
+def _averaged(settings: AveragingSettings, phase: str) -> tuple[Carried, Carried]:
+    """On the averaging rails the algorithm's vectors count."""
+    vectors = settings.vectors
+    known = len(vectors.state) + LOG_ENTRIES * len(vectors.summed) + len(vectors.kept)
+    if phase == FINISH:
+        return Carried(by_feature=known), Carried()
+    return (
+        Carried(by_sample=1, by_feature=known),
+        Carried(by_sample=1, by_feature=len(vectors.returned) + len(vectors.state)),
+    )
+
+
+def _carried(carried: Carried, extent: Extent, width: int) -> int:
+    block = extent.block_bytes + NUMBER_BYTES
+    samples = extent.blocks * (ENTRY_BYTES + carried.by_sample * block)
+    features = width * extent.feature_blocks * (ENTRY_BYTES + carried.by_feature * block)
+    return samples + features + carried.figures * FIGURES_BYTES
+
+
+def _block_bytes(key_bits: int) -> int:
+    """A ciphertext is twice as long as the key. The same values in clear take less."""
+    return 2 * key_bits // 8
+
+
+def _limits(task: int, result: int) -> PhaseLimits:
+    return PhaseLimits(min(task + FRAME_BYTES, MAX_BODY_BYTES), min(result + FRAME_BYTES, MAX_BODY_BYTES))

@@ -1,0 +1,156 @@
+"""A real server, over real TLS, whose party hands in bodies that are made to take its memory.
+
+In every phase the bodies are as long as the phase allows and full of elements, and one is longer. Each is refused, the
+run goes on, and the server's peak memory stays below four times the longest body that the phase allows, above what it
+held before.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from fenchel_client.party import Party
+from fenchel_client.session import Session, Task
+from fenchel_client.setup import Consent
+from fenchel_client.transport.retry import Backoff
+from fenchel_common.errors import FenchelError
+from fenchel_common.identity import Address, Kit
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import LAYOUT, Spent
+from fenchel_common.wire.alignment import client_layout_from_bytes, phase_name
+from fenchel_common.wire.catalogue import messages_of
+from fenchel_common.wire.limits import Extent, round_limits, setup_limits
+from fenchel_common.wire.setup import phase_result_to_bytes
+from fenchel_deploy.folders import kit_folder
+from fenchel_deploy.local import LocalFederation
+from support.hostile_bodies import LONG_BYTES, Attack, Bodies, Process, full_of_elements, listings, too_long
+from support.tables import named_shards, small_dataset
+
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc"),
+]
+
+ROWS, COLUMNS = 40, 4
+SHARDS = named_shards(small_dataset(ROWS, COLUMNS), grid=(1, 2))
+ROUND_PHASES = frozenset({"layout", "inner_product", "local_dual", "primal"})
+"""Whose limits follow from the layout."""
+ENVELOPE_BYTES = 1024
+ATTACKED_S = 280.0
+CONFIG = RunConfig.from_mapping(
+    {
+        "name": "attacked",
+        "settings": {"loss": "hinge", "lambda": 0.05, "local": "corrective"},
+        "key": {"bits": 2048},
+        "round": {"deadline_s": 60.0, "attempts": 100, "quorum": 0.5},
+        "stop": {"gap": 1e-12, "rounds": 1000},
+    }
+)
+
+
+@dataclass
+class HostileParty:
+    """Takes part as its party would, but in each of `phases` hands in every hostile body once before its own result."""
+
+    party: Party
+    server: Process
+    phases: frozenset[str]
+    attacks: list[Attack] = field(default_factory=list)
+    done: threading.Event = field(default_factory=threading.Event)
+    _plans: dict[str, Bodies] = field(default_factory=dict)
+    _extent: Extent | None = None
+    _held_before: int | None = None
+
+    def handle(self, task: Task) -> bytes:
+        if self._held_before is not None:
+            growth = self.server.peak_bytes - self._held_before
+            self.attacks[-1] = replace(self.attacks[-1], growth=growth)
+            self._held_before = None
+        if task.phase == LAYOUT:
+            layout = client_layout_from_bytes(task.body, samples=ROWS, features=COLUMNS // 2)
+            self._extent = Extent.of_client(layout, key_bits=CONFIG.key.bits)
+        if task.phase in self.phases and task.phase not in self._plans:
+            self._plans[task.phase] = self._planned(task.phase)
+        if plan := self._plans.get(task.phase):
+            return self._attack(task.phase, *plan.popitem())
+        if self._plans.keys() == self.phases and not any(self._plans.values()):
+            self.done.set()
+        return self.party.handle(task)
+
+    def _limit(self, phase: str) -> int:
+        if phase in ROUND_PHASES:
+            assert self._extent is not None
+            return round_limits(phase, self._extent, CONFIG.algorithm_settings()).result
+        return setup_limits(phase, parties=len(SHARDS)).result
+
+    def _planned(self, phase: str) -> Bodies:
+        kind, limit = messages_of(phase, CONFIG.algorithm_settings()).result, self._limit(phase)
+        assert kind is not None
+        bodies = full_of_elements(kind, min(limit, LONG_BYTES) - ENVELOPE_BYTES) | too_long(limit)
+        return bodies | listings() if phase == phase_name(0) else bodies
+
+    def _attack(self, phase: str, name: str, make: Callable[[], bytes]) -> bytes:
+        body = phase_result_to_bytes(make(), Spent())
+        self.attacks.append(Attack(phase, name, len(body), self._limit(phase), growth=0))
+        self._held_before = self.server.forget_peak()
+        return body
+
+
+@contextmanager
+def coming_back(kit: Kit, hostile: HostileParty, address: Address) -> Iterator[None]:
+    """A party that connects again whenever the server has cut it off."""
+    over = threading.Event()
+    sessions: list[Session] = []
+
+    def attend() -> None:
+        while not over.is_set():
+            sessions.append(Session(kit, hostile.handle, address=address, backoff=Backoff(initial_s=0.02, max_s=0.2)))
+            with suppress(FenchelError):
+                sessions[-1].run()
+
+    thread = threading.Thread(target=attend, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        sessions[-1].stop()
+        thread.join(ATTACKED_S)
+
+
+@pytest.mark.parametrize(
+    ("name", "phases"),
+    [
+        ("p1", {"introduce", "key_make", "align_0", "align_1", *ROUND_PHASES}),
+        ("p2", {"key_take"}),
+    ],
+    ids=["key holder", "other party"],
+)
+def test_no_result_takes_more_of_the_server_than_four_times_the_longest_of_its_phase(
+    tmp_path: Path, name: str, phases: set[str]
+) -> None:
+    federation = LocalFederation(tmp_path, SHARDS, CONFIG)
+    kit = Kit.load(kit_folder(tmp_path, name))
+    consent = Consent(approved_roster=kit.roster.fingerprint())
+    try:
+        federation.start_server()
+        assert federation.server is not None
+        threading.Thread(target=lambda: list(federation.events()), daemon=True).start()
+        federation.start_client("p2" if name == "p1" else "p1")
+        party = Party(kit, SHARDS[name], state=tmp_path / "hostile", consent=consent)
+        hostile = HostileParty(party, Process(federation.server.pid), frozenset(phases))
+        with coming_back(kit, hostile, Address("localhost", federation.port)):
+            assert hostile.done.wait(ATTACKED_S), (hostile.attacks, federation.log("server"))
+        assert federation.server.poll() is None
+    finally:
+        federation.__exit__(None, None, None)
+    assert {attack.phase for attack in hostile.attacks} == phases
+    assert [attack for attack in hostile.attacks if not attack.bounded] == []
+    longest = {attack.phase: attack for attack in hostile.attacks if attack.name == "too long"}
+    for phase, attack in longest.items():
+        refused = f"the result of {phase} has {attack.size} bytes, over the limit of {attack.limit} bytes"
+        assert refused in federation.log("server")

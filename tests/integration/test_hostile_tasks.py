@@ -1,0 +1,151 @@
+"""A real client, over real TLS, whose server sends bodies that are made to take its memory.
+
+In every phase the bodies are as long as the phase allows and full of elements, and one is longer. Each is refused, the
+client goes on, and its peak memory stays below four times the longest body that the phase allows, above what it held
+before.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from fenchel_client.party import Party
+from fenchel_client.session import Task
+from fenchel_client.setup import Consent
+from fenchel_common.identity import Kit
+from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import FINISH, LAYOUT
+from fenchel_common.wire.alignment import client_layout_from_bytes
+from fenchel_common.wire.catalogue import messages_of
+from fenchel_common.wire.limits import Extent, layout_task_limit, round_limits, setup_limits
+from fenchel_common.wire.setup import phase_result_from_bytes
+from fenchel_deploy.folders import kit_folder
+from fenchel_deploy.local import LocalFederation
+from fenchel_server.algorithms.base import RoundReport
+from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.rounds.setup import SetupDone
+from fenchel_server.rounds.transport import Gathered, PhaseId
+from fenchel_server.setup import FederationRun, FederationSetup
+from support.connections import Server
+from support.hostile_bodies import LONG_BYTES, Attack, Bodies, Process, full_of_elements, layouts, too_long
+from support.tables import named_shards, small_dataset
+
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc"),
+]
+
+ROWS, COLUMNS = 40, 4
+SHARDS = named_shards(small_dataset(ROWS, COLUMNS), grid=(1, 2))
+HELD = {"samples": ROWS, "features": COLUMNS // 2}
+RUN = RunId("run-of-a-rogue")
+ANSWERED_S = 60.0
+CONFIG = RunConfig.from_mapping(
+    {"name": "rogue", "settings": {"loss": "hinge", "lambda": 0.05, "local": "corrective"}, "key": {"bits": 2048}}
+)
+
+
+@dataclass
+class RogueServer:
+    """Plays the server to a real client process and to another party in this process.
+
+    Before every task of the client come all hostile bodies of its phase.
+    """
+
+    server: Server
+    client: ClientId
+    process: Process
+    other: Party
+    attacks: list[Attack] = field(default_factory=list)
+    refusals: dict[tuple[str, str], str] = field(default_factory=dict)
+    _extent: Extent | None = None
+    _attempt: int = 0
+
+    def results(self, round_id: int, request: PhaseRequest) -> dict[ClientId, bytes]:
+        answers = {}
+        for name, body in request.tasks.items():
+            if name == self.client:
+                self._attack(round_id, request.phase)
+                gathered = self._gather(round_id, request.phase, body)
+                assert not gathered.absences, gathered.absences
+                answer = gathered.results[name]
+                if request.phase == LAYOUT:
+                    self._extent = Extent.of_client(client_layout_from_bytes(body, **HELD), key_bits=CONFIG.key.bits)
+            else:
+                answer = self.other.handle(Task(RUN, RoundId(round_id), request.phase, body))
+            answers[name] = phase_result_from_bytes(answer)[0]
+        return answers
+
+    def _attack(self, round_id: int, phase: str) -> None:
+        limit = self._limit(phase)
+        for name, make in self._planned(phase, limit).items():
+            body = make()
+            before = self.process.forget_peak()
+            gathered = self._gather(round_id, phase, body)
+            self.attacks.append(Attack(phase, name, len(body), limit, self.process.peak_bytes - before))
+            assert gathered.absences.keys() == {self.client}, f"{phase}: {name} was taken"
+            self.refusals[phase, name] = gathered.absences[self.client].reason
+
+    def _limit(self, phase: str) -> int:
+        if phase == LAYOUT:
+            return layout_task_limit(**HELD, parties=len(SHARDS), overlapping=False)
+        if self._extent is None:
+            return setup_limits(phase, parties=len(SHARDS)).task
+        return round_limits(phase, self._extent, CONFIG.algorithm_settings()).task
+
+    def _planned(self, phase: str, limit: int) -> Bodies:
+        kind = messages_of(phase, CONFIG.algorithm_settings()).task
+        bodies = full_of_elements(kind, min(limit, LONG_BYTES)) | too_long(limit)
+        return bodies | layouts(limit) if phase == LAYOUT else bodies
+
+    def _gather(self, round_id: int, phase: str, body: bytes) -> Gathered:
+        self._attempt += 1
+        opened = PhaseId(RUN, RoundId(round_id), phase, self._attempt)
+        return self.server.transport.gather(opened, {self.client: body}, deadline_s=ANSWERED_S)
+
+
+def work_through(rogue: RogueServer, kit: Kit) -> None:
+    """A set-up, a round and the end, in the order of an honest server."""
+    setup = FederationSetup(CONFIG, kit.roster)
+    step: PhaseRequest | SetupDone | RoundReport = setup.open()
+    while isinstance(step, PhaseRequest):
+        step = setup.advance(step.phase, rogue.results(0, step))
+    assert isinstance(step, SetupDone)
+    record = step.record
+    run = FederationRun(CONFIG, kit.roster, certificate=dict)
+    algorithm = run.restore(record, step.snapshot)
+    step = algorithm.open_round(RoundId(1), frozenset(kit.roster.names), frozenset())
+    while isinstance(step, PhaseRequest):
+        step = algorithm.advance(step.phase, rogue.results(1, step))
+    rogue.results(2, run.finish(record, algorithm))
+
+
+@pytest.mark.parametrize("name", ["p1", "p2"], ids=["key holder", "other party"])
+def test_no_task_takes_more_of_a_client_than_four_times_the_longest_of_its_phase(tmp_path: Path, name: str) -> None:
+    federation = LocalFederation(tmp_path, SHARDS, CONFIG)
+    kits = {held: Kit.load(kit_folder(tmp_path, held)) for held in ("server", *SHARDS)}
+    (other,) = SHARDS.keys() - {name}
+    consent = Consent(approved_roster=kits[other].roster.fingerprint())
+    party = Party(kits[other], SHARDS[other], state=tmp_path / "other", consent=consent)
+    with Server(kits["server"]) as server:
+        federation.port = server.port
+        federation.start_client(name)
+        client = federation.clients[name]
+        try:
+            server.transport.wait_for(frozenset({ClientId(name)}), timeout_s=ANSWERED_S)
+            rogue = RogueServer(server, ClientId(name), Process(client.pid), party)
+            work_through(rogue, kits["server"])
+            assert client.poll() is None
+        finally:
+            federation.__exit__(None, None, None)
+    keyed = "key_make" if name == "p1" else "key_take"
+    rounds = {"inner_product", "local_dual", "primal"}
+    expected = {"introduce", keyed, "align_0", "align_1", LAYOUT, *rounds, FINISH}
+    assert {attack.phase for attack in rogue.attacks} == expected
+    assert [attack for attack in rogue.attacks if not attack.bounded] == []
+    for attack in rogue.attacks:
+        if attack.name == "too long":
+            size = f"has {attack.size} bytes, over the limit of {attack.limit} bytes"
+            assert rogue.refusals[attack.phase, attack.name] == f"refused: the task of {attack.phase} {size}"

@@ -1,0 +1,113 @@
+"""Bodies made to take far more memory than they have bytes, and what they took of a process."""
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from fenchel.v1 import alignment_pb2
+from fenchel_common.layout import MAX_FEATURES, MAX_PARTY_SAMPLES
+
+ROOM_BYTES = 24 * 1024 * 1024
+"""Besides bodies: chunks under way, flow control, what the allocator keeps, a phase of a small federation."""
+LONG_BYTES = 64 * 1024 * 1024
+_DELIMITED = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_MESSAGE)
+_WIDE_CHARACTERS = 16_000_000
+
+Bodies = dict[str, Callable[[], bytes]]
+"""By name; each is made when it is due."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """Memory of a process, as the system counts it."""
+
+    pid: int
+
+    def forget_peak(self) -> int:
+        """Begins to look for the peak anew; the bytes that are held now."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+        return self._status_bytes("VmRSS")
+
+    @property
+    def peak_bytes(self) -> int:
+        return self._status_bytes("VmHWM")
+
+    def _status_bytes(self, name: str) -> int:
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1]) * 1024
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A hostile body: its phase, its name, its bytes, the most that the phase allows, and what its receiver took."""
+
+    phase: str
+    name: str
+    size: int
+    limit: int
+    growth: int
+
+    @property
+    def bounded(self) -> bool:
+        return self.growth <= 4 * self.limit + ROOM_BYTES
+
+
+def full_of_elements(kind: type[Message], size: int) -> Bodies:
+    """Bodies of so many bytes: a field that comes again and again, empty or with one byte, and packed numbers."""
+    made: Bodies = {
+        "packed varints": lambda: b"\x7a" + _varint(size - 8) + b"\x01" * (size - 8),
+        "unknown fields": lambda: b"\x7a\x00" * (size // 2),
+    }
+    for number in sorted(field.number for field in kind.DESCRIPTOR.fields if field.type in _DELIMITED):
+        tag = bytes([number << 3 | 2])
+        made[f"field {number}, empty"] = partial(operator.mul, tag + b"\0", size // 2)
+        made[f"field {number}, one character"] = partial(operator.mul, tag + b"\1a", size // 3)
+    return made
+
+
+def too_long(limit: int) -> Bodies:
+    return {"too long": lambda: bytes(max(LONG_BYTES, limit + 1))}
+
+
+def listings() -> Bodies:
+    """Listings of names that are empty or have one character, and of as many names and elements as there may be."""
+
+    def listing(features: bytes, elements: bytes = bytes(32)) -> bytes:
+        message = alignment_pb2.AlignmentListing(session=bytes(16), features=features, elements=elements)
+        return message.SerializeToString()
+
+    def most_names() -> bytes:
+        names = "".join(f"{number:x}\0" for number in range(MAX_FEATURES - 1))
+        return listing(names.encode() + b"1\0")
+
+    return {
+        "empty names": lambda: listing(bytes(LONG_BYTES)),
+        "names of one character": lambda: listing(b"a\0" * (LONG_BYTES // 2)),
+        "as many names as there may be": most_names,
+        "one name of wide characters": lambda: listing("\U0001f511".encode() * _WIDE_CHARACTERS + b"\0"),
+        "as many elements as there may be": lambda: listing(b"a\0", bytes(32 * MAX_PARTY_SAMPLES)),
+    }
+
+
+def layouts(size: int) -> Bodies:
+    """Layouts of empty lists of features to ignore, and of more rows than the shard has."""
+    frame = alignment_pb2.ClientLayout(sample_count=40, slots=31)
+
+    def rows() -> bytes:
+        frame.rows = bytes((size - 64) // 4 * 4)
+        return frame.SerializeToString()
+
+    return {"empty cuts": lambda: frame.SerializeToString() + b"\x42\x00" * ((size - 64) // 2), "too many rows": rows}
+
+
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*encoded, number])

@@ -1,0 +1,166 @@
+"""How long a body may be: every phase has a limit, which admits all that is legal and grows with what a party holds."""
+
+from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
+import pytest
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import Message
+
+from fenchel.v1 import hyfdca_pb2, vectors_pb2
+from fenchel_common.algorithms import SETTINGS
+from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.crypto.packing import VectorFormat, slot_layout
+from fenchel_common.errors import InvalidInput
+from fenchel_common.layout import MAX_FEATURES, ClientLayout
+from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE
+from fenchel_common.wire.alignment import (
+    Listing,
+    Relay,
+    client_layout_from_bytes,
+    client_layout_to_bytes,
+    listing_from_bytes,
+    listing_to_bytes,
+    phase_name,
+    relay_to_bytes,
+)
+from fenchel_common.wire.catalogue import ROUNDS, SETUP, Family, family_of
+from fenchel_common.wire.chunks import MAX_BODY_BYTES
+from fenchel_common.wire.limits import (
+    Extent,
+    extents_of,
+    finish_task_limit,
+    layout_task_limit,
+    round_limits,
+    setup_limits,
+)
+from support.keys import private_key
+from support.layouts import A, B, small_federation_layout
+
+SAMPLES, FEATURES, KEY_BITS = 1_000_000, 2_000_000, 3072
+SLOTS = slot_layout(VectorFormat(), KEY_BITS).slots
+LARGE = Extent(FEATURES, -(-SAMPLES // SLOTS), -(-FEATURES // SLOTS), 2 * KEY_BITS // 8)
+SMALL = Extent(features=3, blocks=2, feature_blocks=1, block_bytes=512)
+BY_FAMILY: dict[Family, AlgorithmSettings] = {
+    Family.HYFDCA: HyfdcaSettings.parse({"lambda": 0.1, "local": "paper"}),
+    Family.CORRECTIVE: HyfdcaSettings.parse({"lambda": 0.1, "local": "corrective"}),
+    Family.AVERAGING: SETTINGS["scaffold"](),
+}
+
+
+def messages_in(descriptor: Descriptor) -> Iterator[Descriptor]:
+    """The vectors in a message: of blocks, or alone, which are figures."""
+    for field in descriptor.fields:
+        if field.message_type in (hyfdca_pb2.BlockVector.DESCRIPTOR, vectors_pb2.Vector.DESCRIPTOR):
+            yield field.message_type
+        elif field.message_type is not None:
+            yield from messages_in(field.message_type)
+
+
+def vectors_in(kind: type[Message] | None) -> tuple[int, int]:
+    """Vectors of blocks, and of figures, that a message has room for."""
+    found = [] if kind is None else [held.name for held in messages_in(cast(Descriptor, kind.DESCRIPTOR))]
+    return found.count("BlockVector"), found.count("Vector")
+
+
+@pytest.mark.parametrize("family", [Family.HYFDCA, Family.CORRECTIVE])
+def test_the_catalogue_counts_the_vectors_that_the_messages_have(family: Family) -> None:
+    for phase, held in ROUNDS[family].items():
+        task, result = held.task_carries, held.result_carries
+        kind = held.inside["ModelPart.state"] if phase == FINISH else held.task
+        assert (task.by_sample + task.by_feature, task.figures) == vectors_in(kind), phase
+        inside = vectors_in(held.inside.get("LayoutResult.opening"))[0]
+        blocks, figures = vectors_in(held.result)
+        assert (result.by_sample + result.by_feature, result.figures) == (blocks + inside, figures), phase
+
+
+def test_every_phase_of_the_catalogue_has_limits_and_no_other() -> None:
+    for phase in SETUP:
+        assert 0 < setup_limits(phase, parties=4).task <= MAX_BODY_BYTES
+    for family, settings in BY_FAMILY.items():
+        assert family_of(settings) is family
+        for phase in ROUNDS[family]:
+            assert 0 < round_limits(phase, SMALL, settings).result < 2**20
+    with pytest.raises(InvalidInput, match="not a phase"):
+        setup_limits("tell_all", parties=4)
+    with pytest.raises(InvalidInput, match="not a phase"):
+        round_limits("tell_all", SMALL, BY_FAMILY[Family.HYFDCA])
+
+
+def test_set_up_limits_follow_the_roster() -> None:
+    assert setup_limits(INTRODUCE, parties=2) == setup_limits(INTRODUCE, parties=500)
+    assert setup_limits(INTRODUCE, parties=2).result < 32 * 1024
+    few, many = setup_limits(KEY_MAKE, parties=2), setup_limits(KEY_MAKE, parties=20)
+    assert (many.task - few.task, many.result - few.result) == (18 * 20 * 1024, 18 * 100 * 1024)
+    assert setup_limits(phase_name(1), parties=2) == setup_limits(phase_name(17), parties=2)
+
+
+def test_limits_of_rounds_follow_what_a_party_holds() -> None:
+    settings = BY_FAMILY[Family.CORRECTIVE]
+    held = extents_of(small_federation_layout(), key_bits=2048)
+    assert (held[A].blocks, held[B].blocks) == (3, 2)
+    assert (held[A].features, held[A].feature_blocks, held[B].features) == (2, 1, 1)
+    limits = {name: round_limits("local_dual", extent, settings) for name, extent in held.items()}
+    assert limits[A].result > limits[B].result
+    assert limits[A].task < 2**20
+
+
+@pytest.mark.parametrize("family", [Family.HYFDCA, Family.CORRECTIVE])
+def test_a_million_samples_and_two_million_features_fit_every_round(family: Family) -> None:
+    """All vectors that a message can carry at once, at the longest key."""
+    for phase, held in ROUNDS[family].items():
+        limits = round_limits(phase, LARGE, BY_FAMILY[family])
+        for carried, limit in ((held.task_carries, limits.task), (held.result_carries, limits.result)):
+            blocks = carried.by_sample * LARGE.blocks + carried.by_feature * LARGE.feature_blocks
+            assert blocks * (LARGE.block_bytes + 4) < limit <= MAX_BODY_BYTES, phase
+
+
+def test_the_end_told_again_fits_a_party_that_forgot_the_run() -> None:
+    for settings in BY_FAMILY.values():
+        assert round_limits(FINISH, SMALL, settings).task <= finish_task_limit(features=3)
+
+
+def large_layout() -> ClientLayout:
+    rng = np.random.default_rng(0)
+    sizes = np.full(-(-SAMPLES // SLOTS), SLOTS)
+    sizes[-1] = SAMPLES - SLOTS * (len(sizes) - 1)
+    places = np.split(rng.permutation(FEATURES), range(SLOTS, FEATURES, SLOTS))
+    return ClientLayout(
+        sample_count=SAMPLES,
+        slots=SLOTS,
+        block_ids=np.arange(len(sizes)),
+        block_sizes=sizes,
+        holder_counts=np.ones(len(sizes), dtype=np.int64),
+        shared=np.ones(len(sizes), dtype=bool),
+        rows=rng.permutation(SAMPLES),
+        feature_blocks=dict(enumerate(places)),
+    )
+
+
+def test_a_listing_and_a_layout_of_two_million_features_and_a_million_samples_pass() -> None:
+    assert FEATURES == MAX_FEATURES
+    names = tuple(f"rs{number:010d}" for number in range(FEATURES))
+    elements = np.random.default_rng(1).bytes(32 * SAMPLES)
+    listing = Listing(bytes(16), names, has_labels=True, elements=elements)
+    body = listing_to_bytes(listing)
+    assert len(body) < setup_limits(phase_name(0), parties=2).result
+    assert listing_from_bytes(body) == listing
+    assert len(relay_to_bytes(Relay(bytes(16), elements))) < setup_limits(phase_name(1), parties=2).task
+    layout = large_layout()
+    body = client_layout_to_bytes(layout)
+    limit = layout_task_limit(samples=SAMPLES, features=FEATURES, parties=2, overlapping=False)
+    assert len(body) < limit < MAX_BODY_BYTES
+    assert client_layout_from_bytes(body, samples=SAMPLES, features=FEATURES) == layout
+    assert Extent.of_client(layout, key_bits=KEY_BITS) == LARGE
+
+
+def test_overlaps_make_room_in_the_layout_for_what_is_ignored() -> None:
+    apart = layout_task_limit(samples=1000, features=100, parties=4, overlapping=False)
+    assert layout_task_limit(samples=1000, features=100, parties=4, overlapping=True) >= apart + 8 * 400
+    assert layout_task_limit(samples=10**6, features=10**6, parties=1024, overlapping=True) == MAX_BODY_BYTES
+
+
+def test_a_block_takes_what_a_ciphertext_takes() -> None:
+    assert SMALL.block_bytes == private_key(2048).public_key.ciphertext_bytes
