@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fenchel_deploy.cli.output import Format
+from fenchel_deploy.cli.output import Format, printable
 from fenchel_deploy.preflight import Check, Status, run_checks
 
 EXIT_NOT_READY = 1
@@ -32,7 +32,7 @@ def preflight(
     for check in run_checks(kit, data=data, timeout_s=timeout):
         checks.append(check)
         if output is Format.TABLE:
-            typer.echo(_line(check))
+            typer.echo(printable(_line(check), keep="\n"))
     ready = all(check.status is not Status.FAIL for check in checks)
     if output is Format.JSON:
         typer.echo(json.dumps({"ready": ready, "checks": [_as_json(check) for check in checks]}, indent=2))
