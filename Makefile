@@ -21,7 +21,8 @@ test: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not alone" $(PYTEST_ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -m alone $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
-# A million inputs over all decoders; further ones guided by coverage if the group `fuzz` is installed.
+# A million inputs over all decoders; further ones guided by coverage if the group `fuzz` is installed:
+# .venv/bin/python -m pip install --require-hashes --constraint constraints.txt --group fuzz
 fuzz: setup
 	PYTHONPATH=tests $(BIN)/python -m fuzz.campaign $(FUZZ_ARGS)
 

@@ -99,13 +99,13 @@ def impostors(engine: Any, project: ComposeProject) -> Iterator[dict[str, Any]]:
     """
     kits = {
         "nobody": "true",
-        "half": "cp /third/* /kit && cp /fourth/key.pem /kit",
+        "half": "install -m 0600 /third/kit/* /kit/ && install -m 0600 /fourth/kit/key.pem /kit/",
         "alien": "fenchel provision /opt/fenchel/share/federation.toml --out /tmp/k && cp /tmp/k/hospital-4/* /kit",
-        "double": "cp /third/* /kit",
+        "double": "install -m 0600 /third/kit/* /kit/",
     }
     sources = {
-        project.volume("hospital-3-kit"): {"bind": "/third", "mode": "ro"},
-        project.volume("hospital-4-kit"): {"bind": "/fourth", "mode": "ro"},
+        project.volume("hospital-3-handed"): {"bind": "/third", "mode": "ro"},
+        project.volume("hospital-4-handed"): {"bind": "/fourth", "mode": "ro"},
     }
     volumes = {name: engine.volumes.create(f"{project.name}-{name}-{secrets.token_hex(2)}") for name in kits}
     started: dict[str, Any] = {}
@@ -118,7 +118,7 @@ def impostors(engine: Any, project: ComposeProject) -> Iterator[dict[str, Any]]:
                 ["client", "--kit", "/kit", "--data", "/data/shard.npz", "--state", "/state"],
                 volumes={
                     volumes[name].name: {"bind": "/kit", "mode": "ro"},
-                    project.volume("hospital-4-shard"): {"bind": "/data", "mode": "ro"},
+                    project.volume("hospital-4-handed"): {"bind": "/data", "mode": "ro"},
                 },
                 network=project.network,
                 detach=True,
