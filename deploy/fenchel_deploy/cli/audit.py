@@ -283,8 +283,7 @@ def _print_json(value: object) -> None:
 
 def _print(heading: str, sections: Sequence[Section], output: Format) -> None:
     if output is Format.MARKDOWN:
-        page = "\n\n".join([heading, *(_markdown(section) for section in sections)])
-        typer.echo(printable(page, keep="\n"))
+        typer.echo("\n\n".join([printable(heading), *(_markdown(section) for section in sections)]))
         return
     console = terminal()
     console.print(heading)
@@ -297,7 +296,5 @@ def _print(heading: str, sections: Sequence[Section], output: Format) -> None:
 
 def _markdown(section: Section) -> str:
     lines = [section.columns, tuple("---" for _ in section.columns), *section.rows]
-    table = "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines
-    )
-    return f"{section.title}\n\n{table}" if section.title else table
+    table = "\n".join("| " + " | ".join(printable(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return f"{printable(section.title)}\n\n{table}" if section.title else table

@@ -1,7 +1,6 @@
 """The console that tables and views are printed on."""
 
-import sys
-from typing import Any, TextIO
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -13,13 +12,13 @@ PIPE_WIDTH = 160
 
 
 class PlainConsole(Console):
-    """Prints strings as they are: none is markup, and none reaches the terminal as an escape sequence."""
+    """Prints a string as one line of text: none is markup, and none reaches the terminal as an escape sequence."""
 
     def render_str(self, text: str, *, style: Any = "", justify: Any = None, overflow: Any = None, **_: Any) -> Text:
-        return Text(printable(text, keep="\n"), style=style, justify=justify, overflow=overflow)
+        return Text(printable(text), style=style, justify=justify, overflow=overflow)
 
 
-def terminal(file: TextIO | None = None) -> PlainConsole:
-    """A console as wide as the terminal that `file`, by default stdout, is; wide enough for tables if it is none."""
-    console = PlainConsole(file=file or sys.stdout)
-    return console if console.is_terminal else PlainConsole(file=file or sys.stdout, width=PIPE_WIDTH)
+def terminal() -> PlainConsole:
+    """A console on stdout: as wide as the terminal, or wide enough for tables if it is none."""
+    console = PlainConsole()
+    return console if console.is_terminal else PlainConsole(width=PIPE_WIDTH)

@@ -32,7 +32,7 @@ def preflight(
     for check in run_checks(kit, data=data, timeout_s=timeout):
         checks.append(check)
         if output is Format.TABLE:
-            typer.echo(printable(_line(check), keep="\n"))
+            typer.echo(_line(check))
     ready = all(check.status is not Status.FAIL for check in checks)
     if output is Format.JSON:
         typer.echo(json.dumps({"ready": ready, "checks": [_as_json(check) for check in checks]}, indent=2))
@@ -46,8 +46,8 @@ def register(app: typer.Typer) -> None:
 
 
 def _line(check: Check) -> str:
-    cure = f"\n      cure: {check.cure}" if check.cure else ""
-    return f"{check.status.value:4}  {check.name}: {check.detail}{cure}"
+    cure = f"\n      cure: {printable(check.cure)}" if check.cure else ""
+    return f"{check.status.value:4}  {check.name}: {printable(check.detail)}{cure}"
 
 
 def _as_json(check: Check) -> dict[str, str]:

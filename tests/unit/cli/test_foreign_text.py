@@ -22,8 +22,8 @@ from fenchel_deploy.training import TrainingOptions
 from fenchel_server.store import AbsenceRecord, RoundRecord, RunStatus, SqliteStore
 from support.records import RUN, setup_record
 
-HOSTILE = "[/red][link=x]no\x1b[2J\x1b]0;title\x07 rows\r\u202egnp.exe\x9b31m :skull:"
-SHOWN = r"[/red][link=x]no\x1b[2J\x1b]0;title\x07 rows\r\u202egnp.exe\x9b31m :skull:"
+HOSTILE = "[/red][link=x]no\x1b[2J\x1b]0;title\x07 rows\r\n\u202egnp.exe\x9b31m :skull:"
+SHOWN = r"[/red][link=x]no\x1b[2J\x1b]0;title\x07 rows\r\n\u202egnp.exe\x9b31m :skull:"
 
 
 def assert_shown_as_text(printed: str) -> None:
@@ -75,7 +75,7 @@ def test_an_error_with_hostile_text_is_shown_as_text(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_words: object) -> None:
-        raise FederationFailed(f"the federation did not finish: {HOSTILE}")
+        raise FederationFailed("the federation did not finish: " + HOSTILE.replace("\n", "\\n"))
 
     monkeypatch.setattr("fenchel_deploy.cli.load_verbs", fail)
     monkeypatch.setattr("fenchel_deploy.cli.keep_memory_private", lambda: None)
@@ -119,7 +119,7 @@ def test_a_log_entry_with_hostile_text_is_one_line_of_text(
     first, *trace = capsys.readouterr().err.splitlines()
     assert_shown_as_text(first)
     assert r"\n2026-01-01 INFO all is well" in first
-    assert_shown_as_text(trace[-1])
+    assert all(character.isprintable() for line in trace for character in line)
 
 
 def test_text_of_any_script_stays_as_it_is() -> None:
