@@ -115,7 +115,7 @@ def impostors(engine: Any, project: ComposeProject) -> Iterator[dict[str, Any]]:
             engine.containers.run(project.image, ["-ec", recipe], entrypoint=["sh"], volumes=mounts, remove=True)
             started[name] = engine.containers.run(
                 project.image,
-                ["client", "--kit", "/kit", "--data", "/data/shard.npz", "--state", "/state"],
+                ["client", "--kit", "/kit", "--data", "/data/data/shard.npz", "--state", "/state"],
                 volumes={
                     volumes[name].name: {"bind": "/kit", "mode": "ro"},
                     project.volume("hospital-4-handed"): {"bind": "/data", "mode": "ro"},
