@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from support.compose import HOSPITALS, ComposeProject, slow_run
+from support.compose import HOSPITALS, KIT, ComposeProject, slow_run
 
 KILLED = 137
 REFUSED = 2
@@ -19,7 +19,7 @@ def test_a_run_outlasts_the_failures_of_its_containers_and_reaches_the_certified
     with ComposeProject(docker_engine, image=image, overlay=overlay) as project:
         project.run("up", "--detach")
         project.until(event="round", round=3)
-        health = project.container("server").exec_run(["fenchel", "health", "--kit", "/kit"])
+        health = project.container("server").exec_run(["fenchel", "health", "--kit", KIT])
         assert (health.exit_code, health.output) == (0, b"serving\n")
 
         killed = project.container("hospital-2")
