@@ -2,16 +2,16 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+GROUPS := build dev sbom fuzz constraints
+SBOM ?= fenchel.cdx.json
 
-.PHONY: setup test fuzz check format proto demo bench constraints clean
+.PHONY: setup test fuzz check format proto demo bench constraints sbom clean
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.ready: pyproject.toml constraints.txt deploy/install.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fenchel needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	$(PYTHON) deploy/install.py $(VENV) --editable --extra full --group build --group dev --group sbom
 	touch $@
 
 # What measures or fills the machine runs alone, the rest two at a time. With one thread each for linear algebra they do
@@ -21,7 +21,8 @@ test: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not alone" $(PYTEST_ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -m alone $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
-# A million inputs over all decoders; further ones guided by coverage if the group `fuzz` is installed.
+# A million inputs over all decoders; further ones guided by coverage if the group `fuzz` is installed:
+# .venv/bin/python -m pip install --require-hashes --constraint constraints.txt --group fuzz
 fuzz: setup
 	PYTHONPATH=tests $(BIN)/python -m fuzz.campaign $(FUZZ_ARGS)
 
@@ -46,13 +47,20 @@ bench: setup
 	$(BIN)/fenchel bench crypto --bits 2048
 	$(BIN)/fenchel bench crypto --bits 3072
 
-# Renews the pinned versions from what the ranges in pyproject.toml resolve to today.
-constraints:
-	rm -rf .venv-constraints && $(PYTHON) -m venv .venv-constraints
-	.venv-constraints/bin/python -m pip install --quiet --upgrade pip
-	.venv-constraints/bin/python -m pip install --quiet . --group dev --group fuzz
-	.venv-constraints/bin/python -m pip freeze --all --exclude fenchel > constraints.txt
-	rm -rf .venv-constraints
+# Renews the pinned versions, with the hashes of all their files, from what the ranges in pyproject.toml resolve to today.
+constraints: setup
+	$(BIN)/python -m pip install --quiet --require-hashes --constraint constraints.txt --group constraints
+	$(BIN)/uv pip compile pyproject.toml --all-extras $(GROUPS:%=--group %) --universal --fork-strategy fewest \
+		--python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --upgrade --quiet \
+		--output-file constraints.txt
+
+# The bill of materials of what an installation with all its parts runs: CycloneDX, as JSON.
+sbom: setup
+	rm -rf .venv-sbom
+	$(PYTHON) deploy/install.py .venv-sbom --extra full
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
+		--validate --output-format JSON --output-file $(SBOM) .venv-sbom/bin/python
+	rm -rf .venv-sbom
 
 clean:
-	rm -rf $(VENV) .venv-constraints .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .venv-sbom $(SBOM) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

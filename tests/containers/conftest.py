@@ -10,7 +10,7 @@ import docker
 import pytest
 
 ROOT = Path(__file__).parents[2]
-IMAGE = "fenchel:test"
+IMAGE, CLIENT_IMAGE = "fenchel:test", "fenchel-client:test"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,3 +36,10 @@ def image(docker_engine: Any) -> str:
     """The image of this source tree, made by the legacy builder."""
     docker_engine.images.build(path=str(ROOT), tag=IMAGE, rm=True)
     return IMAGE
+
+
+@pytest.fixture(scope="session")
+def client_image(docker_engine: Any, image: str) -> str:
+    """The small image of this source tree; with the whole one made, nearly all of its layers are there."""
+    docker_engine.images.build(path=str(ROOT), tag=CLIENT_IMAGE, target="client", rm=True)
+    return CLIENT_IMAGE

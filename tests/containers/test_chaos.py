@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from support.compose import HOSPITALS, ComposeProject, slow_run
+from support.compose import HOSPITALS, KIT, ComposeProject, slow_run
 
 KILLED = 137
 REFUSED = 2
@@ -19,7 +19,7 @@ def test_a_run_outlasts_the_failures_of_its_containers_and_reaches_the_certified
     with ComposeProject(docker_engine, image=image, overlay=overlay) as project:
         project.run("up", "--detach")
         project.until(event="round", round=3)
-        health = project.container("server").exec_run(["fenchel", "health", "--kit", "/kit"])
+        health = project.container("server").exec_run(["fenchel", "health", "--kit", KIT])
         assert (health.exit_code, health.output) == (0, b"serving\n")
 
         killed = project.container("hospital-2")
@@ -99,13 +99,13 @@ def impostors(engine: Any, project: ComposeProject) -> Iterator[dict[str, Any]]:
     """
     kits = {
         "nobody": "true",
-        "half": "cp /third/* /kit && cp /fourth/key.pem /kit",
+        "half": "install -m 0600 /third/kit/* /kit/ && install -m 0600 /fourth/kit/key.pem /kit/",
         "alien": "fenchel provision /opt/fenchel/share/federation.toml --out /tmp/k && cp /tmp/k/hospital-4/* /kit",
-        "double": "cp /third/* /kit",
+        "double": "install -m 0600 /third/kit/* /kit/",
     }
     sources = {
-        project.volume("hospital-3-kit"): {"bind": "/third", "mode": "ro"},
-        project.volume("hospital-4-kit"): {"bind": "/fourth", "mode": "ro"},
+        project.volume("hospital-3-handed"): {"bind": "/third", "mode": "ro"},
+        project.volume("hospital-4-handed"): {"bind": "/fourth", "mode": "ro"},
     }
     volumes = {name: engine.volumes.create(f"{project.name}-{name}-{secrets.token_hex(2)}") for name in kits}
     started: dict[str, Any] = {}
@@ -115,10 +115,20 @@ def impostors(engine: Any, project: ComposeProject) -> Iterator[dict[str, Any]]:
             engine.containers.run(project.image, ["-ec", recipe], entrypoint=["sh"], volumes=mounts, remove=True)
             started[name] = engine.containers.run(
                 project.image,
-                ["client", "--kit", "/kit", "--data", "/data/shard.npz", "--state", "/state", "--accept", "2048-bits"],
+                [
+                    "client",
+                    "--kit",
+                    "/kit",
+                    "--data",
+                    "/data/data/shard.npz",
+                    "--state",
+                    "/state",
+                    "--accept",
+                    "2048-bits",
+                ],
                 volumes={
                     volumes[name].name: {"bind": "/kit", "mode": "ro"},
-                    project.volume("hospital-4-shard"): {"bind": "/data", "mode": "ro"},
+                    project.volume("hospital-4-handed"): {"bind": "/data", "mode": "ro"},
                 },
                 network=project.network,
                 detach=True,

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from docker.errors import ContainerError
 
 from fenchel_common.data.datasets import load_dataset
 from fenchel_common.losses import LOSSES
 from fenchel_deploy.experiments.centralized import solve_centralized
-from support.compose import HOSPITALS, V1, V2, ComposeProject, figures_printed
+from support.compose import HOSPITALS, USER_IDS, V1, V2, ComposeProject, figures_printed
 
 LAMBDA, GAP = 1e-2, 1e-4
+MEMORY_LIMIT = 512 << 20
 ALL_WELL = dict.fromkeys(("provision", "server", *HOSPITALS), 0)
 
 
@@ -40,11 +42,13 @@ def assert_hardened(project: ComposeProject) -> None:
     for service in ALL_WELL:
         facts = project.container(service).attrs
         host = facts["HostConfig"]
-        assert facts["Config"]["User"] == "10001:10001", service
+        assert facts["Config"]["User"] == f"{USER_IDS[service]}:{USER_IDS[service]}", service
         assert host["ReadonlyRootfs"], service
         assert (host["CapDrop"], host["CapAdd"]) == (["ALL"], None), service
         assert host["SecurityOpt"] == ["no-new-privileges:true"], service
         assert (host["Privileged"], host["PortBindings"] or {}) == (False, {}), service
+        assert host["Memory"] == host["MemorySwap"] == MEMORY_LIMIT, service
+        assert host["Ulimits"] == [{"Name": "core", "Hard": 0, "Soft": 0}], service
     assert project.container("server").attrs["Config"]["Healthcheck"]["Test"][1:3] == ["fenchel", "health"]
     assert project.container("provision").attrs["HostConfig"]["NetworkMode"] == "none"
 
@@ -52,11 +56,20 @@ def assert_hardened(project: ComposeProject) -> None:
 def assert_nothing_foreign_is_mounted(project: ComposeProject) -> None:
     for name in HOSPITALS:
         mounts = {mount["Name"]: mount["RW"] for mount in project.container(name).attrs["Mounts"]}
-        own = {f"{name}-kit": False, f"{name}-shard": False, f"{name}-state": True}
+        own = {f"{name}-handed": False, f"{name}-state": True}
         assert mounts == {project.volume(volume): writable for volume, writable in own.items()}
     mounts = {mount["Name"]: mount["RW"] for mount in project.container("server").attrs["Mounts"]}
-    own = {"server-kit": False, "server-state": True, "results": True}
+    own = {"server-handed": False, "server-state": True, "results": True}
     assert mounts == {project.volume(volume): writable for volume, writable in own.items()}
+
+
+def assert_readable_by_its_owner_alone(project: ComposeProject) -> None:
+    for owner in ("server", *HOSPITALS):
+        assert "PRIVATE KEY" in project.read(f"{owner}-handed", "kit/key.pem", user_id=USER_IDS[owner])
+        for other in {"server", *HOSPITALS} - {owner}:
+            for volume, file in ((f"{owner}-handed", "kit/key.pem"), (f"{owner}-state", "*")):
+                with pytest.raises(ContainerError, match="Permission denied"):
+                    project.read(volume, file, user_id=USER_IDS[other])
 
 
 @pytest.mark.parametrize(("command", "buildkit"), [(V1, False), (V2, True)], ids=["v1-legacy-builder", "v2-buildkit"])
@@ -69,6 +82,7 @@ def test_up_trains_to_the_certified_optimum_and_up_again_tells_it_again(
         assert_certified_optimum(project)
         assert_hardened(project)
         assert_nothing_foreign_is_mounted(project)
+        assert_readable_by_its_owner_alone(project)
         printed = figures_printed(output)
         assert float(printed["duality gap, the proof"]) == pytest.approx(project.result()["gap"], rel=0.01)
 

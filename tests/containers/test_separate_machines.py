@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import ContainerError
 
 FENCHEL = str(Path(sys.executable).parent / "fenchel")
 COMPOSE_FILES = Path(__file__).resolve().parents[2] / "deploy" / "compose"
 PARTIES = ("north", "south")
+ATTEMPTS = 10
 USER = os.getuid() or 12345
 """A person's own account in real life; not root, and not the image's user."""
 FEDERATION = """\
@@ -99,7 +101,7 @@ def hand_over(path: Path) -> None:
 
 
 @pytest.fixture
-def machines(tmp_path: Path, image: str, docker_engine: Any) -> Iterator[dict[str, Machine]]:
+def machines(tmp_path: Path, image: str, client_image: str, docker_engine: Any) -> Iterator[dict[str, Machine]]:
     port = free_port()
     (tmp_path / "federation.toml").write_text(FEDERATION.format(host=address_of_this_machine(docker_engine), port=port))
     provisioned = json.loads(
@@ -107,13 +109,13 @@ def machines(tmp_path: Path, image: str, docker_engine: Any) -> Iterator[dict[st
     )
     shards = tmp_path / "shards"
     fenchel("shard", "--dataset", "breast_cancer", "--grid", "2x1", "--names", ",".join(PARTIES), "--out", str(shards))
-    common = {"FENCHEL_IMAGE": image, "FENCHEL_USER": f"{USER}:{USER}"}
+    images = {"server": image, "north": image, "south": client_image}
     held: dict[str, Machine] = {}
     for name in ("server", *PARTIES):
         folder = tmp_path / "machines" / name
         shutil.copytree(tmp_path / "kits" / name, folder / "kit")
         (folder / "state").mkdir()
-        environment = dict(common)
+        environment = {"FENCHEL_IMAGE": images[name], "FENCHEL_USER": f"{USER}:{USER}"}
         if name == "server":
             (folder / "run.toml").write_text(RUN)
             (folder / "results").mkdir()
@@ -133,11 +135,25 @@ def machines(tmp_path: Path, image: str, docker_engine: Any) -> Iterator[dict[st
             machine.compose("down", "--volumes", "--timeout", "1", check=False)
 
 
+def assert_the_commands_of_a_party_work(machine: Machine) -> None:
+    def run(*words: str) -> str:
+        return machine.compose("run", "--rm", "client", *words).stdout
+
+    def answers() -> bool:
+        return not machine.compose("run", "--rm", "client", "ping", "--kit", "/kit", check=False).returncode
+
+    assert any(answers() for _ in range(ATTEMPTS)), "the server comes up"
+    assert "FAIL" not in run("preflight", "/kit", "--data", "/data/shard.npz")
+    assert "key fingerprint" in run("cert", "request", "south", "--out", "/tmp/new")  # noqa: S108 - inside the container
+
+
 def test_machines_that_share_nothing_but_the_servers_port_train_together(
     machines: dict[str, Machine], docker_engine: Any
 ) -> None:
-    for machine in machines.values():
-        machine.compose("up", "--detach")
+    machines["server"].compose("up", "--detach")
+    assert_the_commands_of_a_party_work(machines["south"])
+    for party in PARTIES:
+        machines[party].compose("up", "--detach")
     containers = {
         name: docker_engine.containers.list(
             all=True, filters={"label": f"com.docker.compose.project={machine.project}"}
@@ -160,3 +176,34 @@ def test_machines_that_share_nothing_but_the_servers_port_train_together(
         state = machines[party].folder / "state"
         kept = sorted(path.suffixes for path in state.iterdir())
         assert kept == [[".ledger", ".json"], [".model", ".npz"]], "the model, what was counted, and no key"
+        assert (
+            "what the data of" in machines[party].compose("run", "--rm", "client", "audit", "--state", "/state").stdout
+        )
+
+
+@pytest.mark.parametrize(
+    "package", ["docker", "requests", "urllib3", "certifi", "sklearn", "joblib", "pip", "hatchling", "pytest"]
+)
+def test_the_clients_image_lacks_what_a_client_does_not_need(
+    docker_engine: Any, client_image: str, package: str
+) -> None:
+    found = ["python", "-c", f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is not None)"]
+    docker_engine.containers.run(client_image, entrypoint=found, remove=True, environment={"PYTHONSAFEPATH": "1"})
+
+
+@pytest.mark.parametrize(
+    ("words", "package"), [(["up"], "docker"), (["shard", "--names", "a,b,c,d", "--out", "/state"], "sklearn")]
+)
+def test_a_command_that_the_clients_image_lacks_says_so(
+    docker_engine: Any, client_image: str, words: list[str], package: str
+) -> None:
+    with pytest.raises(ContainerError) as refused:
+        docker_engine.containers.run(client_image, words, remove=True)
+    said = refused.value.stderr.decode()
+    assert (refused.value.exit_status, said.count("\n")) == (2, 1)
+    assert said.startswith(f"error: this command needs the Python package {package}, which is not installed here")
+
+
+def test_the_clients_image_is_the_smaller_one(docker_engine: Any, image: str, client_image: str) -> None:
+    sizes = {name: docker_engine.images.get(name).attrs["Size"] for name in (image, client_image)}
+    assert sizes[client_image] < 0.95 * sizes[image]

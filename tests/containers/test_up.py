@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import ContainerError
 
 from fenchel_common.errors import InvalidInput
 from fenchel_deploy.containers.engine import LABEL, SOURCE_TREE, Engine
@@ -84,14 +86,29 @@ def started(image: str, engine: Any, *arguments: str) -> tuple[subprocess.Popen[
 
 
 def hardening(container: Any) -> dict[str, object]:
-    host, config = container.attrs["HostConfig"], container.attrs["Config"]
+    host = container.attrs["HostConfig"]
     return {
-        "user": config["User"],
+        "memory": host["Memory"],
+        "swap": host["MemorySwap"],
+        "core": host["Ulimits"],
         "read-only": host["ReadonlyRootfs"],
         "dropped": host["CapDrop"],
         "privileges": host["SecurityOpt"],
         "ports": host["PortBindings"] or {},
     }
+
+
+def assert_readable_by_its_owner_alone(
+    engine: Any, image: str, volume: str, owner: str, users: Mapping[str, str]
+) -> None:
+    mounts = {volume: {"bind": "/volume", "mode": "ro"}}
+    for user in users.values():
+        command = {"entrypoint": ["cat", "/volume/key.pem"], "volumes": mounts, "user": user, "remove": True}
+        if user == owner:
+            assert b"PRIVATE KEY" in engine.containers.run(image, **command)
+        else:
+            with pytest.raises(ContainerError, match="Permission denied"):
+                engine.containers.run(image, **command)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "term"])
@@ -100,7 +117,9 @@ def test_an_interrupted_federation_leaves_nothing(
 ) -> None:
     process, name, containers = started(image, docker_engine, "--grid", "2x1", "--wan", "us-singapore")
     expected = {
-        "user": "10001:10001",
+        "memory": 2 << 30,
+        "swap": 2 << 30,
+        "core": [{"Name": "core", "Hard": 0, "Soft": 0}],
         "read-only": True,
         "dropped": ["ALL"],
         "privileges": ["no-new-privileges:true"],
@@ -108,6 +127,9 @@ def test_an_interrupted_federation_leaves_nothing(
     }
     assert len(containers) == 4, "server, relay and two parties"
     assert all(hardening(container) == expected for container in containers)
+    users = {container.name.removeprefix(f"{name}-"): container.attrs["Config"]["User"] for container in containers}
+    assert len(set(users.values())) == 4, "a user for each of them"
+    assert_readable_by_its_owner_alone(docker_engine, image, f"{name}-hospital-1-kit", users["hospital-1"], users)
     volumes = [mount["Name"] for container in containers for mount in container.attrs["Mounts"]]
     assert len(volumes) == len(set(volumes)) == 9, "no volume is in two containers"
     networks = {

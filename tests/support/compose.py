@@ -16,6 +16,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 V1, V2 = ("docker-compose",), ("docker", "compose")
 HOSPITALS = ("hospital-1", "hospital-2", "hospital-3", "hospital-4")
+USER_IDS = {"provision": 10001, "server": 10010} | {name: 10010 + int(name[-1]) for name in HOSPITALS}
+KIT = "/tmp/kit"  # noqa: S108 - inside a container, where each member has a copy of its kit
 COMMAND_S = 280.0
 
 SLOW_RUN = """\
@@ -109,12 +111,13 @@ class ComposeProject:
     def network(self) -> str:
         return f"{self.name}_default"
 
-    def read(self, volume: str, pattern: str) -> str:
-        """The files of a volume that match a pattern of the shell."""
+    def read(self, volume: str, pattern: str, *, user_id: int) -> str:
+        """The files of a volume that match a pattern of the shell, as far as a user can read them."""
         printed: bytes = self._engine.containers.run(
             self.image,
             [f"cat /volume/{pattern}"],
             entrypoint=["sh", "-c"],
+            user=f"{user_id}:{user_id}",
             volumes={self.volume(volume): {"bind": "/volume", "mode": "ro"}},
             remove=True,
         )
@@ -122,7 +125,7 @@ class ComposeProject:
 
     def result(self) -> dict[str, Any]:
         """The figures of the one run."""
-        found: dict[str, Any] = json.loads(self.read("results", "*.json"))
+        found: dict[str, Any] = json.loads(self.read("results", "*.json", user_id=USER_IDS["server"]))
         return found
 
     def events(self) -> Iterator[dict[str, Any]]:
@@ -166,8 +169,8 @@ def slow_run(directory: Path, *, rounds: int, farewell_s: int) -> Path:
     """Settings on top of docker-compose.yml: a longer run, events as JSON, and a subnet, so that addresses are kept."""
     settings = directory / "slow.toml"
     settings.write_text(SLOW_RUN.format(rounds=rounds))
-    command = ["server", "--kit", "/kit", "--state", "/state", "--results", "/results", "--farewell", str(farewell_s)]
-    command += ["--run", "/slow.toml", "--format", "json"]
+    command = ["server", "--kit", KIT, "--state", "/state/server", "--results", "/results"]
+    command += ["--farewell", str(farewell_s), "--run", "/slow.toml", "--format", "json"]
     second, third = secrets.choice(range(64, 128)), secrets.randbelow(256)
     overlay: Mapping[str, Any] = {
         "services": {"server": {"command": command, "volumes": [f"{settings}:/slow.toml:ro"]}},

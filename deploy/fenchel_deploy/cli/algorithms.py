@@ -4,10 +4,10 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from fenchel_common.algorithms import SETTINGS
+from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.output import Format
 
 
@@ -23,7 +23,7 @@ def algorithms(
     if output is Format.JSON:
         typer.echo(json.dumps(listed))
         return
-    console = Console()
+    console = PlainConsole()
     for algorithm in listed:
         console.print(_overview(algorithm))
         console.print(_parameters(algorithm))

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from fenchel_common.errors import InvalidInput
 from fenchel_common.leakage import Visibility
 from fenchel_deploy.audit import SERVER, Account, Audit, Classes, Fields, audit_of, words_for
 from fenchel_deploy.cli.choices import parse_choice, parse_grid
+from fenchel_deploy.cli.console import terminal
+from fenchel_deploy.cli.output import printable
 
 ALL_ATTACKS = "all"
 TOP_FIELDS = 3
 """How many fields the table names for each class; JSON has all."""
-PIPE_WIDTH = 160
 ATTACK_COLUMNS = ("attack", "who", "level", "setting", "succeeds", "score", "measure", "claim", "note")
 LEAKS = "leaks"
 """The claim that an attack succeeds; the other one is that it fails."""
@@ -283,11 +283,9 @@ def _print_json(value: object) -> None:
 
 def _print(heading: str, sections: Sequence[Section], output: Format) -> None:
     if output is Format.MARKDOWN:
-        typer.echo("\n\n".join([heading, *(_markdown(section) for section in sections)]))
+        typer.echo("\n\n".join([printable(heading), *(_markdown(section) for section in sections)]))
         return
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=PIPE_WIDTH)
+    console = terminal()
     console.print(heading)
     for section in sections:
         table = Table(*section.columns, title=section.title or None, title_justify="left", title_style="bold")
@@ -298,5 +296,5 @@ def _print(heading: str, sections: Sequence[Section], output: Format) -> None:
 
 def _markdown(section: Section) -> str:
     lines = [section.columns, tuple("---" for _ in section.columns), *section.rows]
-    table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-    return f"{section.title}\n\n{table}" if section.title else table
+    table = "\n".join("| " + " | ".join(printable(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return f"{printable(section.title)}\n\n{table}" if section.title else table

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -15,6 +14,7 @@ from fenchel_deploy.bench import crypto
 from fenchel_deploy.bench import rounds as rounds_bench
 from fenchel_deploy.bench.peers import Peer, load_peer
 from fenchel_deploy.cli.choices import parse_choice, parse_grid
+from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.output import Format
 
 SLOT_WIDTHS = (64, 48)
@@ -50,9 +50,9 @@ def bench_crypto(
     """
     if bits not in KEY_SIZES or slot_bits not in SLOT_WIDTHS:
         raise InvalidInput(f"--bits is one of {KEY_SIZES} and --slot-bits one of {SLOT_WIDTHS}")
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     chosen = _load_peers(peers, bits, console)
-    console.print(f"[dim]{SUBGROUP_ASSUMPTION}[/dim]")
+    console.print(SUBGROUP_ASSUMPTION, style="dim")
     columns = (TextColumn("{task.description:<32}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("starting", total=crypto.steps(rounds, len(chosen)))
@@ -67,7 +67,7 @@ def bench_crypto(
     if output is Format.JSON:
         typer.echo(json.dumps(report, indent=2))
     else:
-        Console().print(_table(report))
+        PlainConsole().print(_table(report))
 
 
 @bench_app.command("rounds")
@@ -103,12 +103,12 @@ def bench_rounds(
         rows=rows,
         seed=seed,
     )
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = PlainConsole(stderr=True, soft_wrap=True)
     report = rounds_bench.run(sweep, folder=data, repeat_encrypted=repeat_encrypted, tell=console.print)
     if output is Format.JSON:
         typer.echo(json.dumps(report, indent=2))
     else:
-        Console().print(_rounds_table(report))
+        PlainConsole().print(_rounds_table(report))
 
 
 def _words(text: str) -> list[str]:
@@ -132,7 +132,7 @@ def _rounds_table(report: dict[str, Any]) -> Table:
     return table
 
 
-def _load_peers(names: str, bits: int, console: Console) -> list[Peer]:
+def _load_peers(names: str, bits: int, console: PlainConsole) -> list[Peer]:
     wanted = dict.fromkeys(["phe", *(name.strip() for name in names.split(",") if name.strip())])
     loaded = []
     for name in wanted:

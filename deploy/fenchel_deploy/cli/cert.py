@@ -10,7 +10,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.identity.certificates import Certificate
 from fenchel_common.identity.kit import CERTIFICATE_FILE
 from fenchel_deploy import enrolment
-from fenchel_deploy.cli.output import Format
+from fenchel_deploy.cli.output import Format, printable
 
 cert_app = typer.Typer(
     name="cert",
@@ -123,4 +123,4 @@ def _print(facts: dict[str, str | float | bool], output: Format) -> None:
     width = max(map(len, facts))
     for name, value in facts.items():
         text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
-        typer.echo(f"{name.replace('_', ' '):{width}}  {text}")
+        typer.echo(printable(f"{name.replace('_', ' '):{width}}  {text}"))

@@ -2,7 +2,6 @@
 
 import logging
 import signal
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_deploy.cli.choices import parse_choice
+from fenchel_deploy.cli.output import log_to_stderr
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def client(
 
     Exit code 0: the server dismissed the party, or it was told to stop; 2: bad input, or refused for good.
     """
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr()
     loaded = Kit.load(kit)
     shard = Shard.load(data)
     if loaded.roster.party(loaded.name).labels and shard.y is None:

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION
@@ -18,6 +17,7 @@ from fenchel_deploy.cli.choices import (
     usual_grid,
     usual_rounds,
 )
+from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.output import Format
 from fenchel_deploy.cli.training import TrainingView, show
 from fenchel_deploy.demo import run_demo
@@ -107,7 +107,7 @@ def demo(
         seed=seed,
         parameters=parse_parameters(parameters or []),
     )
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     if key_kind == "subgroup":
         console.print(SUBGROUP_ASSUMPTION)
     view = TrainingView(options)

@@ -8,6 +8,7 @@ import typer
 from fenchel_client.transport.health import can_run_a_round
 from fenchel_common.errors import TransientError
 from fenchel_common.identity import Address, Kit
+from fenchel_deploy.cli.output import printable
 
 EXIT_NOT_WELL = 1
 
@@ -31,7 +32,7 @@ def health(
     try:
         serving = can_run_a_round(loaded, address=Address.parse(server) if server else None, timeout_s=timeout)
     except TransientError as error:
-        typer.echo(f"no answer: {error}", err=True)
+        typer.echo(printable(f"no answer: {error}"), err=True)
         raise typer.Exit(EXIT_NOT_WELL) from None
     typer.echo("serving" if serving else "alive, but no round can run now")
     if not serving and not live:

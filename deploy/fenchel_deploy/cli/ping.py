@@ -10,7 +10,7 @@ import typer
 from fenchel_client.transport.roundtrip import round_trips_s
 from fenchel_common.errors import TransientError
 from fenchel_common.identity import Address, Kit
-from fenchel_deploy.cli.output import Format
+from fenchel_deploy.cli.output import Format, printable
 
 EXIT_NO_ANSWER = 1
 
@@ -36,7 +36,7 @@ def ping(
             Kit.load(kit), address=Address.parse(server) if server else None, count=count, timeout_s=timeout
         )
     except TransientError as error:
-        typer.echo(f"no answer: {error}", err=True)
+        typer.echo(printable(f"no answer: {error}"), err=True)
         raise typer.Exit(EXIT_NO_ANSWER) from None
     median_s = statistics.median(measured)
     if output is Format.JSON:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fenchel_deploy.cli.output import Format
+from fenchel_deploy.cli.output import Format, printable
 from fenchel_deploy.preflight import Check, Status, run_checks
 
 EXIT_NOT_READY = 1
@@ -47,8 +47,9 @@ def register(app: typer.Typer) -> None:
 
 def _line(check: Check) -> str:
     cure = [f"cure: {check.cure}"] if check.cure else []
-    further = "".join(f"\n      {line}" for line in [*(f"{name}: {fact}" for name, fact in check.facts.items()), *cure])
-    return f"{check.status.value:4}  {check.name}: {check.detail}{further}"
+    lines = [*(f"{name}: {fact}" for name, fact in check.facts.items()), *cure]
+    further = "".join(f"\n      {printable(line)}" for line in lines)
+    return f"{check.status.value:4}  {check.name}: {printable(check.detail)}{further}"
 
 
 def _as_json(check: Check) -> dict[str, object]:

@@ -1,7 +1,6 @@
 """`fenchel relay`: a slow stretch of network, to try a federation on."""
 
 import asyncio
-import logging
 import signal
 import sys
 from typing import Annotated
@@ -9,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fenchel_common.identity import Address
+from fenchel_deploy.cli.output import log_to_stderr
 from fenchel_deploy.relay import Line, Relay
 
 BYTES_PER_MBIT = 125_000
@@ -29,7 +29,7 @@ def relay(
     It sees the ciphertext of TLS and nothing else. Clients dial it in place of the server, under a name for which the
     server's certificate is valid. Ends on SIGTERM or SIGINT.
     """
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr()
     line = Line(delay_ms / 1000, None if mbit is None else mbit * BYTES_PER_MBIT)
     asyncio.run(_relay(Address.parse(listen), Address.parse(to), line))
 

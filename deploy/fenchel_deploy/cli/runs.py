@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from fenchel_common.errors import FenchelError, RecordConflict, StoreError, UnknownRun
 from fenchel_common.ids import RoundId, RunId
+from fenchel_deploy.cli.console import terminal
+from fenchel_deploy.cli.output import printable
 from fenchel_server.rounds.ledger import costs_of
 from fenchel_server.store import RoundRecord, RunRecord, RunStatus, SqliteStore
 
@@ -26,9 +27,6 @@ EXIT_CODES = (
     "Exit codes: 0 done; 1 anything not named here; 2 wrong usage; 3 no usable state in DIR; "
     "4 no such run; 5 the run's status does not allow it."
 )
-PIPE_WIDTH = 160
-"""Columns of a table that goes to a file or a pipe, which have no width of their own."""
-
 LAST_ROUNDS = 10
 """How many of a run's rounds the table shows; JSON has all."""
 
@@ -64,7 +62,7 @@ def list_runs(state: StateDir, output: OutputFormat = Format.TABLE) -> None:
     table = Table("run", "name", "status", "rounds", "updated", "reason")
     for record, last in listed:
         table.add_row(record.run, record.name, record.status, str(last or 0), _time(record.updated), record.reason)
-    _console().print(table)
+    terminal().print(table)
 
 
 @runs.command("show", help=f"Show one run with its rounds. {EXIT_CODES}")
@@ -75,7 +73,7 @@ def show_run(run: RunName, state: StateDir, output: OutputFormat = Format.TABLE)
     if output is Format.JSON:
         _print_json(_detail(record, rounds, stop))
         return
-    console = _console()
+    console = terminal()
     console.print(_facts_table(record, rounds, stop))
     if len(rounds) > 1:
         console.print(_rounds_table(rounds[1:][-LAST_ROUNDS:]))
@@ -92,9 +90,9 @@ def stop_run(
     if output is Format.JSON:
         _print_json({**_summary(record, last), "stop_request": _pending_stop(record, reason)})
     elif record.status is RunStatus.STOPPED:
-        _console().print(f"run {run} is stopped")
+        terminal().print(f"run {run} is stopped")
     else:
-        _console().print(f"run {run} will stop after its current phase, or when its server starts again")
+        terminal().print(f"run {run} will stop after its current phase, or when its server starts again")
 
 
 @runs.command("resume", help=f"Queue a stopped or failed run again; its server takes it up. {EXIT_CODES}")
@@ -106,7 +104,7 @@ def resume_run(run: RunName, state: StateDir, output: OutputFormat = Format.TABL
     if output is Format.JSON:
         _print_json(_summary(record, last))
     else:
-        _console().print(f"run {run} is queued; it goes on after round {last or 0}")
+        terminal().print(f"run {run} is queued; it goes on after round {last or 0}")
 
 
 @contextmanager
@@ -114,7 +112,7 @@ def _errors_as_exit_codes() -> Iterator[None]:
     try:
         yield
     except FenchelError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(printable(f"error: {error}", keep="\n"), err=True)
         raise typer.Exit(_exit_code(error)) from None
 
 
@@ -210,11 +208,6 @@ def _pending_stop(record: RunRecord, reason: str) -> str | None:
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, tz=UTC).isoformat(timespec="seconds")
-
-
-def _console() -> Console:
-    console = Console(soft_wrap=False, highlight=False)
-    return console if console.is_terminal else Console(width=PIPE_WIDTH, highlight=False)
 
 
 def _print_json(value: object) -> None:

@@ -1,7 +1,6 @@
 """`fenchel server`: the process that runs the rounds."""
 
 import json
-import logging
 import signal
 import sys
 from collections.abc import Mapping
@@ -10,12 +9,12 @@ from types import FrameType
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from fenchel_common.identity import Address, Kit
 from fenchel_common.runconfig import RunConfig
-from fenchel_deploy.cli.output import Format
+from fenchel_deploy.cli.console import PlainConsole
+from fenchel_deploy.cli.output import Format, log_to_stderr, printable
 from fenchel_server.app import FAREWELL_S, serve
 
 ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - a server listens
@@ -54,7 +53,7 @@ def server(
     starts is told of once more. Exit code 0: all runs completed; 1: a run stopped short, and `fenchel runs show` says
     why; 2: bad input.
     """
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr()
     signal.signal(signal.SIGTERM, _leave)
     loaded = Kit.load(kit)
     address = Address.parse(listen) if listen else _default_address(loaded, insecure=insecure)
@@ -114,7 +113,7 @@ def _print_lines(event: Mapping[str, Any]) -> None:
         line = f"run {event['run']} ({event['name']}) {event['status']}: {event['reason']}"
         if event["outcome"] is not None:
             _print_result(event)
-    sys.stdout.write(line + "\n")
+    sys.stdout.write(printable(line) + "\n")
     sys.stdout.flush()
 
 
@@ -137,7 +136,7 @@ def _print_result(event: Mapping[str, Any]) -> None:
     table.add_column(justify="right")
     for name, value in rows.items():
         table.add_row(name, value)
-    Console(file=sys.stdout).print(table)
+    PlainConsole(file=sys.stdout).print(table)
 
 
 def _release_rows(run: str, release: Mapping[str, Any]) -> dict[str, str]:

@@ -9,7 +9,8 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from fenchel_deploy.cli.output import Format
+from fenchel_deploy.cli.console import PlainConsole
+from fenchel_deploy.cli.output import Format, printable
 from fenchel_deploy.training import TrainingOptions
 
 
@@ -18,7 +19,7 @@ def show(report: Mapping[str, Any], output: Format) -> None:
     if output is Format.JSON:
         typer.echo(json.dumps(report))
     else:
-        print_report(Console(), report)
+        print_report(PlainConsole(), report)
 
 
 class TrainingView:
@@ -53,14 +54,14 @@ class TrainingView:
         options, figures = self._options, self._certified
         parties = options.grid[0] * options.grid[1]
         stamp = " PLAINTEXT" if options.privacy == "plain" else f", {options.key_bits}-bit key"
-        lines = [Text(f"{options.dataset} over {parties} parties{stamp}: {self._state}")]
+        lines = [Text(printable(f"{options.dataset} over {parties} parties{stamp}: {self._state}"))]
         if self._round:
             line = f"round {self._round['round']}, {self._round['seconds']:.2f} s"
             if figures:
                 known = f"P(w) {figures['primal']:.6f}" if figures["gap"] is None else f"gap {figures['gap']:.2e}"
                 line += f"; {known}, accuracy {figures['accuracy']:.4f} (round {figures['round']})"
             lines.append(Text(line))
-        lines += [Text(f"WARNING: {warning}", style="bold") for warning in self._warnings]
+        lines += [Text(printable(f"WARNING: {warning}"), style="bold") for warning in self._warnings]
         return Group(*lines)
 
 

@@ -6,12 +6,12 @@ from types import FrameType
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.data.heterogeneous import Split
 from fenchel_deploy.cli.choices import parse_choice, parse_grid, usual_grid, usual_rounds
+from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.output import Format
 from fenchel_deploy.cli.training import TrainingView, show
 from fenchel_deploy.containers.up import Deployment, run_up
@@ -97,7 +97,7 @@ def up(
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     view = TrainingView(options)
-    with Live(view, console=Console(stderr=True), refresh_per_second=8, transient=output is Format.JSON):
+    with Live(view, console=PlainConsole(stderr=True), refresh_per_second=8, transient=output is Format.JSON):
         report = run_up(options, deployment, tell=view.tell)
     show(report, output)
     if not reached(report, options):

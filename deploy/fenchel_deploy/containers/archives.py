@@ -5,20 +5,22 @@ import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
-OWNER_ID = 10001
-"""The user and the group that the image runs as."""
-PRIVATE_MODE = 0o600
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 
 
-def pack(files: Mapping[str, bytes]) -> bytes:
-    """An archive of files by name that only the image's user can read."""
+def pack(folder: str, files: Mapping[str, bytes], *, owner_id: int) -> bytes:
+    """An archive of a folder and the files in it, by name, that only one user can read."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
+        top = tarfile.TarInfo(folder)
+        top.type, top.mode = tarfile.DIRTYPE, PRIVATE_FOLDER
+        top.uid = top.gid = owner_id
+        tar.addfile(top)
         for name, content in files.items():
-            entry = tarfile.TarInfo(name)
+            entry = tarfile.TarInfo(f"{folder}/{name}")
             entry.size = len(content)
-            entry.mode = PRIVATE_MODE
-            entry.uid = entry.gid = OWNER_ID
+            entry.mode = PRIVATE_FILE
+            entry.uid = entry.gid = owner_id
             tar.addfile(entry, io.BytesIO(content))
     return archive.getvalue()
 

@@ -9,24 +9,28 @@ from typing import Any, Self
 
 import docker
 from docker.errors import APIError, BuildError, DockerException, ImageNotFound, NotFound
+from docker.types import Ulimit
 from requests.exceptions import RequestException
 
 from fenchel_common.errors import FederationFailed, InvalidInput
-from fenchel_deploy.containers.archives import OWNER_ID, pack
+from fenchel_deploy.containers.archives import pack
 
 LABEL = "org.fenchel.federation"
 SOURCE_TREE = Path(__file__).resolve().parents[3]
 """Where the Dockerfile is when Fenchel runs from its sources."""
 
 HARDENED: dict[str, Any] = {
-    "user": f"{OWNER_ID}:{OWNER_ID}",
-    "read_only": True,
     "tmpfs": {"/tmp": "rw,noexec,nosuid,nodev,size=16m,mode=1777"},  # noqa: S108 - inside the container
     "cap_drop": ["ALL"],
     "security_opt": ["no-new-privileges:true"],
     "pids_limit": 256,
+    "mem_limit": "2g",
+    "memswap_limit": "2g",
+    "ulimits": [Ulimit(name="core", soft=0, hard=0)],
 }
-"""The same as in docker-compose.yml."""
+"""The same as in deploy/compose: also no core dumps and no swap, because memory holds keys."""
+IMAGE_USER_ID = 10001
+"""The user and the group that the image runs as, unless a container has one of its own."""
 
 REMOVERS = 8
 SWEEPS = 5
@@ -52,6 +56,8 @@ class ContainerPlan:
     networks: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Networks with the names that the container has there."""
     restarts: int = 0
+    user_id: int = IMAGE_USER_ID
+    """Its user and its group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +118,17 @@ class Engine:
         """A network without a way out."""
         self._client.networks.create(name, driver="bridge", internal=True, labels={LABEL: federation})
 
-    def make_volume(self, federation: str, name: str) -> None:
-        self._client.volumes.create(name, labels={LABEL: federation})
+    def fill(self, federation: str, mount: Mount, files: Mapping[str, bytes], *, owner_id: int) -> None:
+        """Makes a volume that one user alone can read, with files in it.
 
-    def fill(self, federation: str, mount: Mount, files: Mapping[str, bytes]) -> None:
-        """Makes a volume with files in it. No process runs: a container is made to copy through, and removed."""
-        self.make_volume(federation, mount.volume)
+        No process runs: a container is made to copy through, and removed.
+        """
+        self._client.volumes.create(mount.volume, labels={LABEL: federation})
         writable = Mount(mount.volume, mount.path, writable=True)
-        container = self._create(federation, ContainerPlan(f"{mount.volume}-fill", [], [writable]))
+        # The engine changes the owner of a folder in the archive, but not of the one that it unpacks the archive in.
+        container = self._create(federation, ContainerPlan(f"{mount.volume}-fill", [], [writable]), read_only=False)
         try:
-            container.put_archive(mount.path, pack(files))
+            container.put_archive("/", pack(mount.path.strip("/"), files, owner_id=owner_id))
         finally:
             container.remove(force=True)
 
@@ -168,7 +175,7 @@ class Engine:
             _gone(network.remove)
         return Removed(len(containers), len(volumes), len(networks))
 
-    def _create(self, federation: str, plan: ContainerPlan) -> Any:
+    def _create(self, federation: str, plan: ContainerPlan, *, read_only: bool = True) -> Any:
         placed: dict[str, Any] = {"network_mode": "none"}
         if plan.networks:
             first = next(iter(plan.networks))
@@ -180,10 +187,12 @@ class Engine:
             self._image,
             list(plan.command),
             name=plan.name,
+            user=f"{plan.user_id}:{plan.user_id}",
             labels={LABEL: federation},
             volumes={
                 mount.volume: {"bind": mount.path, "mode": "rw" if mount.writable else "ro"} for mount in plan.mounts
             },
+            read_only=read_only,
             **HARDENED,
             **placed,
         )

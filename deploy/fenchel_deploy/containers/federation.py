@@ -3,7 +3,8 @@
     directly      ─────────── NAME ───────────      server and parties on one network
     with a relay  ── NAME-parties ── relay ── NAME-server ──      parties and server share nothing but the relay
 
-No network has a way out, no port is published, and no volume is in two containers.
+No network has a way out, no port is published, and no volume is in two containers. The server and each party run as
+users of their own, and each volume is readable by its user alone.
 """
 
 import json
@@ -33,6 +34,8 @@ CLIENT_RESTARTS = 5
 PROBE_S = 60.0
 EXIT_WAIT_S = 60.0
 LOG_LINES = 100
+SERVER_USER_ID = 10010
+"""The parties' users follow it, in the order of the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class ContainerFederation:
         self._server_network, self._party_network = (
             (f"{name}-server", f"{name}-parties") if plan.wan.relayed else (name, name)
         )
+        self._user_ids = {member: SERVER_USER_ID + number for number, member in enumerate((SERVER, *plan.shards))}
         self._containers: dict[str, Any] = {}
         self._events: Iterator[Event] = iter(())
 
@@ -83,7 +87,13 @@ class ContainerFederation:
         """The median round trip to the server, as a container in the place of a party measures it."""
         party = next(iter(self._plan.shards))
         command = ["ping", "--kit", "/kit", "--server", f"{self._dialled}:{PORT}", "--format", "json"]
-        probe = ContainerPlan(f"{self._plan.name}-ping", command, [self._kit_mount(party)], {self._party_network: []})
+        probe = ContainerPlan(
+            name=f"{self._plan.name}-ping",
+            command=command,
+            mounts=[self._kit_mount(party)],
+            networks={self._party_network: []},
+            user_id=self._user_ids[party],
+        )
         measured = json.loads(self._engine.output_of(self._plan.name, probe, timeout_s=PROBE_S))
         return float(measured["median_s"])
 
@@ -110,16 +120,22 @@ class ContainerFederation:
         """Makes the three volumes of a member: its kit, its data, and an empty one for its state."""
         kit = kit_folder(directory, member)
         files = {name: (kit / name).read_bytes() for name in KIT_FILES}
-        self._engine.fill(self._plan.name, self._kit_mount(member), files)
-        self._engine.fill(self._plan.name, self._data_mount(member), data)
-        self._engine.make_volume(self._plan.name, self._state_mount(member).volume)
+        contents = {self._kit_mount(member): files, self._data_mount(member): data, self._state_mount(member): {}}
+        for mount, held in contents.items():
+            self._engine.fill(self._plan.name, mount, held, owner_id=self._user_ids[member])
 
     def _start_server(self) -> None:
         command = ["server", "--kit", "/kit", "--state", "/state", "--run", "/data/run.toml"]
         command += ["--listen", f"0.0.0.0:{PORT}", "--format", "json"]
         server = self._engine.start(
             self._plan.name,
-            ContainerPlan(f"{self._plan.name}-server", command, self._mounts(SERVER), {self._server_network: [SERVER]}),
+            ContainerPlan(
+                name=f"{self._plan.name}-server",
+                command=command,
+                mounts=self._mounts(SERVER),
+                networks={self._server_network: [SERVER]},
+                user_id=self._user_ids[SERVER],
+            ),
         )
         self._containers[SERVER] = server
         self._events = _events(server.logs(stream=True, follow=True, stderr=False))
@@ -145,6 +161,7 @@ class ContainerFederation:
             mounts=self._mounts(party),
             networks={self._party_network: []},
             restarts=CLIENT_RESTARTS,
+            user_id=self._user_ids[party],
         )
 
     def _mounts(self, member: str) -> list[Mount]:

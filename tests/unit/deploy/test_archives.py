@@ -3,17 +3,22 @@
 import io
 import tarfile
 
-from fenchel_deploy.containers.archives import OWNER_ID, pack, unpack
+from fenchel_deploy.containers.archives import pack, unpack
 
 
-def test_files_arrive_readable_by_the_images_user_alone() -> None:
-    with tarfile.open(fileobj=io.BytesIO(pack({"key.pem": b"secret", "ca.pem": b"public"}))) as tar:
-        entries = tar.getmembers()
-    assert {entry.name for entry in entries} == {"key.pem", "ca.pem"}
-    assert {(entry.mode, entry.uid, entry.gid) for entry in entries} == {(0o600, OWNER_ID, OWNER_ID)}
+def test_files_and_their_folder_arrive_readable_by_their_owner_alone() -> None:
+    packed = pack("kit", {"key.pem": b"secret", "ca.pem": b"public"}, owner_id=10012)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        entries = {entry.name: entry for entry in tar}
+    assert {name: entry.mode for name, entry in entries.items()} == {
+        "kit": 0o700,
+        "kit/key.pem": 0o600,
+        "kit/ca.pem": 0o600,
+    }
+    assert {(entry.uid, entry.gid) for entry in entries.values()} == {(10012, 10012)}
 
 
 def test_only_the_files_asked_for_come_out_however_the_stream_is_cut() -> None:
-    archive = pack({"state/run.model.npz": b"model", "state/run.run": b"key", "empty.npz": b""})
+    archive = pack("state", {"run.model.npz": b"model", "run.run": b"key", "empty.npz": b""}, owner_id=10012)
     chunks = [archive[start : start + 100] for start in range(0, len(archive), 100)]
     assert dict(unpack(chunks, suffix=".model.npz")) == {"run.model.npz": b"model"}

@@ -17,7 +17,8 @@ from fenchel_deploy.cli import app, load_verbs
 from fenchel_deploy.federation_file import Federation
 from fenchel_deploy.provision import provision
 
-DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
+ROOT = Path(__file__).resolve().parents[3]
+DEPLOY = ROOT / "deploy"
 KUBERNETES, SYSTEMD, COMPOSE = DEPLOY / "kubernetes", DEPLOY / "systemd", DEPLOY / "compose"
 FEDERATION = """
 name = "hospitals"
@@ -78,7 +79,7 @@ def test_pods_are_confined_and_their_commands_are_understood(overlays: Path, rol
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         }
-        assert "memory" in container["resources"]["limits"]
+        assert container["resources"]["limits"]["memory"] == ("64Mi" if container["name"] == "kit" else "2Gi")
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             if probe in container:
                 assert_understood(container[probe]["exec"]["command"][1:])
@@ -94,6 +95,22 @@ def test_a_pods_kit_is_whole_and_from_a_secret(overlays: Path, role: str) -> Non
     assert secret["secretName"] == manifests["Secret"]["metadata"]["name"]
     mounted = {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
     assert "secret" not in mounted, "only the copy that its owner alone can read"
+
+
+def test_the_server_and_a_client_on_one_cluster_are_different_users(overlays: Path) -> None:
+    pods = [built(overlays, role)["StatefulSet"]["spec"]["template"]["spec"] for role in MEMBERS]
+    users = [pod["securityContext"]["runAsUser"] for pod in pods]
+    assert len(set(users)) == 2
+    assert users == [pod["securityContext"]["fsGroup"] for pod in pods]
+
+
+def test_an_operator_can_pin_the_base_image_of_every_stage() -> None:
+    sources = re.findall(r"^FROM (\S+)(?: AS (\S+))?$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    stages = {stage for _, stage in sources}
+    assert {source for source, _ in sources} - stages == {"${BASE}"}
+    (default,) = re.findall(r"^ARG BASE=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    provision = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["provision"]
+    assert provision["build"]["args"] == {"BASE": f"${{FENCHEL_BASE:-{default}}}"}
 
 
 def test_only_the_server_may_be_reached_and_only_parties_reach_out(overlays: Path) -> None:
@@ -114,6 +131,8 @@ def test_compose_files_confine_what_they_start(role: str) -> None:
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["mem_limit"] == service["memswap_limit"] == "${FENCHEL_MEMORY:-2g}"
+    assert service["ulimits"] == {"core": 0}
     assert ("ports" in service) == (role == "server"), "only the server listens"
     assert_understood(service["command"])
     assert_understood(service["healthcheck"]["test"][2:])
@@ -144,6 +163,8 @@ def test_units_are_confined_and_their_commands_are_understood(role: str) -> None
     assert service["ProtectSystem"] == "strict"
     assert service["CapabilityBoundingSet"] == ""
     assert service["LimitCORE"] == "0"
+    assert (service["MemoryMax"], service["MemorySwapMax"]) == ("2G", "0")
+    assert service["User"] == service["Group"] == {"server": "fenchel-server", "client": "fenchel-%i"}[role]
     assert_understood([word for word in service["ExecStart"].split()[1:] if not word.startswith("$")])
 
 
