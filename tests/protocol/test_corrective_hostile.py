@@ -193,7 +193,7 @@ def task_of(run: Simulation, phase: str, change: Change) -> bytes:
         ("inner_product", lambda m: longer("conjugates")(m.opening), "opening.conjugates"),
         ("inner_product", lambda m: m.opening.ClearField("point"), "opening.point"),
         ("inner_product", lambda m: m.opening.ClearField("vertex"), "opening.vertex"),
-        ("inner_product", lambda m: m.opening.feature_blocks.append(99), "opening.feature_blocks"),
+        ("inner_product", lambda m: add_numbers(m.opening, "feature_blocks", 99), "opening.feature_blocks"),
         ("inner_product", lambda m: m.opening.lost.SetInParent(), "opening.lost"),
         ("local_dual", longer("gram"), "gram"),
         ("local_dual", more_numbers("gram"), "gram"),
