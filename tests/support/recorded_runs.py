@@ -1,0 +1,84 @@
+"""The runs whose models and messages are on record, and their digests; as a program, those of all runs in clear.
+
+Features are multiples of 2^-8. With values in fixed point of 32 fractional bits, sums over rows are then exact in
+HyFDCA, whatever the order in which a processor's linear algebra adds.
+"""
+
+import hashlib
+import json
+import sys
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.data.datasets import Dataset
+from fenchel_common.data.partition import partition
+from support.averaging import Averaging
+from support.keys import cipher
+from support.simulation import Simulation
+
+SEED: Final = 11
+ROUNDS: Final = 3
+
+Level = Literal["plain", "paper", "sealed"]
+
+HYFDCA: Final[dict[str, dict[str, Any]]] = {
+    "paper": {"local": "paper", "h": 20},
+    "theory": {"local": "theory", "h": 20},
+    "corrective": {"local": "corrective"},
+    "corrective logistic": {"local": "corrective", "loss": "logistic"},
+}
+AVERAGING: Final[dict[str, tuple[tuple[int, int], dict[str, Any]]]] = {
+    "fedavg": ((2, 2), {"lambda": 0.0625}),
+    "hyfem": ((2, 2), {"lambda": 0.0625}),
+    "dualfl": ((4, 1), {"lambda": 0.0625}),
+    "scaffold": ((4, 1), {}),
+    "scaffpd": ((4, 1), {}),
+    "fedsgm": ((4, 1), {}),
+}
+
+
+def table() -> Dataset:
+    rng = np.random.default_rng(SEED)
+    X = np.round(64.0 * rng.standard_normal((96, 8))) / 256.0
+    y = np.where(X @ rng.standard_normal(8) > 0.0, 1.0, -1.0)
+    return Dataset("made", X, y, tuple(f"x{column}" for column in range(8)))
+
+
+def simulated(name: str, level: Level) -> Simulation | Averaging:
+    key: dict[str, Any] = {}
+    if level != "plain":
+        key = {"cipher": cipher(), "key": cipher().key.public_key}
+    if name in HYFDCA:
+        common = {"lambda": 0.0625, "seed": SEED, "stop": {"gap": None}, "privacy": level, "certificate_every": 1}
+        settings = HyfdcaSettings.parse({**common, **HYFDCA[name]})
+        return Simulation.of(partition(table(), grid=(2, 2)), settings, **key)
+    grid, values = AVERAGING[name]
+    common = {"seed": SEED, "privacy": level, "measure_every": 1}
+    return Averaging.of(name, partition(table(), grid=grid), {**common, **values}, **key)
+
+
+def digest(*parts: bytes) -> str:
+    held = hashlib.sha256()
+    for part in parts:
+        held.update(len(part).to_bytes(8, "big") + part)
+    return held.hexdigest()[:16]
+
+
+def digests(name: str, level: Level) -> tuple[str, str]:
+    """Of the model, and of all that crossed, after three rounds."""
+    run = simulated(name, level)
+    for _ in range(ROUNDS):
+        run.round()
+    messages = [
+        part
+        for _, phase, client, task, result in run.messages
+        for part in (phase.encode(), client.encode(), task, result)
+    ]
+    model = run.weights(table().features).astype("<f8").tobytes()
+    return digest(model), digest(*messages)
+
+
+if __name__ == "__main__":
+    json.dump({name: digests(name, "plain") for name in (*HYFDCA, *AVERAGING)}, sys.stdout)
