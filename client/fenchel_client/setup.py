@@ -16,7 +16,8 @@ from fenchel_client.crypto.keywrap import WrappedKey, recipients_of, unwrap, wra
 from fenchel_client.labels import LabelComparison
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
-from fenchel_common.crypto.paillier import DEFAULT_KEY_BITS, PublicKey
+from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.defaults import KEY_BITS
 from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal, WrongTerms
 from fenchel_common.identity import Kit, Roster
 from fenchel_common.ids import RunId
@@ -68,7 +69,7 @@ def concessions_of(config: RunConfig) -> tuple[Concession, ...]:
         # Of an algorithm that shows nothing more at the level `paper`, the server sees the same as at `sealed`.
         Concession.PAPER: config.privacy == "paper" and bool(SETTINGS[config.algorithm].profile.sealed),
         Concession.PLAIN: config.privacy == "plain",
-        Concession.KEY_2048: config.privacy != "plain" and config.key.bits < DEFAULT_KEY_BITS,
+        Concession.KEY_2048: config.privacy != "plain" and config.key.bits < KEY_BITS,
         Concession.SUBGROUP: config.privacy != "plain" and config.key.kind == "subgroup",
         Concession.HMAC: config.alignment == "hmac",
     }

@@ -10,18 +10,17 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from fenchel_common import defaults
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.fitting import check_loss, check_privacy
 from fenchel_common.algorithms.row_leak import check_row_leak
-from fenchel_common.algorithms.settings import RUN_LEVEL, AlgorithmSettings
+from fenchel_common.algorithms.settings import RUN_LEVEL, AlgorithmSettings, PositiveFloat, StopRules
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.release import ReleaseNoise, checked_goal
 
 TERMS_LABEL = b"fenchel/v1/terms\x00"
 MAX_TOML_BYTES = 1 << 20
 """A configuration is a page of text; a larger file was given by mistake."""
-
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class _Section(BaseModel):
@@ -31,8 +30,8 @@ class _Section(BaseModel):
 class KeyConfig(_Section):
     """The Paillier key of the run; `subgroup` keys decrypt faster under one more assumption."""
 
-    bits: Literal[2048, 3072] = 3072
-    kind: Literal["standard", "subgroup"] = "standard"
+    bits: Literal[2048, 3072] = defaults.KEY_BITS
+    kind: Literal["standard", "subgroup"] = defaults.KEY_KIND
 
 
 class RoundConfig(_Section):
@@ -42,18 +41,10 @@ class RoundConfig(_Section):
     answering; otherwise it is tried again, `attempts` times in all, with up to `wait_s` for clients to come back.
     """
 
-    deadline_s: Annotated[float, Field(gt=0, le=86_400)] = 120.0
-    quorum: Annotated[float, Field(gt=0, le=1)] = 0.5
-    attempts: Annotated[int, Field(ge=1, le=100)] = 3
-    wait_s: Annotated[float, Field(gt=0, le=604_800)] = 600.0
-
-
-class StopConfig(_Section):
-    """When training ends: at the first of these that holds. `rounds` always bounds it."""
-
-    gap: Positive | None = 1e-3
-    rounds: Annotated[int, Field(ge=1, le=10_000_000)] = 1000
-    seconds: Positive | None = None
+    deadline_s: Annotated[float, Field(gt=0, le=86_400)] = defaults.DEADLINE_S
+    quorum: Annotated[float, Field(gt=0, le=1)] = defaults.QUORUM
+    attempts: Annotated[int, Field(ge=1, le=100)] = defaults.ATTEMPTS
+    wait_s: Annotated[float, Field(gt=0, le=604_800)] = defaults.WAIT_S
 
 
 class ReleaseConfig(_Section):
@@ -64,7 +55,7 @@ class ReleaseConfig(_Section):
 
     epsilon: Annotated[float, Field(gt=0, le=50)]
     delta: Annotated[float, Field(ge=1e-15, lt=1)]
-    row_bound: Positive
+    row_bound: PositiveFloat
 
 
 class RunConfig(_Section):
@@ -74,18 +65,18 @@ class RunConfig(_Section):
     """
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
-    algorithm: str = "hyfdca"
+    algorithm: str = defaults.ALGORITHM
     settings: dict[str, object] = Field(default_factory=dict)
-    privacy: Literal["paper", "sealed", "plain"] = "sealed"
+    privacy: Literal["paper", "sealed", "plain"] = defaults.PRIVACY
     benchmark: bool = False
     acknowledge_row_leak: bool = False
     key: KeyConfig = KeyConfig()
-    alignment: Literal["ecdh", "hmac"] = "ecdh"
-    overlap: Literal["error", "first"] = "error"
+    alignment: Literal["ecdh", "hmac"] = defaults.ALIGNMENT
+    overlap: Literal["error", "first"] = defaults.OVERLAP
     round: RoundConfig = RoundConfig()
-    stop: StopConfig = StopConfig()
+    stop: StopRules = StopRules()
     release: ReleaseConfig | None = None
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = defaults.SEED
 
     @field_validator("algorithm")
     @classmethod

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_common import defaults
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.fitting import check_loss, check_partition
 from fenchel_common.algorithms.settings import Partition, Profile
@@ -24,8 +25,6 @@ from fenchel_common.objectives import primal
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.experiments.centralized import CentralizedSolution, solve_centralized
 
-GOAL = 1e-3
-"""The relative distance to the centralized optimum that a training promises."""
 LOG_CHARACTERS = 2000
 
 Event = Mapping[str, Any]
@@ -37,22 +36,22 @@ Report = dict[str, Any]
 class TrainingOptions:
     """What can be varied. `local` and `h` are HyFDCA's, `parameters` are further settings of any algorithm."""
 
-    algorithm: str = "hyfdca"
+    algorithm: str = defaults.ALGORITHM
     dataset: str = "breast_cancer"
     grid: tuple[int, int] = (2, 2)
     columns: Literal["contiguous", "shuffled"] = "contiguous"
     split: Split = field(default_factory=Split)
-    loss: str = "hinge"
-    lambda_: float = 1e-2
-    local: Literal["paper", "theory", "corrective"] = "corrective"
+    loss: str = defaults.LOSS
+    lambda_: float = defaults.LAMBDA
+    local: Literal["paper", "theory", "corrective"] = defaults.LOCAL
     h: str | int | float = "auto"
-    participation: str = "all"
-    privacy: Literal["paper", "sealed", "plain"] = "sealed"
-    key_bits: int = 2048
-    key_kind: Literal["standard", "subgroup"] = "standard"
+    participation: str = defaults.PARTICIPATION
+    privacy: Literal["paper", "sealed", "plain"] = defaults.PRIVACY
+    key_bits: int = defaults.DEMO_KEY_BITS
+    key_kind: Literal["standard", "subgroup"] = defaults.KEY_KIND
     gap: float | None = None
-    rounds: int = 1000
-    seed: int = 0
+    rounds: int = defaults.ROUNDS
+    seed: int = defaults.SEED
     parameters: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -128,7 +127,7 @@ class Training:
         """The run's configuration; without a gap of its own it stops where the promised distance is proven."""
         options = self.options
         # P(w) ≤ P* + gap, so this gap proves the promised distance.
-        gap = options.gap or GOAL * self.optimum.primal
+        gap = options.gap or defaults.DEMO_RELATIVE_GAP * self.optimum.primal
         return RunConfig.from_mapping(
             {
                 "name": name,
@@ -138,7 +137,7 @@ class Training:
                 "benchmark": options.privacy == "plain",
                 "acknowledge_row_leak": options.privacy == "paper",
                 "key": {"bits": options.key_bits, "kind": options.key_kind},
-                "round": {"deadline_s": 60.0, "quorum": 0.5},
+                "round": {"deadline_s": defaults.DEMO_DEADLINE_S},
                 "stop": {"gap": gap, "rounds": options.rounds},
                 "seed": options.seed,
             }
@@ -214,7 +213,7 @@ def reached(report: Mapping[str, Any], options: TrainingOptions) -> bool:
         return False
     if options.gap is not None:
         return bool(report["gap"] <= options.gap)
-    return bool(report["relative_error"] <= GOAL)
+    return bool(report["relative_error"] <= defaults.DEMO_RELATIVE_GAP)
 
 
 CORRECTIVE_SEALED = "signed sums of each party's rows inside the margin"

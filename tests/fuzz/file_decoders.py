@@ -33,6 +33,7 @@ kind = "standard"
 [settings]
 loss = "hinge"
 lambda = 0.01
+local = "paper"
 participation = "fraction:0.5"
 
 [round]

@@ -36,7 +36,8 @@ def core_limits(process: int) -> tuple[str, str]:
 
 def test_neither_the_server_nor_a_client_can_leave_a_core_dump(tmp_path: Path, core_dumps_allowed: None) -> None:
     shards = named_shards(small_dataset(), grid=(2, 1))
-    config = RunConfig.from_mapping({"name": "test", "key": {"bits": 2048}, "stop": {"gap": 1e-9, "rounds": 1000}})
+    steps, stop = {"local": "paper"}, {"gap": 1e-9, "rounds": 1000}
+    config = RunConfig.from_mapping({"name": "test", "settings": steps, "key": {"bits": 2048}, "stop": stop})
     with LocalFederation(tmp_path, shards, config) as federation:
         assert federation.server is not None
         next(event for event in federation.events() if event["event"] == "round")

@@ -27,7 +27,7 @@ DATASET = small_dataset()
 
 
 def run_config(**changes: Any) -> RunConfig:
-    settings: dict[str, object] = {"loss": "hinge", "lambda": LAMBDA, "certificate_every": 3}
+    settings: dict[str, object] = {"loss": "hinge", "lambda": LAMBDA, "local": "paper", "certificate_every": 3}
     values: dict[str, object] = {
         "name": "test",
         "acknowledge_row_leak": True,

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.alone
 CONFIG = RunConfig.from_mapping(
     {
         "name": "test",
-        "settings": {"loss": "hinge", "lambda": 0.05},
+        "settings": {"loss": "hinge", "lambda": 0.05, "local": "paper"},
         "key": {"bits": 2048},
         "stop": {"gap": 1e-9, "rounds": 20},
     }

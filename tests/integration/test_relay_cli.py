@@ -19,7 +19,9 @@ from support.tables import named_shards, small_dataset
 pytestmark = pytest.mark.alone
 
 FENCHEL = str(Path(sys.executable).parent / "fenchel")
-CONFIG = RunConfig.from_mapping({"name": "test", "settings": {"loss": "hinge", "lambda": 0.1}, "key": {"bits": 2048}})
+CONFIG = RunConfig.from_mapping(
+    {"name": "test", "settings": {"loss": "hinge", "lambda": 0.1, "local": "paper"}, "key": {"bits": 2048}}
+)
 
 
 def fenchel(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -229,7 +229,12 @@ def test_processes_take_a_new_roster_up_and_train_while_a_replaced_kit_is_turned
     shards = named_shards(small_dataset(40, 4), grid=(2, 1))
     first, second = shards
     config = RunConfig.from_mapping(
-        {"name": "test", "settings": {"lambda": 0.1}, "key": {"bits": 2048}, "stop": {"gap": 0.05, "rounds": 30}}
+        {
+            "name": "test",
+            "settings": {"lambda": 0.1, "local": "paper"},
+            "key": {"bits": 2048},
+            "stop": {"gap": 0.05, "rounds": 30},
+        }
     )
     federation = LocalFederation(tmp_path, shards, config)
     old = hand_over(kit_folder(tmp_path, second), tmp_path / "old")

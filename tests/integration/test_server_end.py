@@ -19,7 +19,7 @@ from support.tables import named_shards, small_dataset
 def federation(directory: Path, **changes: Any) -> LocalFederation:
     values: dict[str, Any] = {
         "name": "short",
-        "settings": {"loss": "hinge", "lambda": 0.05, "certificate_every": 3},
+        "settings": {"loss": "hinge", "lambda": 0.05, "local": "paper", "certificate_every": 3},
         "privacy": "plain",
         "benchmark": True,
         "alignment": "hmac",

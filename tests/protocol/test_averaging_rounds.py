@@ -301,7 +301,8 @@ def test_fedavg_and_hyfem_stop_short_of_the_optimum_that_hyfdca_reaches(load: Ca
     lambda_, loss = 1e-2, loss_named("hinge")
     optimum = solve_centralized(data.X, data.y, loss=loss, lambda_=lambda_).primal
     shards = partition(data, grid=(2, 2))
-    dual = Simulation.of(shards, HyfdcaSettings.parse({"lambda": lambda_, "stop": {"gap": 2e-3 * optimum}}))
+    steps = {"local": "paper", "lambda": lambda_, "stop": {"gap": 2e-3 * optimum, "rounds": 500}}
+    dual = Simulation.of(shards, HyfdcaSettings.parse(steps))
     assert dual.run().outcome is Outcome.CONVERGED
     reached = primal(data.X, data.y, dual.weights(data.features), loss=loss, lambda_=lambda_)
     assert reached <= 1.002 * optimum

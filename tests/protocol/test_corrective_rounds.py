@@ -172,7 +172,7 @@ def test_it_needs_a_tenth_of_the_rounds_of_the_best_tuned_paper_variant() -> Non
 
 def test_it_converges_where_the_paper_variant_diverges() -> None:
     case = problem(rows=120, columns=4, lambda_=1e-3)
-    paper = HyfdcaSettings.parse({"lambda": case.lambda_, "h": 1.0, "certificate_every": 1})
+    paper = HyfdcaSettings.parse({"local": "paper", "lambda": case.lambda_, "h": 1.0, "certificate_every": 1})
     assert Simulation.of(partition(case.data, grid=(2, 2)), paper).run().outcome is Outcome.DIVERGED
     assert simulation(case, stop={"gap": 1e-4, "rounds": 100}).run().outcome is Outcome.CONVERGED
 

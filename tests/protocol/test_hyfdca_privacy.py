@@ -30,7 +30,7 @@ RESULTS: dict[str, type[Result]] = {
 
 
 def simulation(level: str, grid: tuple[int, int], **values: object) -> Simulation:
-    chosen = {"lambda": CASE.lambda_, "privacy": level, "stop": {"gap": None}, **values}
+    chosen = {"lambda": CASE.lambda_, "local": "paper", "privacy": level, "stop": {"gap": None}, **values}
     shards = partition(CASE.data, grid=grid, labels="first" if grid == (2, 2) else "all")
     if level == "plain":
         return Simulation.of(shards, HyfdcaSettings.parse(chosen))

@@ -220,7 +220,14 @@ def test_a_share_is_as_long_whatever_has_changed() -> None:
     features = tuple(f"x{column:02d}" for column in range(count))
     shard = Shard(tuple(str(row) for row in range(count)), features, np.eye(count), y)
     for h in (2, 60):
-        values = {"lambda": 0.1, "h": h, "certificate_every": 0, "stop": {"gap": None}}
+        values = {
+            "local": "paper",
+            "privacy": "paper",
+            "lambda": 0.1,
+            "h": h,
+            "certificate_every": 0,
+            "stop": {"gap": None},
+        }
         run = Simulation.of([shard], HyfdcaSettings.parse(values))
         run.run(4)
         for _, phase, _, _, result in run.messages:

@@ -24,6 +24,7 @@ def theory(case: Problem, **values: object) -> HyfdcaSettings:
     return HyfdcaSettings.parse(
         {
             "local": "theory",
+            "privacy": "paper",
             "loss": case.loss.name,
             "lambda": case.lambda_,
             "certificate_every": 0,

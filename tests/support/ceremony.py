@@ -27,7 +27,7 @@ Tamper = Callable[[str, ClientId, bytes], bytes]
 
 
 def config(**changes: Any) -> RunConfig:
-    values = {"name": "test", "settings": {"lambda": 0.1}, "key": {"bits": 2048}, "alignment": "hmac"}
+    values = {"name": "test", "settings": {"lambda": 0.1, "local": "paper"}, "key": {"bits": 2048}, "alignment": "hmac"}
     return RunConfig.from_mapping(values | changes)
 
 

@@ -40,7 +40,13 @@ RESULTS: Final[dict[str, type[Message]]] = {
 
 
 def settings(case: Problem, **values: object) -> HyfdcaSettings:
-    chosen = {"loss": case.loss.name, "lambda": case.lambda_, "local": "corrective", "stop": {"gap": None}}
+    chosen = {
+        "loss": case.loss.name,
+        "lambda": case.lambda_,
+        "local": "corrective",
+        "privacy": "paper",
+        "stop": {"gap": None},
+    }
     return HyfdcaSettings.parse({**chosen, **values})
 
 

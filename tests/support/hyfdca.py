@@ -1,5 +1,6 @@
 """HyFDCA federations in one process with local steps of the paper, for tests of their rounds."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
@@ -14,11 +15,13 @@ FIRST, LAST = ClientId("party-00"), ClientId("party-03")
 GRIDS: Final = [(2, 2), (4, 1), (1, 4)]
 
 
-def settings(case: Problem, **values: object) -> HyfdcaSettings:
-    return HyfdcaSettings.parse({"loss": case.loss.name, "lambda": case.lambda_, **values})
+def settings(case: Problem, *, stop: Mapping[str, object] | None = None, **values: object) -> HyfdcaSettings:
+    """The paper's steps at the paper's level; `stop` changes the stopping rules."""
+    chosen = {"loss": case.loss.name, "lambda": case.lambda_, "local": "paper", "privacy": "paper"}
+    return HyfdcaSettings.parse({**chosen, "stop": {"gap": 1e-4, "rounds": 500, **(stop or {})}, **values})
 
 
-def simulation(case: Problem, grid: tuple[int, int] = (2, 2), **values: object) -> Simulation:
+def simulation(case: Problem, grid: tuple[int, int] = (2, 2), **values: Any) -> Simulation:
     return Simulation.of(partition(case.data, grid=grid), settings(case, **values))
 
 

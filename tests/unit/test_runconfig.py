@@ -17,6 +17,7 @@ seed = 7
 
 [settings]
 loss = "logistic"
+local = "paper"
 lambda = 0.01
 
 [key]
@@ -87,7 +88,7 @@ def test_noise_on_the_released_model_depends_on_nothing_but_the_configuration_an
     ("changes", "message"),
     [
         ({"privacy": "paper", "acknowledge_row_leak": True}, "release: noise is of use only with privacy = 'sealed'"),
-        ({"settings": {}}, "release: needs algorithm = 'hyfdca' with settings.local = 'corrective'"),
+        ({"settings": {"local": "paper"}}, "release: needs algorithm = 'hyfdca' with settings.local = 'corrective'"),
         ({"algorithm": "fedavg", "settings": {}}, "release: needs algorithm = 'hyfdca'"),
         ({"round": {}}, "release: needs round.quorum = 1.0"),
         ({"stop": {"gap": None}}, "release: needs stop.gap"),

@@ -12,14 +12,15 @@ import gmpy2
 from gmpy2 import mpz
 
 from fenchel_client.crypto.keys import SUBGROUP_ORDER_BITS, KeyKind, PrivateKey, SecretPrime, pair_flaw
-from fenchel_common.crypto.paillier import DEFAULT_KEY_BITS, MINIMUM_KEY_BITS
+from fenchel_common.crypto.paillier import MINIMUM_KEY_BITS
+from fenchel_common.defaults import KEY_BITS
 from fenchel_common.errors import KeyTooSmall
 
 COFACTOR_BITS = 32
 
 
 def generate_private_key(
-    bits: int = DEFAULT_KEY_BITS, kind: KeyKind = KeyKind.STANDARD, *, test_only_small: bool = False
+    bits: int = KEY_BITS, kind: KeyKind = KeyKind.STANDARD, *, test_only_small: bool = False
 ) -> PrivateKey:
     """A fresh key with a modulus of exactly `bits` bits.
 
@@ -29,9 +30,7 @@ def generate_private_key(
         Below 2048 bits, unless `test_only_small` says that the key protects nothing.
     """
     if bits < MINIMUM_KEY_BITS and not test_only_small:
-        raise KeyTooSmall(
-            f"a Paillier key of {bits} bits can be factored; use {MINIMUM_KEY_BITS} or {DEFAULT_KEY_BITS}"
-        )
+        raise KeyTooSmall(f"a Paillier key of {bits} bits can be factored; use {MINIMUM_KEY_BITS} or {KEY_BITS}")
     if bits % 16 or bits < 256:
         raise KeyTooSmall(f"a key size is a multiple of 16 and at least 256 bits, even in tests; {bits} is not")
     while True:

@@ -18,6 +18,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from fenchel_common import defaults
 from fenchel_common.algorithms.settings import ANY_PARTITION, AlgorithmSettings, Profile
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector
@@ -55,8 +56,8 @@ class HyfdcaSettings(AlgorithmSettings):
     )
 
     local: Literal["paper", "theory", "corrective"] = Field(
-        default="paper",
-        description="paper: Algorithm 5, the practical variant. theory: Algorithm 3. corrective: no dials, monotone.",
+        default=defaults.LOCAL,
+        description="corrective: no dials, monotone. paper: Algorithm 5, the practical variant. theory: Algorithm 3.",
     )
     h: Literal["auto"] | int | float = Field(
         default="auto",
@@ -89,7 +90,9 @@ class HyfdcaSettings(AlgorithmSettings):
             given = {"h": self.h != "auto", "gamma": self.gamma is not None}
             given["second_inner_product"] = self.second_inner_product is not None
             if unused := [name for name, used in given.items() if used]:
-                raise ValueError(f"{unused[0]}: corrective steps have no such setting; leave it out")
+                raise ValueError(
+                    f'{unused[0]}: corrective steps have no such setting; leave it out, or use local = "paper"'
+                )
             if self.participation_rule.kind != "all":
                 raise ValueError('participation: corrective steps need all; use local = "paper" for a part of them')
         return self

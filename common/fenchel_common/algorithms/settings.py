@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from fenchel_common import defaults
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.losses import LOSSES, Loss
 
@@ -78,10 +79,10 @@ class _Section(BaseModel):
 
 
 class StopRules(_Section):
-    """When a run ends: at the first rule that is met. `seconds` is the driver's to watch."""
+    """When a run ends: at the first rule that is met. `rounds` always bounds it; `seconds` is the driver's to watch."""
 
-    gap: PositiveFloat | None = 1e-4
-    rounds: int = Field(default=500, ge=1, le=10_000_000)
+    gap: PositiveFloat | None = defaults.GAP
+    rounds: int = Field(default=defaults.ROUNDS, ge=1, le=10_000_000)
     seconds: PositiveFloat | None = None
 
 
@@ -90,13 +91,16 @@ class AlgorithmSettings(_Section):
 
     profile: ClassVar[Profile]
 
-    loss: str = Field(default="hinge", description="The loss of a sample.")
-    lambda_: float = Field(default=1e-2, alias="lambda", ge=1e-12, le=1e12, description="Weight of λ/2·‖w‖².")
-    participation: str = Field(
-        default="all", description="Who takes part in a round: all, fraction:P (random) or cyclic:C (sets in turn)."
+    loss: str = Field(default=defaults.LOSS, description="The loss of a sample.")
+    lambda_: float = Field(
+        default=defaults.LAMBDA, alias="lambda", ge=1e-12, le=1e12, description="Weight of λ/2·‖w‖²."
     )
-    privacy: Privacy = "paper"
-    seed: int = Field(default=0, ge=0, lt=2**63)
+    participation: str = Field(
+        default=defaults.PARTICIPATION,
+        description="Who takes part in a round: all, fraction:P (random) or cyclic:C (sets in turn).",
+    )
+    privacy: Privacy = defaults.PRIVACY
+    seed: int = Field(default=defaults.SEED, ge=0, lt=2**63)
     stop: StopRules = StopRules()
 
     @field_validator("loss")

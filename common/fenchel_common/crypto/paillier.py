@@ -13,9 +13,9 @@ from functools import cached_property
 import gmpy2
 from gmpy2 import mpz
 
+from fenchel_common.defaults import KEY_BITS
 from fenchel_common.errors import InvalidCiphertext, KeyTooSmall, MalformedVector
 
-DEFAULT_KEY_BITS = 3072
 MINIMUM_KEY_BITS = 2048
 FINGERPRINT_LABEL = b"fenchel paillier public key v1\0"
 
@@ -40,7 +40,7 @@ class PublicKey:
         if self.bits < MINIMUM_KEY_BITS and not self.test_only_small:
             raise KeyTooSmall(
                 f"a Paillier key of {self.bits} bits can be factored; use at least {MINIMUM_KEY_BITS} "
-                f"(the default is {DEFAULT_KEY_BITS})"
+                f"(the default is {KEY_BITS})"
             )
 
     def __repr__(self) -> str:

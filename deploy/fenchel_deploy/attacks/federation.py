@@ -17,6 +17,7 @@ from fenchel_client.party import Party
 from fenchel_client.privatefiles import write_private
 from fenchel_client.session import Task
 from fenchel_client.setup import Consent, concessions_of
+from fenchel_common import defaults
 from fenchel_common.algorithms.settings import Privacy
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Shard
@@ -35,8 +36,6 @@ from fenchel_server.rounds.requests import PhaseRequest
 from fenchel_server.rounds.setup import SetupDone
 from fenchel_server.setup import FederationRun, FederationSetup, run_key
 
-KEY_BITS: Final = 2048
-LAMBDA: Final = 0.02
 SERVER: Final = "server"
 
 Local = Literal["paper", "corrective"]
@@ -55,7 +54,7 @@ class Scenario:
     rounds: int = 14
 
     def config(self, name: str) -> RunConfig:
-        settings: dict[str, object] = {"local": self.local, "loss": self.loss, "lambda": LAMBDA}
+        settings: dict[str, object] = {"local": self.local, "loss": self.loss, "lambda": defaults.ATTACKED_LAMBDA}
         if self.h is not None:
             settings["h"] = self.h
         return RunConfig.from_mapping(
@@ -66,8 +65,8 @@ class Scenario:
                 "benchmark": self.level == "plain",
                 "acknowledge_row_leak": True,
                 "alignment": self.alignment,
-                "key": {"bits": KEY_BITS},
-                "stop": {"rounds": 1000, "gap": 1e-9},
+                "key": {"bits": defaults.DEMO_KEY_BITS},
+                "stop": {"gap": defaults.ATTACKED_GAP},
             }
         )
 

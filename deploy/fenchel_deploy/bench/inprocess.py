@@ -15,6 +15,7 @@ from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Shard
+from fenchel_common.defaults import DEMO_KEY_BITS
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.objectives import squared_row_norms
 from fenchel_server.algorithms.base import RoundReport
@@ -27,8 +28,6 @@ from fenchel_server.rounds.requests import PhaseRequest
 
 Array = NDArray[np.float64]
 
-KEY_BITS = 2048
-
 
 def aligned(shards: Sequence[Shard], *, seed: int) -> tuple[dict[ClientId, Shard], Alignment]:
     """The shards by client, and where each sample lives."""
@@ -37,7 +36,7 @@ def aligned(shards: Sequence[Shard], *, seed: int) -> tuple[dict[ClientId, Shard
         Holding(name, tuple(sample.encode() for sample in shard.ids), shard.features, shard.y is not None)
         for name, shard in named.items()
     ]
-    slots = slot_layout(VectorFormat(), KEY_BITS).slots
+    slots = slot_layout(VectorFormat(), DEMO_KEY_BITS).slots
     return named, lay_out(holdings, slots=slots, seed=seed, overlap=OverlapRule.ERROR)
 
 
@@ -46,14 +45,14 @@ class InProcess:
 
     def __init__(self, shards: Sequence[Shard], settings: HyfdcaSettings) -> None:
         named, alignment = aligned(shards, seed=settings.seed)
-        cipher = PlainCipher(KEY_BITS)
+        cipher = PlainCipher(DEMO_KEY_BITS)
         self._clients = {
-            name: hyfdca_client(settings, layout=alignment.clients[name], shard=shard, cipher=cipher, key=KEY_BITS)
+            name: hyfdca_client(settings, layout=alignment.clients[name], shard=shard, cipher=cipher, key=DEMO_KEY_BITS)
             for name, shard in named.items()
         }
         self._layout = alignment.federation
         openings = {name: client.opening() for name, client in self._clients.items()}
-        self._server = HyfdcaVariants()(settings, layout=alignment.federation, key=KEY_BITS, openings=openings)
+        self._server = HyfdcaVariants()(settings, layout=alignment.federation, key=DEMO_KEY_BITS, openings=openings)
         self._round_id = 0
 
     def round(self) -> RoundReport:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fenchel_common import defaults
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.partition import partition
@@ -73,7 +74,21 @@ class Setting:
 
     def hyfdca(self, local: str, h: int | str) -> HyfdcaSettings:
         values: dict[str, object] = {"loss": self.loss, "lambda": self.lambda_, "local": local, "seed": self.seed}
-        return HyfdcaSettings.parse({**values, "h": h, "stop": {"gap": None, "rounds": 1_000_000}})
+        stop = {"gap": None, "rounds": defaults.MEASURED_ROUNDS}
+        return HyfdcaSettings.parse({**values, "h": h, "privacy": "plain", "stop": stop})
+
+    def encrypted(self, rounds: int) -> RunConfig:
+        """A corrective run by real processes that has exactly so many rounds."""
+        return RunConfig.from_mapping(
+            {
+                "name": "rounds",
+                "settings": {"loss": self.loss, "lambda": self.lambda_, "local": CORRECTIVE},
+                "key": {"bits": defaults.DEMO_KEY_BITS},
+                "round": {"deadline_s": defaults.REPEATED_DEADLINE_S, "quorum": 1.0},
+                "stop": {"gap": defaults.REPEATED_GAP, "rounds": rounds},
+                "seed": self.seed,
+            }
+        )
 
     def relative_error(self, w: np.ndarray[Any, np.dtype[np.float64]]) -> float:
         X, y = self.dataset.X, self.dataset.y
@@ -224,16 +239,7 @@ def _line(rows: Sequence[Row]) -> str:
 def _repeated(setting: Setting, row: Mapping[str, Any]) -> Row:
     """The setting's corrective run by real processes with encryption, for as many rounds as it took in clear."""
     rounds = row["rounds_1e3"]
-    config = RunConfig.from_mapping(
-        {
-            "name": "rounds",
-            "settings": {"loss": setting.loss, "lambda": setting.lambda_, "local": CORRECTIVE},
-            "key": {"bits": 2048},
-            "round": {"deadline_s": 600.0, "quorum": 1.0},
-            "stop": {"gap": 1e-12, "rounds": rounds},
-            "seed": setting.seed,
-        }
-    )
+    config = setting.encrypted(rounds)
     shards = {f"party-{number:03d}": shard for number, shard in enumerate(setting.shards)}
     with (
         tempfile.TemporaryDirectory(prefix="fenchel-rounds-") as scratch,

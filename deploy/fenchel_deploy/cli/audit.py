@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from fenchel_common import defaults
 from fenchel_common.errors import InvalidInput
 from fenchel_common.leakage import Visibility
 from fenchel_deploy.audit import SERVER, Account, Audit, Classes, Fields, audit_of, words_for
@@ -74,10 +75,10 @@ def audit(
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="List the attacks.")] = False,
     output: Annotated[Format, typer.Option("--format", help="For people, programs, or a page.")] = Format.TABLE,
-    algorithm: Annotated[str, typer.Option(help="With --compare: the algorithm.")] = "hyfdca",
-    local: Annotated[str, typer.Option(help="With --compare: HyFDCA's corrective, paper or theory.")] = "corrective",
+    algorithm: Annotated[str, typer.Option(help="With --compare: the algorithm.")] = defaults.ALGORITHM,
+    local: Annotated[str, typer.Option(help="With --compare: HyFDCA's corrective, paper or theory.")] = defaults.LOCAL,
     grid: Annotated[str | None, typer.Option(help="With --compare: KxQ as in 'fenchel demo'.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="With --compare: how many rounds.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="With --compare: how many rounds.")] = defaults.COMPARED_ROUNDS,
 ) -> None:
     """Show who saw what: how many values, in clear or encrypted, in which messages.
 

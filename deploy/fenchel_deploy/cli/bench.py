@@ -9,6 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION
+from fenchel_common.defaults import KEY_BITS
 from fenchel_common.errors import InvalidInput
 from fenchel_deploy.bench import crypto
 from fenchel_deploy.bench import rounds as rounds_bench
@@ -31,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 @bench_app.command("crypto")
 def bench_crypto(
-    bits: Annotated[int, typer.Option(help="Size of the Paillier keys: 2048 or 3072.")] = 3072,
+    bits: Annotated[int, typer.Option(help="Size of the Paillier keys: 2048 or 3072.")] = KEY_BITS,
     values: Annotated[int, typer.Option(help="How many floats a vector has.")] = 1457,
     slot_bits: Annotated[int, typer.Option(help="Width of a slot: 64 or 48.")] = 64,
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds; figures are medians over them.")] = 9,

@@ -6,10 +6,8 @@ from typing import Any
 
 from fenchel_common.algorithms.settings import Profile
 from fenchel_common.data.heterogeneous import Split
+from fenchel_common.defaults import ROUNDS, UNCERTIFIED_ROUNDS
 from fenchel_common.errors import InvalidInput
-
-CERTIFIED_ROUNDS = 1000
-OTHER_ROUNDS = 100
 
 
 def usual_grid(profile: Profile, split: Split) -> str:
@@ -19,7 +17,7 @@ def usual_grid(profile: Profile, split: Split) -> str:
 
 def usual_rounds(profile: Profile) -> int:
     """How many rounds at most where nobody says; a certificate ends most runs long before."""
-    return CERTIFIED_ROUNDS if profile.certified else OTHER_ROUNDS
+    return ROUNDS if profile.certified else UNCERTIFIED_ROUNDS
 
 
 def parse_grid(text: str) -> tuple[int, int]:

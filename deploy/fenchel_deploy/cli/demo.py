@@ -7,6 +7,7 @@ import typer
 from rich.live import Live
 
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION
+from fenchel_common import defaults
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.data.heterogeneous import Split
 from fenchel_deploy.cli.choices import (
@@ -31,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    algorithm: Annotated[str, typer.Option(help="One of those that `fenchel algorithms` lists.")] = "hyfdca",
+    algorithm: Annotated[str, typer.Option(help="One of those that `fenchel algorithms` lists.")] = defaults.ALGORITHM,
     dataset: Annotated[str, typer.Option(help="breast_cancer, digits, or FILE.npz with X (or CSR parts) and y.")] = (
         "breast_cancer"
     ),
@@ -47,21 +48,23 @@ def demo(
         ),
     ] = "even",
     columns: Annotated[str, typer.Option(help="How columns are cut: contiguous or shuffled.")] = "contiguous",
-    loss: Annotated[str, typer.Option(help="hinge or logistic.")] = "hinge",
-    lambda_: Annotated[float, typer.Option("--lambda", help="Regularisation.")] = 1e-2,
+    loss: Annotated[str, typer.Option(help="hinge or logistic.")] = defaults.LOSS,
+    lambda_: Annotated[float, typer.Option("--lambda", help="Regularisation.")] = defaults.LAMBDA,
     gap: Annotated[float | None, typer.Option(help="Stop at this duality gap. Default: 0.1 % of the optimum.")] = None,
     participation: Annotated[
         str, typer.Option(help="all; fraction:0.5 or cyclic:2 with --local paper or theory.")
-    ] = "all",
+    ] = defaults.PARTICIPATION,
     rounds: Annotated[
         int | None, typer.Option(help="Stop after this many. Default: 1000, or 100 for algorithms without certificate.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the split and of the run.")] = 0,
-    key_bits: Annotated[int, typer.Option(help="2048 or 3072.")] = 2048,
-    key_kind: Annotated[str, typer.Option(help="standard, or subgroup: faster, one more assumption.")] = "standard",
+    seed: Annotated[int, typer.Option(help="Of the split and of the run.")] = defaults.SEED,
+    key_bits: Annotated[int, typer.Option(help="2048 or 3072.")] = defaults.DEMO_KEY_BITS,
+    key_kind: Annotated[
+        str, typer.Option(help="standard, or subgroup: faster, one more assumption.")
+    ] = defaults.KEY_KIND,
     local: Annotated[
         str, typer.Option(help="corrective (fewest rounds, no dials), paper (Algorithm 5) or theory (Algorithm 3).")
-    ] = "corrective",
+    ] = defaults.LOCAL,
     h: Annotated[
         str,
         typer.Option(
@@ -74,7 +77,7 @@ def demo(
             help="sealed; paper: shares of the model in clear, as in the paper; or plain: no encryption, to see what "
             "it costs."
         ),
-    ] = "sealed",
+    ] = defaults.PRIVACY,
     parameters: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the algorithm; repeatable.")
     ] = None,

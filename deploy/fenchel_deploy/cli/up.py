@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.live import Live
 
+from fenchel_common import defaults
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.data.heterogeneous import Split
 from fenchel_deploy.cli.choices import parse_choice, parse_grid, usual_grid, usual_rounds
@@ -26,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 def up(
-    algorithm: Annotated[str, typer.Option(help="One of those that `fenchel algorithms` lists.")] = "hyfdca",
+    algorithm: Annotated[str, typer.Option(help="One of those that `fenchel algorithms` lists.")] = defaults.ALGORITHM,
     dataset: Annotated[str, typer.Option(help="breast_cancer, digits, or FILE.npz with X (or CSR parts) and y.")] = (
         "breast_cancer"
     ),
@@ -57,15 +58,15 @@ def up(
             help="sealed; paper: shares of the model in clear, as in the paper; or plain: no encryption, to see what "
             "it costs."
         ),
-    ] = "sealed",
-    loss: Annotated[str, typer.Option(help="hinge or logistic.")] = "hinge",
-    lambda_: Annotated[float, typer.Option("--lambda", help="Regularisation.")] = 1e-2,
+    ] = defaults.PRIVACY,
+    loss: Annotated[str, typer.Option(help="hinge or logistic.")] = defaults.LOSS,
+    lambda_: Annotated[float, typer.Option("--lambda", help="Regularisation.")] = defaults.LAMBDA,
     gap: Annotated[float | None, typer.Option(help="Stop at this duality gap. Default: 0.1 % of the optimum.")] = None,
     rounds: Annotated[
         int | None, typer.Option(help="Stop after this many. Default: 1000, or 100 for algorithms without certificate.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the split and of the run.")] = 0,
-    key_bits: Annotated[int, typer.Option(help="2048 or 3072.")] = 2048,
+    seed: Annotated[int, typer.Option(help="Of the split and of the run.")] = defaults.SEED,
+    key_bits: Annotated[int, typer.Option(help="2048 or 3072.")] = defaults.DEMO_KEY_BITS,
     image: Annotated[str, typer.Option(help="The image; built from the source tree where it is missing.")] = "fenchel",
     keep: Annotated[bool, typer.Option(help="Leave the containers for a look; `fenchel down` removes them.")] = False,
     output: Annotated[Format, typer.Option("--format", help="What to print on stdout.")] = Format.TABLE,

@@ -103,7 +103,7 @@ def test_the_pace_stays_between_its_smallest_share_and_all_samples() -> None:
 def test_the_dual_is_followed_where_the_number_of_samples_is_chosen_by_it(
     values: dict[str, object], expected: bool
 ) -> None:
-    assert follows_dual(HyfdcaSettings.parse(values)) is expected
+    assert follows_dual(HyfdcaSettings.parse({"local": "paper", **values})) is expected
 
 
 @pytest.mark.parametrize(
@@ -121,4 +121,4 @@ def test_the_number_of_samples_lies_between_one_and_what_the_client_holds(
     values: dict[str, object], expected: int
 ) -> None:
     held = {ClientId("a"): 40, ClientId("b"): 30}
-    assert Pace().samples(HyfdcaSettings.parse(values), held, ClientId("a")) == expected
+    assert Pace().samples(HyfdcaSettings.parse({"local": "paper", **values}), held, ClientId("a")) == expected

@@ -35,7 +35,7 @@ from support.simulation import Simulation
 
 Array = NDArray[np.float64]
 CIPHER = PlainCipher(KEY_BITS)
-SETTINGS = HyfdcaSettings.parse({"lambda": 0.1})
+SETTINGS = HyfdcaSettings.parse({"lambda": 0.1, "local": "paper", "privacy": "paper"})
 LABELLED, BARE = ClientId("party-00"), ClientId("party-01")
 
 

@@ -7,9 +7,10 @@ from fenchel_common.algorithms.settings import Participation
 from fenchel_common.errors import InvalidConfig
 
 
-def test_the_defaults_are_the_practical_variant_with_everyone_taking_part() -> None:
+def test_the_defaults_are_corrective_steps_of_a_sealed_run_with_everyone_taking_part() -> None:
     settings = HyfdcaSettings.parse({})
-    assert (settings.loss, settings.local, settings.h, settings.participation) == ("hinge", "paper", "auto", "all")
+    assert (settings.loss, settings.local, settings.h, settings.participation) == ("hinge", "corrective", "auto", "all")
+    assert settings.privacy == "sealed"
     assert not settings.asks_products_twice
 
 
@@ -42,7 +43,7 @@ def test_lambda_goes_by_its_name_in_a_configuration() -> None:
         ({"stop": {"gap": 0.0}}, "stop.gap: input should be greater than 0"),
         ({"stop": {"rounds": 0}}, "stop.rounds: "),
         ({"stop": 3}, "stop: "),
-        ({"local": "corrective", "h": 4}, "h: corrective steps have no such setting"),
+        ({"h": 4}, 'h: corrective steps have no such setting; leave it out, or use local = "paper"'),
         ({"local": "corrective", "gamma": 0.5}, "gamma: corrective steps have no such setting"),
         ({"local": "corrective", "participation": "cyclic:2"}, "participation: corrective steps need all"),
     ],
@@ -62,16 +63,18 @@ def test_a_wrong_setting_is_refused_by_name_with_the_cure(values: dict[str, obje
     ],
 )
 def test_participation_is_read_from_its_text(text: str, rule: Participation) -> None:
-    assert HyfdcaSettings.parse({"participation": text}).participation_rule == rule
+    assert HyfdcaSettings.parse({"local": "paper", "participation": text}).participation_rule == rule
 
 
 def test_the_second_inner_product_is_on_unless_all_take_part_or_it_is_switched() -> None:
-    assert HyfdcaSettings.parse({"participation": "cyclic:2"}).asks_products_twice
-    assert not HyfdcaSettings.parse({"participation": "cyclic:2", "second_inner_product": False}).asks_products_twice
-    assert HyfdcaSettings.parse({"second_inner_product": True}).asks_products_twice
+    paper = {"local": "paper"}
+    cyclic = {**paper, "participation": "cyclic:2"}
+    assert HyfdcaSettings.parse(cyclic).asks_products_twice
+    assert not HyfdcaSettings.parse({**cyclic, "second_inner_product": False}).asks_products_twice
+    assert HyfdcaSettings.parse({**paper, "second_inner_product": True}).asks_products_twice
 
 
 def test_certificates_are_given_every_round_where_they_cost_nothing() -> None:
-    assert HyfdcaSettings.parse({}).certificates_every == 5
+    assert HyfdcaSettings.parse({"local": "paper"}).certificates_every == 5
     assert HyfdcaSettings.parse({"local": "corrective"}).certificates_every == 1
     assert HyfdcaSettings.parse({"local": "corrective", "certificate_every": 0}).certificates_every == 0

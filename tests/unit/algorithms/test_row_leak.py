@@ -9,7 +9,7 @@ from fenchel_common.runconfig import RunConfig
 
 
 def settings(**values: object) -> HyfdcaSettings:
-    return HyfdcaSettings.parse({"loss": "logistic", "privacy": "paper", **values})
+    return HyfdcaSettings.parse({"loss": "logistic", "local": "paper", "privacy": "paper", **values})
 
 
 @pytest.mark.parametrize("level", ["sealed", "plain"])
@@ -41,7 +41,7 @@ def test_a_small_whole_h_is_known_to_leak_before_the_shards_are() -> None:
 
 
 def test_a_configuration_that_leaks_rows_is_refused_until_it_says_so() -> None:
-    leaky = {"name": "trial", "privacy": "paper", "settings": {"loss": "hinge", "h": 1}}
+    leaky = {"name": "trial", "privacy": "paper", "settings": {"loss": "hinge", "local": "paper", "h": 1}}
     with pytest.raises(InvalidConfig) as refused:
         RunConfig.from_mapping(leaky, source="run.toml")
     said = str(refused.value)

@@ -21,7 +21,7 @@ from support.tables import named_shards, small_dataset
 CONFIG = RunConfig.from_mapping(
     {
         "name": "test",
-        "settings": {"loss": "hinge", "lambda": 0.1},
+        "settings": {"loss": "hinge", "lambda": 0.1, "local": "paper"},
         "key": {"bits": 2048},
         "stop": {"gap": 1e-9, "rounds": 3},
     }

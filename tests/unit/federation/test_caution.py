@@ -31,7 +31,7 @@ def layout(*sizes: tuple[int, tuple[ClientId, ...]], features: int = 4) -> Feder
 
 
 def config(**settings: object) -> RunConfig:
-    values = {"name": "test", "privacy": "paper", "settings": {"loss": "logistic", **settings}}
+    values = {"name": "test", "privacy": "paper", "settings": {"loss": "logistic", "local": "paper", **settings}}
     return RunConfig.from_mapping(values)
 
 
@@ -74,7 +74,7 @@ def test_an_automatic_h_counts_as_the_least_to_which_it_may_fall() -> None:
     pace = Pace()
     for dual in range(10):
         pace = pace.after_round(-float(dual))
-    assert pace.samples(HyfdcaSettings.parse({"h": "auto"}), {A: 1000}, A) < 10
+    assert pace.samples(HyfdcaSettings.parse({"h": "auto", "local": "paper"}), {A: 1000}, A) < 10
 
 
 def test_a_fraction_of_few_rows_is_refused_once_the_rows_are_known() -> None:
@@ -89,7 +89,12 @@ def test_a_fraction_of_few_rows_is_refused_once_the_rows_are_known() -> None:
 
 def test_an_acknowledged_leak_is_a_warning() -> None:
     acknowledged = RunConfig.from_mapping(
-        {"name": "test", "privacy": "paper", "acknowledge_row_leak": True, "settings": {"loss": "hinge"}}
+        {
+            "name": "test",
+            "privacy": "paper",
+            "acknowledge_row_leak": True,
+            "settings": {"loss": "hinge", "local": "paper"},
+        }
     )
     leak, cohort = warnings_of(acknowledged, layout((900, (A, B)), (2, (A,))))
     assert "the server can work out rows of the parties' data" in leak
@@ -111,5 +116,5 @@ def test_a_gap_that_makes_for_most_of_the_noise_on_a_released_model_is_told() ->
 
 
 def test_a_sealed_run_is_warned_of_small_cohorts_alone() -> None:
-    sealed = RunConfig.from_mapping({"name": "test", "settings": {"loss": "hinge", "h": 1}})
+    sealed = RunConfig.from_mapping({"name": "test", "settings": {"loss": "hinge", "local": "paper", "h": 1}})
     assert len(warnings_of(sealed, layout((900, (A, B)), (2, (A,))))) == 1

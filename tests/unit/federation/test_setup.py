@@ -242,6 +242,6 @@ def test_a_leak_that_was_acknowledged_is_told_before_the_first_round(
 
 
 def test_a_set_up_whose_rows_turn_out_too_few_for_its_h_is_refused(federation: Federation) -> None:
-    terms = config(privacy="paper", settings={"loss": "logistic", "h": 0.1})
+    terms = config(privacy="paper", settings={"loss": "logistic", "local": "paper", "h": 0.1})
     with pytest.raises(InvalidConfig, match="as few as 4 of a party's samples are updated in a round"):
         federation.set_up(terms)

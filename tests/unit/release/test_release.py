@@ -89,7 +89,7 @@ def released_values(held: InProcessFederation) -> int:
     ("grid", "terms"),
     [
         ((2, 1), config()),
-        ((1, 2), config(settings={"lambda": 0.5}, stop={"gap": None, "rounds": 2})),
+        ((1, 2), config(settings={"lambda": 0.5, "local": "paper"}, stop={"gap": None, "rounds": 2})),
         ((2, 1), config(algorithm="fedavg", settings={"lambda": 0.5}, stop={"rounds": 2})),
     ],
     ids=["corrective, same features", "paper, other features", "fedavg, same features"],
