@@ -16,7 +16,7 @@ from fenchel_client.release import check_rows
 from fenchel_common.algorithms.averaging import AveragingSettings
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, Refusal
@@ -45,7 +45,7 @@ class ActiveRun:
     layout: ClientLayout
     algorithm: AlgorithmClient
     cipher: Cipher
-    key: PublicKey | int
+    key: RunKey
     pool: ObfuscatorPool | None
     noise: ReleaseNoise | None
 
@@ -84,16 +84,16 @@ def client_layout_of(kept: PartyRun, shard: Shard) -> ClientLayout:
 
 def _cipher(
     run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout, shard: Shard
-) -> tuple[Cipher, PublicKey | int, ObfuscatorPool | None]:
+) -> tuple[Cipher, RunKey, ObfuscatorPool | None]:
     """The terms alone say whether a run is encrypted, never the absence of a key."""
     if config.privacy == "plain":
-        return PlainCipher(config.key.bits), config.key.bits, None
+        return PlainCipher(config.key.bits), RunKey.in_clear(config.key.bits), None
     private = private_key_from_bytes(secrets.private_key)
     log.info("run %s: %r, %d slots", run, private, layout.slots)
     if private.kind is KeyKind.SUBGROUP:
         log.warning("%s", SUBGROUP_ASSUMPTION)
     pool = ObfuscatorPool(private, capacity=ROUNDS_AHEAD * nonces_a_round(config, layout, shard))
-    return PaillierCipher(private, pool), private.public_key, pool
+    return PaillierCipher(private, pool), RunKey.of(private.public_key), pool
 
 
 def nonces_a_round(config: RunConfig, layout: ClientLayout, shard: Shard) -> int:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.alignment import ArrangedShard
 from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.errors import CryptoError, InvalidInput, Refusal
 from fenchel_common.ids import RunId
@@ -73,7 +73,7 @@ class LabelComparison:
     layout
         Which rows of `shard` fill which blocks, and how many label holders each block has.
     key
-        The run's public key, or the number of bits that it would have in a run in clear.
+        What the run's vectors by sample are under.
     secret
         What the parties of the run share and the server does not know.
     """
@@ -84,7 +84,7 @@ class LabelComparison:
         shard: ArrangedShard,
         *,
         cipher: Cipher,
-        key: PublicKey | int,
+        key: RunKey,
         secret: bytes,
         run: RunId,
     ) -> None:

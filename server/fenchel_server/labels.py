@@ -5,7 +5,7 @@ It compares nothing itself. `fenchel_client.labels` says what a mark is and what
 
 from collections.abc import Mapping
 
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.errors import FenchelError, InvalidInput, LabelsDiffer, ResultRejected
 from fenchel_common.ids import ClientId
@@ -17,7 +17,7 @@ from fenchel_server.algorithms.state import blocks_of, joined
 
 
 def read_layout_results(
-    results: Mapping[ClientId, bytes], *, layout: FederationLayout, key: PublicKey | int
+    results: Mapping[ClientId, bytes], *, layout: FederationLayout, key: RunKey
 ) -> dict[ClientId, LayoutResult]:
     """Each party's answer to its layout; with marks where, and only where, it shares labels of a sample."""
     compared = compared_blocks(layout)

@@ -12,6 +12,7 @@ from typing import TypeVar
 from fenchel_common.algorithms.fitting import check_partition
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import FenchelError, ResultRejected
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId
@@ -147,13 +148,13 @@ class FederationSetup:
         algorithm = ALGORITHMS[self._config.algorithm](
             self._config.algorithm_settings(), layout=layout, key=key, openings=self._openings
         )
-        if isinstance(key, PublicKey):
+        if key.public is not None:
             log.info(
                 "the run's key: Paillier (%s), %d bits, %d slots, fingerprint %s, made by %s, held by %s",
                 self._config.key.kind,
                 key.bits,
                 layout.slots,
-                key.fingerprint.hex(),
+                key.public.fingerprint.hex(),
                 self._roster.key_holder.name,
                 ", ".join(self._roster.names),
             )
@@ -162,8 +163,8 @@ class FederationSetup:
         record = SetupRecord(
             public_key=self._public_key,
             layout=federation_layout_to_bytes(layout),
-            key_fingerprint=key.fingerprint.hex() if isinstance(key, PublicKey) else None,
-            key_bits=key.bits if isinstance(key, PublicKey) else None,
+            key_fingerprint=None if key.public is None else key.public.fingerprint.hex(),
+            key_bits=None if key.public is None else key.bits,
         )
         return SetupDone(record, algorithm.snapshot(), self._warnings)
 
@@ -229,9 +230,11 @@ def _result_limits(phase: str, config: RunConfig, extents: Mapping[ClientId, Ext
     return {client: round_limits(phase, extent, settings).result for client, extent in extents.items()}
 
 
-def run_key(config: RunConfig, public_key: bytes) -> PublicKey | int:
-    """The run's public key, or the number of bits that it would have in a run in clear."""
-    return config.key.bits if config.privacy == "plain" else PublicKey.from_bytes(public_key)
+def run_key(config: RunConfig, public_key: bytes) -> RunKey:
+    """What the run's vectors by sample are under."""
+    if config.privacy == "plain":
+        return RunKey.in_clear(config.key.bits)
+    return RunKey.of(PublicKey.from_bytes(public_key))
 
 
 def _read(party: ClientId, parse: Callable[[bytes], T], body: bytes) -> T:

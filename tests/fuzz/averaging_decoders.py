@@ -17,18 +17,19 @@ from fenchel_common.algorithms.averaging import (
 )
 from fenchel_common.algorithms.hyfdca import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire import averaging as wire
 from fenchel_common.wire.averaging_snapshot import AveragingSnapshot, Base, snapshot_from_bytes, snapshot_to_bytes
 from fuzz.decoder import Decoder, parsed
-from support.keys import cipher, private_key
+from support.keys import cipher, run_key
 
 BITS = 2048
 SLOTS = PlainCipher(BITS).slots
 LAYOUT = {1: np.array([0, 2, 4]), 2: np.array([1, 3])}
 SCOPE = wire.Scope(
-    key=BITS,
+    key=RunKey.in_clear(BITS),
     slots=SLOTS,
     length=5,
     samples={0: 2, 4: SLOTS},
@@ -70,7 +71,7 @@ def _result(*, encrypted: bool) -> Result:
 
 
 def averaging_decoders() -> list[Decoder]:
-    task, encrypted = _task(), replace(SCOPE, key=private_key(BITS).public_key)
+    task, encrypted = _task(), replace(SCOPE, key=run_key(BITS))
     snapshot = AveragingSnapshot(
         RoundId(5),
         {1: Base(RoundId(2), {MODEL: _vector(1)})},

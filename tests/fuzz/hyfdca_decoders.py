@@ -19,7 +19,7 @@ from fenchel_common.data.partition import partition
 from fenchel_common.errors import FenchelError
 from fenchel_common.wire import corrective, corrective_snapshot, hyfdca, hyfdca_snapshot, scope
 from fuzz.decoder import Decoder, parsed
-from support.keys import cipher
+from support.keys import cipher, run_key
 from support.problems import problem
 from support.simulation import Simulation
 
@@ -55,8 +55,7 @@ def _run(method: str, level: str) -> Simulation:
     if level == "plain":
         run = Simulation.of(shards, settings)
     else:
-        paillier = cipher()
-        run = Simulation.of(shards, settings, cipher=paillier, key=paillier.key.public_key)
+        run = Simulation.of(shards, settings, cipher=cipher(), key=run_key())
     first = min(run.names)
     run.round()
     run.round(available=run.names - {first})
@@ -86,7 +85,7 @@ def _bound(function: Callable[..., Any], run: Simulation, level: str) -> dict[st
     known: dict[str, object] = {
         "scope": scope.Scope.of_client(run.alignment.clients[client], key=run.key, sealed=sealed),
         "key": run.key,
-        "share_key": scope.share_key(run.key, sealed=sealed),
+        "share_key": run.key.by_feature(sealed=sealed),
         "sealed": sealed,
         "vector_format": PRODUCT_FORMAT,
         "field": "field",

@@ -15,6 +15,7 @@ from fenchel_common.algorithms.hyfdca import BlockVector
 from fenchel_common.crypto import paillier
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector, PlainCipher
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
@@ -22,7 +23,7 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import KeyMade, KeyTake, LayoutResult, ModelPart, PartyRun, RunSecrets, Spent
 from fenchel_common.wire import alignment, arrays, blocks, ceremony, frames, labels, setup, vectors
 from fuzz.decoder import Decoder, parsed
-from support.keys import cipher, private_key
+from support.keys import cipher, private_key, run_key
 from support.kits import make_federation
 from support.layouts import small_client_layout, small_federation_layout
 
@@ -52,15 +53,15 @@ def _of_bytes(kind: type[Message] | None, function: Callable[..., object], *seed
 def vector_decoders() -> list[Decoder]:
     slots = PlainCipher(BITS).slots
     values = np.linspace(-1.0, 1.0, 2 * slots)
-    key = private_key(BITS).public_key
+    key, in_clear = private_key(BITS).public_key, RunKey.in_clear(BITS)
     encrypted = vectors.vector_to_bytes(cipher(BITS).encrypt(values, FORMAT))
     plain = PlainCipher(BITS).encrypt(values, FORMAT)
     block_vector = blocks.block_vector_to_proto(BlockVector((2, 5), plain)).SerializeToString()
     held = {2: slots, 5: 4, 9: 1}
     ciphertexts = vectors_pb2.Vector.FromString(encrypted).encrypted.ciphertexts
     return [
-        _of_bytes(vectors_pb2.Vector, vectors.vector_from_bytes, encrypted, key=key),
-        _of_message(vectors_pb2.Vector, vectors.vector_from_proto, vectors.vector_to_bytes(plain), key=BITS),
+        _of_bytes(vectors_pb2.Vector, vectors.vector_from_bytes, encrypted, key=RunKey.of(key)),
+        _of_message(vectors_pb2.Vector, vectors.vector_from_proto, vectors.vector_to_bytes(plain), key=in_clear),
         _of_message(
             vectors_pb2.VectorFormat, vectors.format_from_proto, vectors.format_to_proto(FORMAT).SerializeToString()
         ),
@@ -71,7 +72,7 @@ def vector_decoders() -> list[Decoder]:
             block_vector,
             held=held,
             slots=slots,
-            key=BITS,
+            key=in_clear,
             vector_format=FORMAT,
             field="vector",
         ),
@@ -119,7 +120,7 @@ def alignment_decoders() -> list[Decoder]:
 
 
 def label_decoders() -> list[Decoder]:
-    slots, key = cipher(BITS).slots, private_key(BITS).public_key
+    slots, key = cipher(BITS).slots, run_key(BITS)
     marks = BlockVector((2, 5), cipher(BITS).encrypt(np.linspace(0.0, 1.0, 2 * slots), FORMAT))
     results = [labels.layout_result_to_bytes(LayoutResult(b"opening", given)) for given in (marks, None)]
     bound = {"held": {2, 5, 9}, "slots": slots, "key": key}

@@ -17,6 +17,7 @@ from fenchel_common.algorithms.hyfdca import PRIMAL, PRODUCT_FORMAT
 from fenchel_common.algorithms.settings import Privacy
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, concatenate
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import ChecksumMismatch, FederationFailed, InvalidInput, NotForUs, Refusal, WrongKey
 from fenchel_common.ids import ClientId
 from fenchel_common.setup import KEY_TAKE
@@ -224,7 +225,7 @@ def test_a_key_that_was_sealed_for_another_is_refused_as_such_and_the_right_one_
 def test_a_ciphertext_without_a_nonce_would_be_read_without_the_key() -> None:
     """What the sealed runs' ciphertexts are tested for is really found: also between two that share a nonce."""
     key, values = private_key().public_key, np.array([0.5, -1.25, 3.0])
-    eyes = PublicEyes(key)
+    eyes = PublicEyes(RunKey.of(key))
     assert np.array_equal(eyes.read(_without_nonce(values, key)), values)
     first, second = _with_one_nonce(values, np.array([1.0, 1.0, -4.0]), key)
     assert not np.allclose(eyes.read(first), values)
@@ -239,7 +240,7 @@ def test_ciphertexts_of_this_project_are_not_read_without_the_key() -> None:
             format=format_to_proto(PRODUCT_FORMAT), length=3, terms=1, ciphertexts=encrypted.ciphertexts
         )
     )
-    assert np.abs(PublicEyes(key).read(message) - values).max() > 1.0
+    assert np.abs(PublicEyes(RunKey.of(key)).read(message) - values).max() > 1.0
 
 
 @pytest.mark.parametrize(("changes", "finds_all"), [(1, True), (4, True), (9, True), (10, False), (20, False)])

@@ -14,6 +14,7 @@ from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_common.algorithms.averaging import LOCAL, MEASURE, AveragingSettings
 from fenchel_common.algorithms.fedavg import FedavgSettings
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.datasets import Dataset, load_dataset
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput
@@ -25,7 +26,7 @@ from fenchel_server.algorithms.base import Outcome, RoundReport
 from fenchel_server.algorithms.fedavg import FedavgServer
 from fenchel_server.rounds.requests import PhaseRequest
 from support.averaging import Averaging
-from support.keys import SMALL_BITS, private_key
+from support.keys import SMALL_BITS, private_key, run_key
 from support.layouts import small_federation_layout
 from support.problems import problem
 from support.simulation import Simulation
@@ -35,7 +36,7 @@ Array = NDArray[np.float64]
 ALGORITHMS = ("fedavg", "hyfem")
 GRIDS = {"horizontal": (3, 1), "vertical": (1, 3), "hybrid": (2, 2)}
 SMALL = problem(rows=60, columns=8, lambda_=0.1)
-KEY = private_key(2 * SMALL_BITS).public_key
+KEY = run_key(2 * SMALL_BITS)
 CIPHER = PaillierCipher(private_key(2 * SMALL_BITS), ObfuscatorPool(private_key(2 * SMALL_BITS)))
 EVERYONE = {ClientId(f"party-{place:02d}") for place in range(4)}
 THIRD = ClientId("party-02")
@@ -131,7 +132,7 @@ def test_hyfem_clients_go_on_from_their_own_models_and_the_average_draws_them() 
 def test_an_encrypted_run_and_a_run_in_clear_agree_bit_for_bit(algorithm: str, grid: tuple[int, int]) -> None:
     shards = partition(SMALL.data, grid=grid)
     values: dict[str, object] = {"lambda": 0.1, "measure_every": 2}
-    clear = Averaging.of(algorithm, shards, values, key=KEY.bits)
+    clear = Averaging.of(algorithm, shards, values, key=RunKey.in_clear(KEY.bits))
     sealed = Averaging.of(algorithm, shards, values, cipher=CIPHER, key=KEY)
     for run in (clear, sealed):
         run.run(3)
@@ -233,7 +234,7 @@ def test_parties_without_labels_take_part_in_measurements_alone() -> None:
 def test_every_sample_needs_a_party_with_its_label() -> None:
     layout = small_federation_layout()  # whose first block has one holder, without labels
     with pytest.raises(InvalidInput, match="label"):
-        FedavgServer(FedavgSettings(), layout=layout, key=2048, openings={})
+        FedavgServer(FedavgSettings(), layout=layout, key=RunKey.in_clear(2048), openings={})
 
 
 def test_a_part_of_the_clients_works_in_a_round_and_all_of_them_measure() -> None:
@@ -259,7 +260,7 @@ def test_the_server_sees_no_weights_in_an_encrypted_run() -> None:
         return [value.tobytes() in seen for value in np.rint(np.concatenate(kept) * 2.0**32).astype("<i8")]
 
     shards = partition(SMALL.data, grid=(2, 2))
-    assert all(shown(Averaging.of("hyfem", shards, {"lambda": 0.1}, key=KEY.bits)))
+    assert all(shown(Averaging.of("hyfem", shards, {"lambda": 0.1}, key=RunKey.in_clear(KEY.bits))))
     sealed = Averaging.of("hyfem", shards, {"lambda": 0.1}, cipher=CIPHER, key=KEY)
     assert not any(shown(sealed))
     assert sealed.reports[0].metrics.participants == tuple(sorted(EVERYONE))

@@ -11,6 +11,7 @@ from fenchel_common.algorithms.feddyn import GRADIENT
 from fenchel_common.algorithms.fivegcs import DUAL, TOTAL
 from fenchel_common.algorithms.proximal import ToleratedSettings
 from fenchel_common.algorithms.scaffnew import STEPS, VARIATE, ScaffnewSettings
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.ids import ClientId, RoundId
@@ -18,7 +19,7 @@ from fenchel_server.algorithms.base import Outcome
 from fenchel_server.algorithms.scaffnew import ScaffnewServer
 from fenchel_server.rounds.requests import PhaseRequest
 from support.averaging import Averaging
-from support.keys import SMALL_BITS, private_key
+from support.keys import SMALL_BITS, private_key, run_key
 from support.problems import problem
 
 Array = NDArray[np.float64]
@@ -31,7 +32,7 @@ TUNED: dict[str, dict[str, object]] = {
 }
 SMALL = problem(rows=70, columns=8, loss="logistic", lambda_=0.05)
 SHARDS = partition(SMALL.data, grid=(3, 1))
-KEY = private_key(2 * SMALL_BITS).public_key
+KEY = run_key(2 * SMALL_BITS)
 CIPHER = PaillierCipher(private_key(2 * SMALL_BITS), ObfuscatorPool(private_key(2 * SMALL_BITS)))
 THIRD = ClientId("party-02")
 
@@ -70,7 +71,7 @@ def test_a_party_that_misses_rounds_leaves_no_bias(algorithm: str) -> None:
 @each_algorithm
 def test_an_encrypted_run_and_a_run_in_clear_agree_bit_for_bit(algorithm: str) -> None:
     values: dict[str, object] = {"lambda": 0.05, **TUNED[algorithm]}
-    clear = Averaging.of(algorithm, SHARDS, values, key=KEY.bits)
+    clear = Averaging.of(algorithm, SHARDS, values, key=RunKey.in_clear(KEY.bits))
     sealed = Averaging.of(algorithm, SHARDS, values, cipher=CIPHER, key=KEY)
     for run in (clear, sealed):
         run.run(4)

@@ -11,6 +11,7 @@ from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_common.algorithms.averaging import LOCAL
 from fenchel_common.algorithms.dualfl import BETA, CRITERION_MET, DUAL, SMOOTHNESS, DualflSettings
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
@@ -19,14 +20,14 @@ from fenchel_server.algorithms.base import Outcome
 from fenchel_server.rounds.requests import PhaseRequest
 from support.averaging import Averaging
 from support.dualfl import Parts, epochs
-from support.keys import SMALL_BITS, private_key
+from support.keys import SMALL_BITS, private_key, run_key
 from support.problems import problem
 
 Array = NDArray[np.float64]
 
 SMALL = problem(rows=70, columns=8, loss="logistic", lambda_=0.05)
 SHARDS = partition(SMALL.data, grid=(3, 1))
-KEY = private_key(2 * SMALL_BITS).public_key
+KEY = run_key(2 * SMALL_BITS)
 CIPHER = PaillierCipher(private_key(2 * SMALL_BITS), ObfuscatorPool(private_key(2 * SMALL_BITS)))
 THIRD = ClientId("party-02")
 
@@ -99,7 +100,7 @@ def test_a_round_is_one_round_trip() -> None:
 
 def test_an_encrypted_run_and_a_run_in_clear_agree_bit_for_bit() -> None:
     values: dict[str, object] = {"lambda": SMALL.lambda_, "measure_every": 2}
-    clear = Averaging.of("dualfl", SHARDS, values, key=KEY.bits)
+    clear = Averaging.of("dualfl", SHARDS, values, key=RunKey.in_clear(KEY.bits))
     sealed = Averaging.of("dualfl", SHARDS, values, cipher=CIPHER, key=KEY)
     for run in (clear, sealed):
         run.run(10)
@@ -212,7 +213,7 @@ def test_the_server_sees_neither_dual_variables_nor_model_in_an_encrypted_run() 
         secrets += [value for half in run.clients.values() for value in half._state.values()]
         return [value.tobytes() in seen for value in np.rint(np.concatenate(secrets) * 2.0**32).astype("<i8")]
 
-    clear = Averaging.of("dualfl", SHARDS, {"lambda": 0.1}, key=KEY.bits)
+    clear = Averaging.of("dualfl", SHARDS, {"lambda": 0.1}, key=RunKey.in_clear(KEY.bits))
     assert any(shown(clear))
     sealed = Averaging.of("dualfl", SHARDS, {"lambda": 0.1}, cipher=CIPHER, key=KEY)
     assert not any(shown(sealed))

@@ -13,19 +13,20 @@ from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_common.algorithms.fedsgm import FedsgmSettings
 from fenchel_common.algorithms.fitting import check_partition
 from fenchel_common.algorithms.settings import Partition
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.heterogeneous import row_shards, stratified_rows
 from fenchel_common.errors import InvalidConfig, InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.algorithms.fedsgm import switching_weight
 from support.averaging import Averaging
-from support.keys import SMALL_BITS, private_key
+from support.keys import SMALL_BITS, private_key, run_key
 from support.problems import problem
 
 Array = NDArray[np.float64]
 
 SMALL = problem(rows=60, columns=24, loss="logistic", lambda_=0.1)
 SHARDS = row_shards(SMALL.data, stratified_rows(SMALL.data.y, 3, seed=0))
-KEY = private_key(2 * SMALL_BITS).public_key
+KEY = run_key(2 * SMALL_BITS)
 CIPHER = PaillierCipher(private_key(2 * SMALL_BITS), ObfuscatorPool(private_key(2 * SMALL_BITS)))
 COMPRESSIONS = ("none", "rand_k", "top_k", "quantised")
 BASE: dict[str, object] = {"tolerance": 0.4, "step": 2.0, "k": 6}
@@ -35,7 +36,7 @@ def small_run(*, sealed: bool = False, **values: object) -> Averaging:
     settings = BASE | values
     if sealed:
         return Averaging.of("fedsgm", SHARDS, settings, cipher=CIPHER, key=KEY)
-    return Averaging.of("fedsgm", SHARDS, settings, key=KEY.bits)
+    return Averaging.of("fedsgm", SHARDS, settings, key=RunKey.in_clear(KEY.bits))
 
 
 def model_of(run: Averaging) -> Array:

@@ -12,7 +12,7 @@ from fenchel_common.crypto.vectors import EncryptedVector, PlainVector
 from fenchel_common.data.partition import partition
 from fenchel_common.ids import ClientId
 from fenchel_server.algorithms.state import HyfdcaState
-from support.keys import cipher
+from support.keys import cipher, run_key
 from support.problems import problem
 from support.simulation import Simulation
 
@@ -34,8 +34,7 @@ def simulation(level: str, grid: tuple[int, int], **values: object) -> Simulatio
     shards = partition(CASE.data, grid=grid, labels="first" if grid == (2, 2) else "all")
     if level == "plain":
         return Simulation.of(shards, HyfdcaSettings.parse(chosen))
-    paillier = cipher()
-    return Simulation.of(shards, HyfdcaSettings.parse(chosen), cipher=paillier, key=paillier.key.public_key)
+    return Simulation.of(shards, HyfdcaSettings.parse(chosen), cipher=cipher(), key=run_key())
 
 
 @pytest.mark.parametrize("local", ["paper", "theory"])

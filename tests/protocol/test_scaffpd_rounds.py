@@ -12,6 +12,7 @@ from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.fitting import check_partition
 from fenchel_common.algorithms.scaffpd import Pace, ScaffpdSettings
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.heterogeneous import row_shards, stratified_rows
 from fenchel_common.data.partition import partition
@@ -22,7 +23,7 @@ from fenchel_common.losses import loss_named
 from fenchel_server.algorithms.qffl import curvature
 from fenchel_server.algorithms.simplex import Ambiguity
 from support.averaging import Averaging
-from support.keys import SMALL_BITS, private_key
+from support.keys import SMALL_BITS, private_key, run_key
 from support.problems import problem
 from support.robust import fedavg, robust_regression, saddle_point, scaffold, scaffpd
 
@@ -34,7 +35,7 @@ SMALL = problem(rows=60, columns=6, loss="logistic", lambda_=0.1)
 ORDER = np.argsort(SMALL.data.y + 0.9 * np.random.default_rng(0).standard_normal(60))
 SHARDS = row_shards(SMALL.data, [ORDER[:28], ORDER[28:50], ORDER[50:]])
 OBJECTIVES = [LocalObjective(shard.X, shard.y, loss_named("logistic"), 0.1) for shard in SHARDS if shard.y is not None]
-KEY = private_key(2 * SMALL_BITS).public_key
+KEY = run_key(2 * SMALL_BITS)
 CIPHER = PaillierCipher(private_key(2 * SMALL_BITS), ObfuscatorPool(private_key(2 * SMALL_BITS)))
 SECOND = ClientId("party-01")
 
@@ -43,7 +44,7 @@ def small_run(algorithm: str, *, sealed: bool = False, **values: object) -> Aver
     settings = {"lambda": 0.1, "local_steps": 4, "measure_every": 2, **values}
     if sealed:
         return Averaging.of(algorithm, SHARDS, settings, cipher=CIPHER, key=KEY)
-    return Averaging.of(algorithm, SHARDS, settings, key=KEY.bits)
+    return Averaging.of(algorithm, SHARDS, settings, key=RunKey.in_clear(KEY.bits))
 
 
 def model_of(run: Averaging, features: Sequence[str] = SMALL.data.features) -> Array:

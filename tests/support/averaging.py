@@ -12,7 +12,7 @@ from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_client.algorithms.averaging import AveragingClient
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.averaging import AveragingSettings
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId
@@ -20,7 +20,7 @@ from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.algorithms.averaging import AveragingServer
 from fenchel_server.algorithms.base import RoundReport
 from fenchel_server.algorithms.base import ServerHalf as ServerClass
-from support.halves import KEY_BITS, Absent, Halves, aligned, nobody_is_absent
+from support.halves import IN_CLEAR, Absent, Halves, aligned, nobody_is_absent
 
 Array = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
         values: dict[str, object] | None = None,
         *,
         cipher: Cipher | None = None,
-        key: PublicKey | int = KEY_BITS,
+        key: RunKey = IN_CLEAR,
         absent: Absent = nobody_is_absent,
     ) -> "Averaging":
         """A run of an algorithm of the tables, or of the given settings, client and server classes."""
@@ -54,7 +54,7 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
         named, alignment = aligned(shards, key=key, seed=settings.seed)
         server = server_class(settings, layout=alignment.federation, key=key, openings={})
         assert isinstance(server, AveragingServer)
-        used = PlainCipher(key if isinstance(key, int) else key.bits) if cipher is None else cipher
+        used = PlainCipher(key.bits) if cipher is None else cipher
         run = cls(
             alignment,
             named,

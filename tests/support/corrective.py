@@ -18,7 +18,7 @@ from fenchel_deploy.experiments.centralized import solve_centralized
 from fenchel_server.algorithms.base import RoundReport
 from fenchel_server.algorithms.corrective import CorrectiveServer
 from fenchel_server.rounds.requests import PhaseRequest
-from support.keys import cipher
+from support.keys import cipher, run_key
 from support.problems import Problem, problem
 from support.simulation import Simulation
 
@@ -60,7 +60,7 @@ def at_level(case: Problem, grid: tuple[int, int], level: str, *, labels: str = 
     chosen = settings(case, privacy=level, **values)
     if level == "plain":
         return Simulation.of(shards, chosen)
-    return Simulation.of(shards, chosen, cipher=cipher(), key=cipher().key.public_key)
+    return Simulation.of(shards, chosen, cipher=cipher(), key=run_key())
 
 
 def chained() -> tuple[Problem, list[Shard]]:

@@ -11,6 +11,7 @@ from fenchel_client.party import Party
 from fenchel_client.setup import Consent
 from fenchel_client.statefolder import StateFolder
 from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
@@ -51,9 +52,9 @@ def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def cipher(
         run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout, shard: Shard
-    ) -> tuple[Cipher, PublicKey | int, object]:
+    ) -> tuple[Cipher, RunKey, object]:
         if not secrets.private_key:
-            return PlainCipher(config.key.bits), config.key.bits, None
+            return PlainCipher(config.key.bits), RunKey.in_clear(config.key.bits), None
         return encrypted(run, config, secrets, layout, shard)
 
     def public_key(secrets: RunSecrets, _config: RunConfig) -> PublicKey | None:

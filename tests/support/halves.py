@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 from google.protobuf.message import Message
 
 from fenchel_client.algorithms.base import AlgorithmClient
-from fenchel_common.crypto.packing import VectorFormat, slot_layout
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId, RoundId
@@ -17,6 +17,7 @@ from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
 from fenchel_server.rounds.requests import PhaseRequest
 
 KEY_BITS = 2048
+IN_CLEAR = RunKey.in_clear(KEY_BITS)
 
 Absent = Callable[[RoundId, str, ClientId], bool]
 """Whether a client fails to answer a phase of a round."""
@@ -42,11 +43,11 @@ def changed(kind: type[Message], change: Callable[[Any], None]) -> Tampering:
 
 
 def aligned(
-    shards: Sequence[Shard], *, key: PublicKey | int, seed: int, overlap: OverlapRule = OverlapRule.ERROR
+    shards: Sequence[Shard], *, key: RunKey, seed: int, overlap: OverlapRule = OverlapRule.ERROR
 ) -> tuple[dict[ClientId, Shard], Alignment]:
     """The shards by client, and where each sample lives."""
     named = {ClientId(f"party-{place:02d}"): shard for place, shard in enumerate(shards)}
-    slots = slot_layout(VectorFormat(), key if isinstance(key, int) else key.bits).slots
+    slots = key.slots(VectorFormat())
     holdings = [
         Holding(name, tuple(sample.encode() for sample in shard.ids), shard.features, shard.y is not None)
         for name, shard in named.items()
@@ -61,7 +62,7 @@ class Halves(Generic[C, S]):
     alignment: Alignment
     shards: dict[ClientId, Shard]
     cipher: Cipher
-    key: PublicKey | int
+    key: RunKey
     clients: dict[ClientId, C]
     server: S
     absent: Absent = nobody_is_absent

@@ -6,6 +6,7 @@ from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind, PrivateKey
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
+from fenchel_common.crypto.runkey import RunKey
 
 SMALL_BITS = 256
 
@@ -18,6 +19,11 @@ def private_key(bits: int = 2048, kind: KeyKind = KeyKind.STANDARD) -> PrivateKe
 def cipher(bits: int = 2048, kind: KeyKind = KeyKind.STANDARD) -> PaillierCipher:
     """A cipher under that key."""
     return _made_once(bits, kind)
+
+
+def run_key(bits: int = 2048) -> RunKey:
+    """What vectors by sample are under in a run with that key."""
+    return RunKey.of(private_key(bits).public_key)
 
 
 @lru_cache(maxsize=16)

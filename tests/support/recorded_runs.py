@@ -15,7 +15,7 @@ from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.partition import partition
 from support.averaging import Averaging
-from support.keys import cipher
+from support.keys import cipher, run_key
 from support.simulation import Simulation
 
 SEED: Final = 11
@@ -49,7 +49,7 @@ def table() -> Dataset:
 def simulated(name: str, level: Level) -> Simulation | Averaging:
     key: dict[str, Any] = {}
     if level != "plain":
-        key = {"cipher": cipher(), "key": cipher().key.public_key}
+        key = {"cipher": cipher(), "key": run_key()}
     if name in HYFDCA:
         common = {"lambda": 0.0625, "seed": SEED, "stop": {"gap": None}, "privacy": level, "certificate_every": 1}
         settings = HyfdcaSettings.parse({**common, **HYFDCA[name]})

@@ -10,7 +10,7 @@ from fenchel_client.algorithms.corrective import CorrectiveClient
 from fenchel_client.algorithms.hyfdca import HyfdcaClient
 from fenchel_client.algorithms.variants import hyfdca_client
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId
@@ -19,7 +19,7 @@ from fenchel_server.algorithms.corrective import CorrectiveServer
 from fenchel_server.algorithms.hyfdca import HyfdcaServer
 from fenchel_server.algorithms.variants import HyfdcaVariants
 from fenchel_server.cohorts import OverlapRule
-from support.halves import KEY_BITS, Absent, Halves, aligned, nobody_is_absent
+from support.halves import IN_CLEAR, KEY_BITS, Absent, Halves, aligned, nobody_is_absent
 
 Array = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ class Simulation(Halves[HyfdcaClient | CorrectiveClient, HyfdcaServer | Correcti
         settings: HyfdcaSettings,
         *,
         cipher: Cipher | None = None,
-        key: PublicKey | int = KEY_BITS,
+        key: RunKey = IN_CLEAR,
         overlap: OverlapRule = OverlapRule.ERROR,
         absent: Absent = nobody_is_absent,
     ) -> "Simulation":

@@ -36,7 +36,7 @@ from fenchel_common.algorithms.averaging import (
     chosen_blocks,
 )
 from fenchel_common.algorithms.hyfdca import BlockVector
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, ValueNotFinite, ValueOutOfRange
@@ -108,7 +108,7 @@ class AveragingClient(ABC, Generic[S]):
     cipher
         Encrypts what leaves, decrypts what comes.
     key
-        The run's public key, or the number of bits that it would have in a run in clear.
+        What the run's vectors are under.
     serialising
         Makes a context that surrounds every step between messages and their values.
     """
@@ -120,7 +120,7 @@ class AveragingClient(ABC, Generic[S]):
         layout: ClientLayout,
         shard: Shard,
         cipher: Cipher,
-        key: PublicKey | int,
+        key: RunKey,
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.settings = settings

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.layout import ClientLayout
@@ -49,7 +49,7 @@ class ClientHalf(Protocol):
         layout: ClientLayout,
         shard: Shard,
         cipher: Cipher,
-        key: PublicKey | int,
+        key: RunKey,
         serialising: Callable[[], AbstractContextManager[None]],
     ) -> AlgorithmClient:
         """The half before its first task."""

@@ -53,7 +53,7 @@ from fenchel_common.algorithms.hyfdca import (
     HyfdcaSettings,
     ProductResult,
 )
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
@@ -95,7 +95,7 @@ class CorrectiveClient:
         layout: ClientLayout,
         shard: Shard,
         cipher: Cipher,
-        key: PublicKey | int,
+        key: RunKey,
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         sealed = settings.privacy == "sealed"

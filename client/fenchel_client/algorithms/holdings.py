@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector
 from fenchel_common.crypto.packing import VectorFormat
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher, Vector
 from fenchel_common.data.shard import Matrix, Shard
 from fenchel_common.errors import InvalidInput
@@ -39,7 +39,7 @@ class Holdings:
         layout: ClientLayout,
         shard: Shard,
         cipher: Cipher,
-        key: PublicKey | int,
+        key: RunKey,
         sealed: bool,
         loss: Loss,
     ) -> None:
@@ -58,7 +58,7 @@ class Holdings:
         """Whether nobody else gives a feature of this party's for a sample of its."""
         self._feature_blocks = layout.feature_blocks
         self._cipher = cipher
-        self._share_cipher = cipher if sealed or isinstance(key, int) else PlainCipher(key.bits)
+        self._share_cipher = cipher if key.by_feature(sealed=sealed) == key else PlainCipher(key.bits)
 
     @property
     def rows(self) -> int:

@@ -41,7 +41,7 @@ from fenchel_common.algorithms.hyfdca import (
     ProductResult,
     StateUpdate,
 )
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, Vector
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
@@ -63,7 +63,7 @@ class HyfdcaClient:
     cipher
         Encrypts what leaves, decrypts what comes.
     key
-        The run's public key, or the number of bits that it would have in a run in clear.
+        What the run's vectors by sample are under.
     serialising
         Makes a context that surrounds every step between messages and their values.
     """
@@ -75,7 +75,7 @@ class HyfdcaClient:
         layout: ClientLayout,
         shard: Shard,
         cipher: Cipher,
-        key: PublicKey | int,
+        key: RunKey,
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._settings = settings

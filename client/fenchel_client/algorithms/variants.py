@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from fenchel_client.algorithms.corrective import CorrectiveClient
 from fenchel_client.algorithms.hyfdca import HyfdcaClient
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.layout import ClientLayout
@@ -18,7 +18,7 @@ def hyfdca_client(
     layout: ClientLayout,
     shard: Shard,
     cipher: Cipher,
-    key: PublicKey | int,
+    key: RunKey,
     serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> HyfdcaClient | CorrectiveClient:
     """The half that `local` asks for."""

@@ -24,7 +24,7 @@ from fenchel_common.algorithms.averaging import (
     chosen_blocks,
 )
 from fenchel_common.algorithms.hyfdca import BlockVector
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import RoundId
 from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes, numbers_from_bytes, numbers_to_bytes
@@ -42,11 +42,11 @@ from fenchel_common.wire.parsing import parsed_message
 class Scope:
     """What a message about one client may speak of.
 
-    `key` is the run's public key, or the number of bits that it would have in a run in clear. `samples` and `held` give
-    the size of each block of samples and of coordinates that the client holds; `length` is how many coordinates it has.
+    `key` is what all vectors are under. `samples` and `held` give the size of each block of samples and of coordinates
+    that the client holds; `length` is how many coordinates it has.
     """
 
-    key: PublicKey | int
+    key: RunKey
     slots: int
     length: int
     samples: Mapping[int, int]

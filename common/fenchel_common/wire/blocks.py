@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fenchel.v1 import alignment_pb2, hyfdca_pb2
 from fenchel_common.algorithms.hyfdca import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
 from fenchel_common.wire.arrays import numbers_from_bytes, numbers_to_bytes
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
@@ -24,7 +24,7 @@ def block_vector_from_proto(
     *,
     held: Collection[int],
     slots: int,
-    key: PublicKey | int,
+    key: RunKey,
     vector_format: VectorFormat,
     field: str,
 ) -> BlockVector:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from fenchel.v1 import corrective_pb2 as pb
 from fenchel.v1 import hyfdca_pb2
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
@@ -77,7 +77,7 @@ def state_to_bytes(state: CorrectiveState) -> bytes:
     ).SerializeToString(deterministic=True)
 
 
-def state_from_bytes(data: bytes, *, key: PublicKey | int, share_key: PublicKey | int) -> CorrectiveState:
+def state_from_bytes(data: bytes, *, key: RunKey, share_key: RunKey) -> CorrectiveState:
     """A state that this project wrote; a damaged one is refused as `StateDamaged`."""
     try:
         message = parsed_message(pb.CorrectiveSnapshot, data, limit=None)
@@ -108,5 +108,5 @@ def _to_proto(blocks: Mapping[int, Vector]) -> list[hyfdca_pb2.HyfdcaBlockState]
     ]
 
 
-def _from_proto(states: Iterable[hyfdca_pb2.HyfdcaBlockState], key: PublicKey | int) -> Blocks:
+def _from_proto(states: Iterable[hyfdca_pb2.HyfdcaBlockState], key: RunKey) -> Blocks:
     return {state.block: vector_from_proto(state.vector, key) for state in states}

@@ -4,12 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fenchel.v1 import hyfdca_pb2
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.parsing import parsed_message
-from fenchel_common.wire.scope import share_key
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
 
 
@@ -67,9 +66,9 @@ def snapshot_to_bytes(snapshot: HyfdcaSnapshot) -> bytes:
     ).SerializeToString(deterministic=True)
 
 
-def snapshot_from_bytes(data: bytes, key: PublicKey | int, *, sealed: bool) -> HyfdcaSnapshot:
+def snapshot_from_bytes(data: bytes, key: RunKey, *, sealed: bool) -> HyfdcaSnapshot:
     """A snapshot that this project wrote; a damaged one is refused as `StateDamaged`."""
-    by_feature = share_key(key, sealed=sealed)
+    by_feature = key.by_feature(sealed=sealed)
     try:
         message = parsed_message(hyfdca_pb2.HyfdcaSnapshot, data, limit=None)
         return HyfdcaSnapshot(
@@ -106,5 +105,5 @@ def _blocks_to_proto(
     ]
 
 
-def _blocks_from_proto(states: Iterable[hyfdca_pb2.HyfdcaBlockState], key: PublicKey | int) -> dict[int, Vector]:
+def _blocks_from_proto(states: Iterable[hyfdca_pb2.HyfdcaBlockState], key: RunKey) -> dict[int, Vector]:
     return {state.block: vector_from_proto(state.vector, key) for state in states}

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from fenchel.v1 import labels_pb2
 from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.setup import LayoutResult
 from fenchel_common.wire.blocks import block_vector_from_proto, block_vector_to_proto
 from fenchel_common.wire.parsing import parsed_message
@@ -16,7 +16,7 @@ def layout_result_to_bytes(result: LayoutResult) -> bytes:
     return labels_pb2.LayoutResult(opening=result.opening, marks=marks).SerializeToString(deterministic=True)
 
 
-def layout_result_from_bytes(data: bytes, *, held: Collection[int], slots: int, key: PublicKey | int) -> LayoutResult:
+def layout_result_from_bytes(data: bytes, *, held: Collection[int], slots: int, key: RunKey) -> LayoutResult:
     """`held` are the party's blocks of samples, `key` is what vectors by sample are encrypted with."""
     message = parsed_message(labels_pb2.LayoutResult, data)
     marks = None
@@ -31,7 +31,7 @@ def label_sums_to_bytes(sums: BlockVector) -> bytes:
     return labels_pb2.LabelSums(sums=block_vector_to_proto(sums)).SerializeToString(deterministic=True)
 
 
-def label_sums_from_bytes(data: bytes, *, held: Collection[int], slots: int, key: PublicKey | int) -> BlockVector:
+def label_sums_from_bytes(data: bytes, *, held: Collection[int], slots: int, key: RunKey) -> BlockVector:
     message = parsed_message(labels_pb2.LabelSums, data)
     return block_vector_from_proto(
         message.sums, held=held, slots=slots, key=key, vector_format=PRODUCT_FORMAT, field="sums"

@@ -12,7 +12,7 @@ from typing import Final
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
 from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector
 from fenchel_common.crypto.packing import VectorFormat
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
@@ -27,36 +27,28 @@ MAXIMUM_FIGURES: Final = 4096
 class Scope:
     """Keys, and the sizes of the blocks that the client holds.
 
-    `key` is what vectors by sample are encrypted with, `share_key` the same for vectors by feature and figures: the
-    run's public key, or the number of bits that it would have where they travel in clear.
+    `key` is what vectors by sample are under, `share_key` what vectors by feature and figures are under.
     """
 
-    key: PublicKey | int
-    share_key: PublicKey | int
+    key: RunKey
+    share_key: RunKey
     slots: int
     blocks: Mapping[int, int]
     feature_blocks: Mapping[int, int]
 
     @classmethod
-    def of_client(cls, layout: ClientLayout, *, key: PublicKey | int, sealed: bool) -> "Scope":
+    def of_client(cls, layout: ClientLayout, *, key: RunKey, sealed: bool) -> "Scope":
         """From a party's own view."""
         sizes = zip(layout.block_ids.tolist(), layout.block_sizes.tolist(), strict=True)
         features = {block: len(places) for block, places in layout.feature_blocks.items()}
-        return cls(key, share_key(key, sealed=sealed), layout.slots, dict(sizes), features)
+        return cls(key, key.by_feature(sealed=sealed), layout.slots, dict(sizes), features)
 
     @classmethod
-    def of_federation(
-        cls, layout: FederationLayout, client: ClientId, *, key: PublicKey | int, sealed: bool
-    ) -> "Scope":
+    def of_federation(cls, layout: FederationLayout, client: ClientId, *, key: RunKey, sealed: bool) -> "Scope":
         """From the server's view."""
         blocks = {block: layout.blocks[block].size for block in layout.blocks_of(client)}
         features = {block.id: len(block.features) for block in layout.feature_blocks() if client in block.holders}
-        return cls(key, share_key(key, sealed=sealed), layout.slots, blocks, features)
-
-
-def share_key(key: PublicKey | int, *, sealed: bool) -> PublicKey | int:
-    """What vectors by feature are encrypted with."""
-    return key if sealed or isinstance(key, int) else key.bits
+        return cls(key, key.by_feature(sealed=sealed), layout.slots, blocks, features)
 
 
 def optional_vector_to_proto(vector: BlockVector | None) -> hyfdca_pb2.BlockVector | None:

@@ -4,7 +4,7 @@ import numpy as np
 
 from fenchel.v1 import vectors_pb2
 from fenchel_common.crypto.packing import VectorFormat
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector, PlainVector, Vector
 from fenchel_common.errors import IncompatibleVectors, InvalidInput, MalformedVector
 from fenchel_common.wire.parsing import parsed_message
@@ -43,20 +43,14 @@ def vector_to_proto(vector: Vector) -> vectors_pb2.Vector:
     return vectors_pb2.Vector(plain=plain)
 
 
-def vector_from_proto(message: vectors_pb2.Vector, key: PublicKey | int) -> Vector:
-    """A validated vector of the run's kind.
-
-    Parameters
-    ----------
-    key
-        The run's public key, or, in a run in clear, the number of bits its key would have.
-    """
-    if isinstance(key, PublicKey):
+def vector_from_proto(message: vectors_pb2.Vector, key: RunKey) -> Vector:
+    """A validated vector, encrypted or in clear as its key says."""
+    if key.public is not None:
         if message.WhichOneof("kind") != "encrypted":
             raise IncompatibleVectors("this run is encrypted, but the vector is not")
         encrypted = message.encrypted
         return EncryptedVector.received(
-            key=key,
+            key=key.public,
             fingerprint=encrypted.key_fingerprint,
             vector_format=format_from_proto(encrypted.format),
             length=encrypted.length,
@@ -69,14 +63,14 @@ def vector_from_proto(message: vectors_pb2.Vector, key: PublicKey | int) -> Vect
     if len(plain.values) % 8:
         raise MalformedVector("the values of a plain vector are not a whole number of 8-byte integers")
     integers = np.frombuffer(plain.values, dtype="<i8").astype(np.int64)
-    return PlainVector(key, format_from_proto(plain.format), plain.terms, integers)
+    return PlainVector(key.bits, format_from_proto(plain.format), plain.terms, integers)
 
 
 def vector_to_bytes(vector: Vector) -> bytes:
     return vector_to_proto(vector).SerializeToString(deterministic=True)
 
 
-def vector_from_bytes(data: bytes, key: PublicKey | int) -> Vector:
+def vector_from_bytes(data: bytes, key: RunKey) -> Vector:
     try:
         message = parsed_message(vectors_pb2.Vector, data)
     except InvalidInput:

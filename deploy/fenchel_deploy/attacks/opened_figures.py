@@ -32,7 +32,8 @@ from fenchel_common.algorithms.hyfdca import (
     StateUpdate,
 )
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
-from fenchel_common.crypto.paillier import PublicKey, concatenate
+from fenchel_common.crypto.paillier import concatenate
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector, PlainCipher, Vector
 from fenchel_common.ids import ClientId
 from fenchel_common.wire import hyfdca as wire
@@ -135,13 +136,14 @@ class OpenedFigures:
         return self._ask(self._client, self._round, phase, body)
 
 
-def encrypted_by_anybody(values: Array, vector_format: VectorFormat, key: PublicKey | int) -> Vector:
+def encrypted_by_anybody(values: Array, vector_format: VectorFormat, key: RunKey) -> Vector:
     """A vector as parties take them, with no more than the public key; where there is none, in clear.
 
     It needs no nonce: nobody is to be kept from reading it.
     """
-    if isinstance(key, int):
-        return PlainCipher(key).encrypt(values, vector_format)
+    public = key.public
+    if public is None:
+        return PlainCipher(key.bits).encrypt(values, vector_format)
     plaintexts = slot_layout(vector_format, key.bits).pack(vector_format.quantise(values))
-    numbers = [(1 + m * key.n) % key.n_squared for m in plaintexts]
-    return EncryptedVector(key, vector_format, values.size, 1, concatenate(numbers, key.ciphertext_bytes))
+    numbers = [(1 + m * public.n) % public.n_squared for m in plaintexts]
+    return EncryptedVector(public, vector_format, values.size, 1, concatenate(numbers, public.ciphertext_bytes))

@@ -52,8 +52,8 @@ def by_public_hashes(transcript: Transcript, victim: ClientId, dictionary: Seque
     """The server alone: tries every keyless or publicly keyed hash of each id on the list at each step of its way."""
     known: dict[bytes, str] = {}
     public = [b"", transcript.run.encode(), transcript.config.to_json().encode()]
-    if not isinstance(transcript.key, int):
-        public += [transcript.key.to_bytes(), transcript.key.fingerprint]
+    if transcript.key.public is not None:
+        public += [transcript.key.public.to_bytes(), transcript.key.public.fingerprint]
     for sample in dictionary:
         encoded = sample.encode()
         known[hashlib.sha256(encoded).digest()] = sample

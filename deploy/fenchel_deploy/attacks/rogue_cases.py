@@ -119,8 +119,7 @@ def _another_end(recorded: Recorded, name: ClientId) -> bytes:
     """The end of the run once more, with weights of the server's own choice."""
     transcript = recorded.transcript
     blocks = tuple(block.id for block in transcript.layout.feature_blocks() if name in block.holders)
-    key = transcript.key
-    share_key = key if transcript.config.privacy == "sealed" or isinstance(key, int) else key.bits
+    share_key = transcript.key.by_feature(sealed=transcript.config.privacy == "sealed")
     chosen = np.full(len(blocks) * transcript.layout.slots, 7.0)
     model = BlockVector(blocks, encrypted_by_anybody(chosen, PRODUCT_FORMAT, share_key))
     state = state_to_bytes(StateUpdate(model=model))

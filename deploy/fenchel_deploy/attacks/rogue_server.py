@@ -111,8 +111,7 @@ class LoneCell:
     @property
     def _scope(self) -> Scope:
         key, sealed = self.transcript.key, self.transcript.config.privacy == "sealed"
-        share_key = key if sealed or isinstance(key, int) else key.bits
-        return Scope(key, share_key, self.transcript.layout.slots, {0: 1}, {0: len(self.features)})
+        return Scope(key, key.by_feature(sealed=sealed), self.transcript.layout.slots, {0: 1}, {0: len(self.features)})
 
     def _dual(self, round_id: int, task: DualTask) -> DualResult:
         body = self.ask(self.victim, round_id, LOCAL_DUAL, wire.dual_task_to_bytes(task))

@@ -17,6 +17,7 @@ from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, split
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.layout import ClientLayout, FederationLayout
@@ -42,14 +43,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """All that the server sent and received in one run until a certain round, and what it knows anyway: no secret.
-
-    `key` is the public key, or the number of bits that it would have in a run in clear.
-    """
+    """All that the server sent and received in one run until a certain round, and what it knows anyway: no secret."""
 
     run: RunId
     config: RunConfig
-    key: PublicKey | int
+    key: RunKey
     layout: FederationLayout
     messages: tuple[Message, ...] = field(repr=False)
 
@@ -96,34 +94,21 @@ class PublicEyes:
     `difference`. Any other ciphertext is guessed at by taking its lowest bits for the values.
     """
 
-    key: PublicKey | int
+    key: RunKey
 
     def read(self, vector: vectors_pb2.Vector) -> Array:
-        if not isinstance(self.key, PublicKey) or vector.WhichOneof("kind") == "plain":
+        if self.key.public is None or vector.WhichOneof("kind") == "plain":
             return _read_plain(vector)
-        encrypted = vector.encrypted
-        return self._guess(encrypted, split(encrypted.ciphertexts, self.key.ciphertext_bytes))
+        encrypted, key = vector.encrypted, self.key.public
+        return _guess(encrypted, split(encrypted.ciphertexts, key.ciphertext_bytes), key)
 
     def difference(self, later: vectors_pb2.Vector, earlier: vectors_pb2.Vector) -> Array:
-        if not isinstance(self.key, PublicKey) or later.WhichOneof("kind") == "plain":
+        if self.key.public is None or later.WhichOneof("kind") == "plain":
             return self.read(later) - self.read(earlier)
-        modulus, width = self.key.n_squared, self.key.ciphertext_bytes
+        key = self.key.public
+        modulus, width = key.n_squared, key.ciphertext_bytes
         pairs = zip(split(later.encrypted.ciphertexts, width), split(earlier.encrypted.ciphertexts, width), strict=True)
-        return self._guess(later.encrypted, [one * gmpy2.invert(other, modulus) % modulus for one, other in pairs])
-
-    def _guess(self, encrypted: vectors_pb2.EncryptedVector, ciphertexts: list[gmpy2.mpz]) -> Array:
-        assert isinstance(self.key, PublicKey)
-        vector_format, n = format_from_proto(encrypted.format), self.key.n
-        layout = slot_layout(vector_format, self.key.bits)
-        if all(number % n == 1 for number in ciphertexts):
-            residues = [(number - 1) // n for number in ciphertexts]
-            plaintexts = [m if 2 * m < n else m - n for m in residues]
-            integers = layout.unpack(plaintexts, length=encrypted.length, terms=2 * encrypted.terms)
-        else:
-            width = layout.slots * SLOT_BYTES
-            lowest = [number.to_bytes(self.key.ciphertext_bytes, "little")[:width] for number in ciphertexts]
-            integers = np.frombuffer(b"".join(lowest), dtype="<i8")[: encrypted.length]
-        return np.asarray(vector_format.dequantise(np.asarray(integers, dtype=np.int64)), dtype=np.float64)
+        return _guess(later.encrypted, [one * gmpy2.invert(other, modulus) % modulus for one, other in pairs], key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +116,14 @@ class KeyEyes:
     """Opens everything: the eyes of a party, and of a server that one party has given the key."""
 
     cipher: Cipher
-    key: PublicKey | int
+    key: RunKey
 
     @classmethod
     def of(cls, secrets: RunSecrets, key_bits: int) -> "KeyEyes":
         if not secrets.private_key:
-            return cls(PlainCipher(key_bits), key_bits)
+            return cls(PlainCipher(key_bits), RunKey.in_clear(key_bits))
         private = private_key_from_bytes(secrets.private_key)
-        return cls(PaillierCipher(private, ObfuscatorPool(private)), private.public_key)
+        return cls(PaillierCipher(private, ObfuscatorPool(private)), RunKey.of(private.public_key))
 
     def read(self, vector: vectors_pb2.Vector) -> Array:
         if vector.WhichOneof("kind") == "plain":
@@ -153,3 +138,17 @@ def _read_plain(vector: vectors_pb2.Vector) -> Array:
     plain = vector.plain
     integers = np.frombuffer(plain.values, dtype="<i8").astype(np.int64)
     return np.asarray(format_from_proto(plain.format).dequantise(integers), dtype=np.float64)
+
+
+def _guess(encrypted: vectors_pb2.EncryptedVector, ciphertexts: list[gmpy2.mpz], key: PublicKey) -> Array:
+    vector_format, n = format_from_proto(encrypted.format), key.n
+    layout = slot_layout(vector_format, key.bits)
+    if all(number % n == 1 for number in ciphertexts):
+        residues = [(number - 1) // n for number in ciphertexts]
+        plaintexts = [m if 2 * m < n else m - n for m in residues]
+        integers = layout.unpack(plaintexts, length=encrypted.length, terms=2 * encrypted.terms)
+    else:
+        width = layout.slots * SLOT_BYTES
+        lowest = [number.to_bytes(key.ciphertext_bytes, "little")[:width] for number in ciphertexts]
+        integers = np.frombuffer(b"".join(lowest), dtype="<i8")[: encrypted.length]
+    return np.asarray(vector_format.dequantise(np.asarray(integers, dtype=np.int64)), dtype=np.float64)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms.variants import hyfdca_client
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
-from fenchel_common.crypto.packing import VectorFormat, slot_layout
+from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Shard
@@ -28,6 +29,8 @@ from fenchel_server.rounds.requests import PhaseRequest
 
 Array = NDArray[np.float64]
 
+KEY = RunKey.in_clear(DEMO_KEY_BITS)
+
 
 def aligned(shards: Sequence[Shard], *, seed: int) -> tuple[dict[ClientId, Shard], Alignment]:
     """The shards by client, and where each sample lives."""
@@ -36,7 +39,7 @@ def aligned(shards: Sequence[Shard], *, seed: int) -> tuple[dict[ClientId, Shard
         Holding(name, tuple(sample.encode() for sample in shard.ids), shard.features, shard.y is not None)
         for name, shard in named.items()
     ]
-    slots = slot_layout(VectorFormat(), DEMO_KEY_BITS).slots
+    slots = KEY.slots(VectorFormat())
     return named, lay_out(holdings, slots=slots, seed=seed, overlap=OverlapRule.ERROR)
 
 
@@ -45,14 +48,14 @@ class InProcess:
 
     def __init__(self, shards: Sequence[Shard], settings: HyfdcaSettings) -> None:
         named, alignment = aligned(shards, seed=settings.seed)
-        cipher = PlainCipher(DEMO_KEY_BITS)
+        cipher, key = PlainCipher(KEY.bits), KEY
         self._clients = {
-            name: hyfdca_client(settings, layout=alignment.clients[name], shard=shard, cipher=cipher, key=DEMO_KEY_BITS)
+            name: hyfdca_client(settings, layout=alignment.clients[name], shard=shard, cipher=cipher, key=key)
             for name, shard in named.items()
         }
         self._layout = alignment.federation
         openings = {name: client.opening() for name, client in self._clients.items()}
-        self._server = HyfdcaVariants()(settings, layout=alignment.federation, key=DEMO_KEY_BITS, openings=openings)
+        self._server = HyfdcaVariants()(settings, layout=alignment.federation, key=key, openings=openings)
         self._round_id = 0
 
     def round(self) -> RoundReport:

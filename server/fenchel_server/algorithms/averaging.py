@@ -30,7 +30,7 @@ from fenchel_common.algorithms.averaging import (
     Work,
 )
 from fenchel_common.algorithms.hyfdca import BlockVector
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import FenchelError, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
@@ -70,7 +70,7 @@ class AveragingServer(ABC, Generic[S]):
     Parameters
     ----------
     key
-        The run's public key, or the number of bits that it would have in a run in clear.
+        What the run's vectors are under.
     openings
         Ignored: these algorithms need nothing before the first round.
     """
@@ -80,7 +80,7 @@ class AveragingServer(ABC, Generic[S]):
         settings: S,
         *,
         layout: FederationLayout,
-        key: PublicKey | int,
+        key: RunKey,
         openings: Mapping[ClientId, bytes],
     ) -> None:
         del openings
@@ -135,7 +135,7 @@ class AveragingServer(ABC, Generic[S]):
         return sum(self._samples[client].values())
 
     @classmethod
-    def restore(cls, snapshot: bytes, *, settings: S, layout: FederationLayout, key: PublicKey | int) -> Self:
+    def restore(cls, snapshot: bytes, *, settings: S, layout: FederationLayout, key: RunKey) -> Self:
         """A server that goes on where the snapshot was taken; every client then counts as restarted."""
         server = cls(settings, layout=layout, key=key, openings={})
         every = {block: len(held.coordinates) for block, held in enumerate(server._log.blocks)}

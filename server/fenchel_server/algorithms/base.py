@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
@@ -73,14 +73,12 @@ class ServerHalf(Protocol):
         settings: Any,
         *,
         layout: FederationLayout,
-        key: PublicKey | int,
+        key: RunKey,
         openings: Mapping[ClientId, bytes],
     ) -> AlgorithmServer:
         """The algorithm before its first round; the clients' `openings` came with their answers to the layout."""
         ...
 
-    def restore(
-        self, snapshot: bytes, *, settings: Any, layout: FederationLayout, key: PublicKey | int
-    ) -> AlgorithmServer:
+    def restore(self, snapshot: bytes, *, settings: Any, layout: FederationLayout, key: RunKey) -> AlgorithmServer:
         """The algorithm as it was when the snapshot was taken."""
         ...

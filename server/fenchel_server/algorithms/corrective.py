@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from fenchel_common.algorithms.corrective import Anchor, DualResult, DualTask, Opening, PrimalTask, Products
 from fenchel_common.algorithms.hyfdca import INNER_PRODUCT, LOCAL_DUAL, PRIMAL, BlockVector, HyfdcaSettings
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.errors import InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
@@ -26,7 +26,6 @@ from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.corrective_snapshot import CorrectiveState, state_from_bytes, state_to_bytes
-from fenchel_common.wire.scope import share_key
 from fenchel_server.algorithms.base import Outcome, RoundReport
 from fenchel_server.algorithms.certificate import Certificate
 from fenchel_server.algorithms.corrective_exchange import CorrectiveExchange, certified, summed_blocks
@@ -86,7 +85,7 @@ class CorrectiveServer:
         settings: HyfdcaSettings,
         *,
         layout: FederationLayout,
-        key: PublicKey | int,
+        key: RunKey,
         openings: Mapping[ClientId, bytes],
     ) -> None:
         norms = summed_blocks(read_openings(openings, layout=layout, key=key).values())
@@ -95,19 +94,17 @@ class CorrectiveServer:
 
     @classmethod
     def restore(
-        cls, snapshot: bytes, *, settings: HyfdcaSettings, layout: FederationLayout, key: PublicKey | int
+        cls, snapshot: bytes, *, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey
     ) -> "CorrectiveServer":
         """A server that goes on where the snapshot was taken; a client without its memory will say so."""
-        state = state_from_bytes(snapshot, key=key, share_key=share_key(key, sealed=settings.privacy == "sealed"))
+        state = state_from_bytes(snapshot, key=key, share_key=key.by_feature(sealed=settings.privacy == "sealed"))
         if not state.makers <= set(layout.clients):
             raise StateDamaged("the snapshot is of other clients than the layout")
         server = cls.__new__(cls)
         server._setup(settings, layout, key, state)
         return server
 
-    def _setup(
-        self, settings: HyfdcaSettings, layout: FederationLayout, key: PublicKey | int, state: CorrectiveState
-    ) -> None:
+    def _setup(self, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey, state: CorrectiveState) -> None:
         if any(not layout.label_holders_of(block.id) for block in layout.blocks):
             raise InvalidInput("blocks: every sample needs a party that has its label")
         self._settings = settings

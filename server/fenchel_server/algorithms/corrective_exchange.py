@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from fenchel_common.algorithms.corrective import FIGURES, DualResult, Figures, Opening, PrimalResult, Products
 from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, BlockVector, HyfdcaSettings
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.ids import ClientId
@@ -24,7 +24,7 @@ R = TypeVar("R")
 class CorrectiveExchange:
     """Reads results; for one layout, key and privacy level."""
 
-    def __init__(self, layout: FederationLayout, key: PublicKey | int, *, sealed: bool) -> None:
+    def __init__(self, layout: FederationLayout, key: RunKey, *, sealed: bool) -> None:
         self._shared = frozenset(block.id for block in layout.blocks if len(block.holders) > 1)
         self._scopes = {
             client: Scope.of_federation(layout, client, key=key, sealed=sealed) for client in layout.clients

@@ -19,7 +19,7 @@ from fenchel_common.algorithms.hyfdca import (
     ProductTask,
     StateUpdate,
 )
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import FenchelError, InvalidInput, ResultRejected
 from fenchel_common.ids import ClientId
@@ -64,7 +64,7 @@ class Answers(Generic[R]):
 class Exchange:
     """Makes the tasks of a phase and takes its results."""
 
-    def __init__(self, layout: FederationLayout, key: PublicKey | int, *, sealed: bool) -> None:
+    def __init__(self, layout: FederationLayout, key: RunKey, *, sealed: bool) -> None:
         self._scopes = {
             client: Scope.of_federation(layout, client, key=key, sealed=sealed) for client in layout.clients
         }
@@ -177,7 +177,7 @@ class Exchange:
 
 
 def read_openings(
-    given: Mapping[ClientId, bytes], *, layout: FederationLayout, key: PublicKey | int
+    given: Mapping[ClientId, bytes], *, layout: FederationLayout, key: RunKey
 ) -> dict[ClientId, BlockVector]:
     """Each client's encrypted squared row norms of its shared blocks."""
     norms = {}

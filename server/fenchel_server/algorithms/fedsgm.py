@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fenchel_common.algorithms.averaging import Measurement
 from fenchel_common.algorithms.compression import Lanes, Positions, most_wanted, random_coordinates
 from fenchel_common.algorithms.fedsgm import FedsgmSettings
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
@@ -48,7 +48,7 @@ class FedsgmServer(AveragingServer[FedsgmSettings]):
         settings: FedsgmSettings,
         *,
         layout: FederationLayout,
-        key: PublicKey | int,
+        key: RunKey,
         openings: Mapping[ClientId, bytes],
     ) -> None:
         super().__init__(settings, layout=layout, key=key, openings=openings)

@@ -32,7 +32,7 @@ from fenchel_common.algorithms.hyfdca import (
     SampleRange,
     StateUpdate,
 )
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
@@ -83,7 +83,7 @@ class HyfdcaServer:
     Parameters
     ----------
     key
-        The run's public key, or the number of bits that it would have in a run in clear.
+        What the run's vectors by sample are under.
     openings
         What each client's `opening` gave: the encrypted squared norms of its parts of shared rows.
     """
@@ -93,7 +93,7 @@ class HyfdcaServer:
         settings: HyfdcaSettings,
         *,
         layout: FederationLayout,
-        key: PublicKey | int,
+        key: RunKey,
         openings: Mapping[ClientId, bytes],
     ) -> None:
         self._setup(settings, layout, key)
@@ -101,7 +101,7 @@ class HyfdcaServer:
 
     @classmethod
     def restore(
-        cls, snapshot: bytes, *, settings: HyfdcaSettings, layout: FederationLayout, key: PublicKey | int
+        cls, snapshot: bytes, *, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey
     ) -> "HyfdcaServer":
         """A server that goes on where the snapshot was taken; every client then counts as restarted."""
         server = cls.__new__(cls)
@@ -117,7 +117,7 @@ class HyfdcaServer:
             server._exchange.lose(client)
         return server
 
-    def _setup(self, settings: HyfdcaSettings, layout: FederationLayout, key: PublicKey | int) -> None:
+    def _setup(self, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey) -> None:
         if any(not layout.label_holders_of(block.id) for block in layout.blocks):
             raise InvalidInput("blocks: every sample needs a party that has its label")
         self._settings = settings

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_server.algorithms.corrective import CorrectiveServer
@@ -18,13 +18,13 @@ class HyfdcaVariants:
         settings: HyfdcaSettings,
         *,
         layout: FederationLayout,
-        key: PublicKey | int,
+        key: RunKey,
         openings: Mapping[ClientId, bytes],
     ) -> HyfdcaServer | CorrectiveServer:
         return _half(settings)(settings, layout=layout, key=key, openings=openings)
 
     def restore(
-        self, snapshot: bytes, *, settings: HyfdcaSettings, layout: FederationLayout, key: PublicKey | int
+        self, snapshot: bytes, *, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey
     ) -> HyfdcaServer | CorrectiveServer:
         return _half(settings).restore(snapshot, settings=settings, layout=layout, key=key)
 

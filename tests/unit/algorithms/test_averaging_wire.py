@@ -20,6 +20,7 @@ from fenchel_common.algorithms.averaging import (
 )
 from fenchel_common.algorithms.hyfdca import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import RoundId
@@ -29,7 +30,7 @@ from support.listed import add_numbers, drop_last
 BITS = 256
 SLOTS = PlainCipher(BITS).slots
 SCOPE = Scope(
-    key=BITS,
+    key=RunKey.in_clear(BITS),
     slots=SLOTS,
     length=5,
     samples={0: 2, 4: SLOTS},

@@ -8,15 +8,15 @@ import pytest
 from fenchel.v1 import corrective_pb2 as pb
 from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.crypto.packing import VectorFormat
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher, Vector
 from fenchel_common.errors import StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.corrective_snapshot import CorrectiveState, state_from_bytes, state_to_bytes
-from fenchel_common.wire.scope import share_key
-from support.keys import cipher, private_key
+from support.keys import cipher, run_key
 
 KEY_BITS = 2048
+IN_CLEAR = RunKey.in_clear(KEY_BITS)
 PLAIN = PlainCipher(KEY_BITS)
 
 
@@ -46,10 +46,10 @@ def made(by_sample: Cipher = PLAIN, by_feature: Cipher = PLAIN) -> CorrectiveSta
 @pytest.mark.parametrize("level", ["sealed", "paper", "plain"])
 def test_a_state_is_read_as_it_was_written(level: str) -> None:
     by_sample: Cipher = PLAIN if level == "plain" else cipher()
-    key: PublicKey | int = KEY_BITS if level == "plain" else private_key().public_key
+    key = IN_CLEAR if level == "plain" else run_key()
     state = made(by_sample, cipher() if level == "sealed" else PLAIN)
     data = state_to_bytes(state)
-    read = state_from_bytes(data, key=key, share_key=share_key(key, sealed=level == "sealed"))
+    read = state_from_bytes(data, key=key, share_key=key.by_feature(sealed=level == "sealed"))
     assert state_to_bytes(read) == data
     for field in dataclasses.fields(CorrectiveState):
         left, right = getattr(state, field.name), getattr(read, field.name)
@@ -62,7 +62,7 @@ def test_a_state_is_read_as_it_was_written(level: str) -> None:
 
 
 def test_a_fresh_state_is_read_as_such() -> None:
-    read = state_from_bytes(state_to_bytes(CorrectiveState(RoundId(0))), key=KEY_BITS, share_key=KEY_BITS)
+    read = state_from_bytes(state_to_bytes(CorrectiveState(RoundId(0))), key=IN_CLEAR, share_key=IN_CLEAR)
     assert read == CorrectiveState(RoundId(0))
 
 
@@ -75,20 +75,20 @@ def test_the_order_in_which_blocks_were_put_in_does_not_show() -> None:
 @pytest.mark.parametrize("data", [b"\xff\xff\xff", state_to_bytes(made())[:-3]], ids=["noise", "cut"])
 def test_a_damaged_snapshot_is_refused_as_such(data: bytes) -> None:
     with pytest.raises(StateDamaged, match="snapshot"):
-        state_from_bytes(data, key=KEY_BITS, share_key=KEY_BITS)
+        state_from_bytes(data, key=IN_CLEAR, share_key=IN_CLEAR)
 
 
 def test_a_vector_that_does_not_hold_together_is_refused_as_damage() -> None:
     message = pb.CorrectiveSnapshot.FromString(state_to_bytes(made()))
     message.alpha[0].vector.plain.values += b"odd"
     with pytest.raises(StateDamaged, match="8-byte"):
-        state_from_bytes(message.SerializeToString(), key=KEY_BITS, share_key=KEY_BITS)
+        state_from_bytes(message.SerializeToString(), key=IN_CLEAR, share_key=IN_CLEAR)
 
 
 def test_a_snapshot_of_another_level_is_refused_as_damage() -> None:
-    key = private_key().public_key
+    key = run_key()
     sealed = state_to_bytes(made(cipher(), cipher()))
     with pytest.raises(StateDamaged):
-        state_from_bytes(sealed, key=key, share_key=key.bits)
+        state_from_bytes(sealed, key=key, share_key=IN_CLEAR)
     with pytest.raises(StateDamaged):
         state_from_bytes(state_to_bytes(made(cipher(), PLAIN)), key=key, share_key=key)

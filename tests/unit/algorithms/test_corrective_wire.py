@@ -21,18 +21,20 @@ from fenchel_common.algorithms.corrective import (
 )
 from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, PRODUCT_FORMAT, BlockVector
 from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import PlainCipher, Vector
 from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.scope import MAXIMUM_FIGURES, Scope
-from support.keys import cipher, private_key
+from support.keys import cipher, run_key
 from support.listed import add_numbers, drop_last
 
 KEY_BITS = 2048
+IN_CLEAR = RunKey.in_clear(KEY_BITS)
 CIPHER = PlainCipher(KEY_BITS)
 SLOTS = CIPHER.slots
 BLOCKS, FEATURE_BLOCKS = {2: SLOTS, 5: 4, 9: 1}, {0: 3, 3: SLOTS}
-SCOPE = Scope(key=KEY_BITS, share_key=KEY_BITS, slots=SLOTS, blocks=BLOCKS, feature_blocks=FEATURE_BLOCKS)
+SCOPE = Scope(key=IN_CLEAR, share_key=IN_CLEAR, slots=SLOTS, blocks=BLOCKS, feature_blocks=FEATURE_BLOCKS)
 
 
 def blocks(ids: tuple[int, ...], vector_format: VectorFormat = PRODUCT_FORMAT) -> BlockVector:
@@ -230,8 +232,8 @@ def test_bytes_that_are_no_message_are_refused(read: Callable[..., Any]) -> None
 @pytest.mark.parametrize(("sealed", "accepted"), [(True, "encrypted"), (False, "plain")], ids=["sealed", "paper"])
 def test_vectors_by_feature_must_be_of_the_level(sealed: bool, accepted: str) -> None:
     """In a sealed run a model in clear is refused, in any other an encrypted one."""
-    key = private_key().public_key
-    scope = Scope(key, key if sealed else key.bits, cipher().slots, BLOCKS, FEATURE_BLOCKS)
+    key = run_key()
+    scope = Scope(key, key.by_feature(sealed=sealed), cipher().slots, BLOCKS, FEATURE_BLOCKS)
     values = np.linspace(0.0, 1.0, cipher().slots)
     made: dict[str, Vector] = {
         "encrypted": cipher().encrypt(values, PRODUCT_FORMAT),

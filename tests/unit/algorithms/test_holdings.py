@@ -6,13 +6,13 @@ from scipy.sparse import csr_array
 
 from fenchel_client.algorithms.holdings import Holdings, arranged_matrix
 from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, PRODUCT_FORMAT
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainCipher, PlainVector
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.layout import ClientLayout, IgnoredFeatures
 from fenchel_common.losses import loss_named
-from support.keys import cipher, private_key
+from support.keys import cipher, run_key
 
 KEY_BITS = 2048
 SLOTS = PlainCipher(KEY_BITS).slots
@@ -47,7 +47,7 @@ def holdings(
     ignored: tuple[IgnoredFeatures, ...] = (),
 ) -> Holdings:
     used: Cipher = PlainCipher(KEY_BITS) if level == "plain" else cipher()
-    key: PublicKey | int = KEY_BITS if level == "plain" else private_key().public_key
+    key = RunKey.in_clear(KEY_BITS) if level == "plain" else run_key()
     return Holdings(
         layout=layout(ignored=ignored),
         shard=shard(sparse=sparse, y=y),

@@ -29,7 +29,7 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import ClientLayout, IgnoredFeatures
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
-from support.halves import KEY_BITS
+from support.halves import IN_CLEAR, KEY_BITS
 from support.problems import problem
 from support.simulation import Simulation
 
@@ -92,7 +92,7 @@ def alpha(block: int, values: Array, *, terms: int = 1) -> StateUpdate:
 
 
 def primal(run: Simulation, client: ClientId, state: StateUpdate) -> PrimalResult:
-    scope = Scope.of_client(run.alignment.clients[client], key=KEY_BITS, sealed=False)
+    scope = Scope.of_client(run.alignment.clients[client], key=IN_CLEAR, sealed=False)
     half = run.clients[client]
     return wire.primal_result_from_bytes(half.answer("sync", wire.primal_task_to_bytes(PrimalTask(state))), scope)
 
@@ -164,7 +164,7 @@ def test_labels_that_the_loss_cannot_take_are_refused_at_the_start() -> None:
     one = np.array([1])
     layout = ClientLayout(1, CIPHER.slots, np.array([0]), one, one, np.array([False]), np.array([0]))
     with pytest.raises(InvalidInput, match="y: the hinge loss takes"):
-        HyfdcaClient(SETTINGS, layout=layout, shard=shard, cipher=CIPHER, key=KEY_BITS)
+        HyfdcaClient(SETTINGS, layout=layout, shard=shard, cipher=CIPHER, key=IN_CLEAR)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

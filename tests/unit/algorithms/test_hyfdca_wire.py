@@ -23,19 +23,21 @@ from fenchel_common.algorithms.hyfdca import (
     StateUpdate,
 )
 from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import PlainCipher, PlainVector, Vector
 from fenchel_common.errors import FenchelError, IncompatibleVectors, InvalidInput, StateDamaged
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.arrays import numbers_to_bytes
 from fenchel_common.wire.hyfdca_snapshot import snapshot_from_bytes
-from fenchel_common.wire.scope import Scope, share_key
-from support.keys import cipher
+from fenchel_common.wire.scope import Scope
+from support.keys import cipher, run_key
 
 KEY_BITS = 2048
+IN_CLEAR = RunKey.in_clear(KEY_BITS)
 CIPHER = PlainCipher(KEY_BITS)
 SLOTS = CIPHER.slots
 SCOPE = Scope(
-    key=KEY_BITS, share_key=KEY_BITS, slots=SLOTS, blocks={2: SLOTS, 5: 4, 9: 1}, feature_blocks={1: 3, 4: SLOTS}
+    key=IN_CLEAR, share_key=IN_CLEAR, slots=SLOTS, blocks={2: SLOTS, 5: 4, 9: 1}, feature_blocks={1: 3, 4: SLOTS}
 )
 
 
@@ -204,11 +206,11 @@ def test_totals_of_another_length_are_refused() -> None:
 
 def test_a_clear_vector_by_feature_is_refused_in_a_sealed_run_and_an_encrypted_one_in_a_paper_run() -> None:
     paillier = cipher()
-    key = paillier.key.public_key
+    key = run_key()
     share = np.zeros(SLOTS)
     for encrypting, sealed, message in ((CIPHER, True, "this run is encrypted"), (paillier, False, "is in clear")):
         vector = BlockVector((1,), encrypting.encrypt(share, PRODUCT_FORMAT))
-        scope = replace(SCOPE, key=key, share_key=share_key(key, sealed=sealed))
+        scope = replace(SCOPE, key=key, share_key=key.by_feature(sealed=sealed))
         with pytest.raises(IncompatibleVectors, match=message):
             wire.primal_result_from_bytes(wire.primal_result_to_bytes(PrimalResult(vector)), scope)
 
@@ -232,4 +234,4 @@ def test_arbitrary_bytes_are_taken_or_refused_but_never_break(data: bytes) -> No
 
 def test_a_damaged_snapshot_is_called_damaged() -> None:
     with pytest.raises(StateDamaged, match="cannot be read"):
-        snapshot_from_bytes(b"\xff\xff\xff", KEY_BITS, sealed=False)
+        snapshot_from_bytes(b"\xff\xff\xff", IN_CLEAR, sealed=False)

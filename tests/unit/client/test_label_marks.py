@@ -13,7 +13,7 @@ from fenchel_client.alignment import ArrangedShard
 from fenchel_client.labels import LabelComparison, label_marks
 from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT
 from fenchel_common.crypto import paillier
-from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainCipher, join
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, LabelsDiffer, Refusal, ResultRejected
@@ -28,15 +28,15 @@ from fenchel_common.wire.labels import (
 )
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
 from support.halves import KEY_BITS, aligned
-from support.keys import SMALL_BITS, cipher, private_key
+from support.keys import SMALL_BITS, cipher, private_key, run_key
 from support.layouts import small_client_layout
 
 RUN = RunId("run-1")
 SECRET = bytes(range(32))
 FIRST, SECOND, THIRD = (ClientId(f"party-{place:02d}") for place in range(3))
-KINDS: dict[str, tuple[Cipher, PublicKey | int]] = {
-    "plain": (PlainCipher(KEY_BITS), KEY_BITS),
-    "paillier": (cipher(2 * SMALL_BITS), private_key(2 * SMALL_BITS).public_key),
+KINDS: dict[str, tuple[Cipher, RunKey]] = {
+    "plain": (PlainCipher(KEY_BITS), RunKey.in_clear(KEY_BITS)),
+    "paillier": (cipher(2 * SMALL_BITS), run_key(2 * SMALL_BITS)),
 }
 
 
@@ -106,7 +106,9 @@ def test_marks_say_nothing_of_ids() -> None:
         held = ArrangedShard(shard("f1", [1.0, -1.0, 1.0], [f"{name}-{row}" for row in range(3)]))
         layout = replace(small_client_layout(), holder_counts=np.array([2, 2]))
         plain = PlainCipher(KEY_BITS)
-        marks = LabelComparison(layout, held, cipher=plain, key=KEY_BITS, secret=SECRET, run=RUN).marks()
+        marks = LabelComparison(
+            layout, held, cipher=plain, key=RunKey.in_clear(KEY_BITS), secret=SECRET, run=RUN
+        ).marks()
         assert marks is not None
         given.append(plain.decrypt(marks.vector).tolist())
     assert given[0] == given[1]

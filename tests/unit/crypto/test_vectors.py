@@ -9,6 +9,7 @@ from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector, PlainCipher, join, total
 from fenchel_common.errors import (
     ChecksumMismatch,
@@ -21,7 +22,7 @@ from fenchel_common.errors import (
     WrongKey,
 )
 from fenchel_common.wire.vectors import vector_from_bytes, vector_to_bytes
-from support.keys import SMALL_BITS, cipher
+from support.keys import SMALL_BITS, cipher, run_key
 
 CIPHERS = {
     "plain": PlainCipher(2048),
@@ -132,9 +133,9 @@ def test_plain_and_encrypted_vectors_are_not_mixed() -> None:
     with pytest.raises(IncompatibleVectors):
         PlainCipher(2048).decrypt(encrypted)
     with pytest.raises(IncompatibleVectors):
-        vector_from_bytes(vector_to_bytes(plain), cipher().key.public_key)
+        vector_from_bytes(vector_to_bytes(plain), run_key())
     with pytest.raises(IncompatibleVectors):
-        vector_from_bytes(vector_to_bytes(encrypted), 2048)
+        vector_from_bytes(vector_to_bytes(encrypted), RunKey.in_clear(2048))
 
 
 def test_vectors_under_different_keys_are_not_mixed() -> None:
@@ -150,13 +151,13 @@ def test_vectors_under_different_keys_are_not_mixed() -> None:
     with pytest.raises(WrongKey):
         cipher(SMALL_BITS).decrypt(theirs)
     with pytest.raises(WrongKey, match=key.public_key.short_fingerprint):
-        vector_from_bytes(vector_to_bytes(theirs), ours.key)
+        vector_from_bytes(vector_to_bytes(theirs), RunKey.of(ours.key))
 
 
 @EACH_CIPHER
 def test_vectors_survive_the_wire(cipher: Any) -> None:
     vector = cipher.encrypt(values(40), FORMAT).scale(3)
-    key = vector.key if isinstance(vector, EncryptedVector) else 2048
+    key = RunKey.of(vector.key) if isinstance(vector, EncryptedVector) else RunKey.in_clear(2048)
     again = vector_from_bytes(vector_to_bytes(vector), key)
     assert (cipher.decrypt(again) == 3 * values(40)).all()
     assert (again.terms, again.length, again.format) == (3, 40, FORMAT)
@@ -199,13 +200,13 @@ def test_received_vectors_are_validated() -> None:
 def test_truncated_bytes_are_refused(cut: int) -> None:
     data = vector_to_bytes(cipher().encrypt(values(3), FORMAT))
     with pytest.raises(MalformedVector):
-        vector_from_bytes(data[:-cut], cipher().key.public_key)
+        vector_from_bytes(data[:-cut], run_key())
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff" * 40, b"hello"])
 def test_bytes_that_are_no_vector_are_refused(data: bytes) -> None:
     with pytest.raises((MalformedVector, IncompatibleVectors)):
-        vector_from_bytes(data, cipher().key.public_key)
+        vector_from_bytes(data, run_key())
 
 
 def test_a_ciphertext_of_something_else_is_detected_not_returned() -> None:
