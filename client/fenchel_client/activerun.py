@@ -86,7 +86,7 @@ def _cipher(
     run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout, shard: Shard
 ) -> tuple[Cipher, RunKey, ObfuscatorPool | None]:
     """The terms alone say whether a run is encrypted, never the absence of a key."""
-    if config.privacy == "plain":
+    if not config.privacy.encrypts_samples:
         return PlainCipher(config.key.bits), RunKey.in_clear(config.key.bits), None
     private = private_key_from_bytes(secrets.private_key)
     log.info("run %s: %r, %d slots", run, private, layout.slots)
@@ -103,7 +103,7 @@ def nonces_a_round(config: RunConfig, layout: ClientLayout, shard: Shard) -> int
         blocks = math.ceil(len(shard.features) * settings.width / layout.slots)
         return len(settings.vectors.returned) * blocks
     assert isinstance(settings, HyfdcaSettings), "the two kinds of algorithms"
-    sealed = settings.privacy == "sealed"
+    sealed = settings.privacy.encrypts_features
     if settings.local == "corrective":
         # By sample: products of point and vertex, the new point, α. By feature: point, vertex, two models. Figures.
         return 4 * len(layout.block_ids) + sealed * (4 * len(layout.feature_blocks) + CORRECTIVE_FIGURES)

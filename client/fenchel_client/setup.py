@@ -21,6 +21,7 @@ from fenchel_common.defaults import KEY_BITS
 from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal, WrongTerms
 from fenchel_common.identity import Kit, Roster
 from fenchel_common.ids import RunId
+from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, KeyMade, RunSecrets
 from fenchel_common.wire.alignment import AlignmentMethod
@@ -67,10 +68,10 @@ def concessions_of(config: RunConfig) -> tuple[Concession, ...]:
     """What a run asks of its parties' operators beyond the defaults."""
     asked = {
         # Of an algorithm that shows nothing more at the level `paper`, the server sees the same as at `sealed`.
-        Concession.PAPER: config.privacy == "paper" and bool(SETTINGS[config.algorithm].profile.sealed),
-        Concession.PLAIN: config.privacy == "plain",
-        Concession.KEY_2048: config.privacy != "plain" and config.key.bits < KEY_BITS,
-        Concession.SUBGROUP: config.privacy != "plain" and config.key.kind == "subgroup",
+        Concession.PAPER: config.privacy is Privacy.PAPER and bool(SETTINGS[config.algorithm].profile.sealed),
+        Concession.PLAIN: config.privacy is Privacy.PLAIN,
+        Concession.KEY_2048: config.privacy.encrypts_samples and config.key.bits < KEY_BITS,
+        Concession.SUBGROUP: config.privacy.encrypts_samples and config.key.kind == "subgroup",
         Concession.HMAC: config.alignment == "hmac",
     }
     return tuple(concession for concession, needed in asked.items() if needed)
@@ -194,14 +195,14 @@ class SetupClient:
 def fresh_secrets(config: RunConfig) -> RunSecrets:
     """The secrets of a run, for the key holder to make once in each set-up."""
     private_key = b""
-    if config.privacy != "plain":
+    if config.privacy.encrypts_samples:
         private_key = private_key_to_bytes(generate_private_key(config.key.bits, KeyKind(config.key.kind)))
     return RunSecrets(private_key, secrets.token_bytes(ALIGNMENT_SECRET_BYTES))
 
 
 def public_key_of(held: RunSecrets, config: RunConfig) -> PublicKey | None:
     """The public half of the key among the secrets; refuses a key, or the lack of one, that the terms do not name."""
-    if config.privacy == "plain":
+    if not config.privacy.encrypts_samples:
         if held.private_key:
             raise WrongTerms("the run's terms say that nothing is encrypted, but there is a key")
         return None

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from fenchel_common.privacy import Privacy
+
 ALGORITHM: Final = "hyfdca"
 LOSS: Final = "hinge"
 LAMBDA: Final = 1e-2
 PARTICIPATION: Final = "all"
 LOCAL: Final = "corrective"
-PRIVACY: Final = "sealed"
+PRIVACY: Final = Privacy.SEALED
 KEY_BITS: Final = 3072
 KEY_KIND: Final = "standard"
 ALIGNMENT: Final = "ecdh"
@@ -157,7 +159,7 @@ DEPARTURES: Final = (
         ("fenchel audit --attack",),
         "to show the leak is what the attacks are for",
     ),
-    Departure("privacy", "plain", ("fenchel bench rounds",), "the number of rounds is the same at every level"),
+    Departure("privacy", Privacy.PLAIN, ("fenchel bench rounds",), "the number of rounds is the same at every level"),
     Departure(
         "stop.gap",
         None,

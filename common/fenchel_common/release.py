@@ -87,7 +87,7 @@ class ReleaseNoise:
 
 def checked_goal(settings: AlgorithmSettings, *, gap: float | None, quorum: float) -> float:
     """The gap that the run has to reach; refuses a run for whose model no noise can be vouched for."""
-    if settings.privacy != "sealed":
+    if not settings.privacy.encrypts_features:
         raise InvalidConfig(
             "release: noise is of use only with privacy = 'sealed', where the server has no other model"
         )

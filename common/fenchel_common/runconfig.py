@@ -14,8 +14,9 @@ from fenchel_common import defaults
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.fitting import check_loss, check_privacy
 from fenchel_common.algorithms.row_leak import check_row_leak
-from fenchel_common.algorithms.settings import RUN_LEVEL, AlgorithmSettings, PositiveFloat, StopRules
+from fenchel_common.algorithms.settings import RUN_LEVEL, AlgorithmSettings, PositiveFloat, PrivacyWord, StopRules
 from fenchel_common.errors import InvalidConfig
+from fenchel_common.privacy import Privacy
 from fenchel_common.release import ReleaseNoise, checked_goal
 
 TERMS_LABEL = b"fenchel/v1/terms\x00"
@@ -67,7 +68,7 @@ class RunConfig(_Section):
     name: Annotated[str, Field(min_length=1, max_length=100)]
     algorithm: str = defaults.ALGORITHM
     settings: dict[str, object] = Field(default_factory=dict)
-    privacy: Literal["paper", "sealed", "plain"] = defaults.PRIVACY
+    privacy: PrivacyWord = defaults.PRIVACY
     benchmark: bool = False
     acknowledge_row_leak: bool = False
     key: KeyConfig = KeyConfig()
@@ -87,7 +88,7 @@ class RunConfig(_Section):
 
     @model_validator(mode="after")
     def _plain_is_marked(self) -> Self:
-        if self.privacy == "plain" and not self.benchmark:
+        if self.privacy is Privacy.PLAIN and not self.benchmark:
             raise PydanticCustomError(
                 "plain",
                 "privacy = 'plain' sends everything unencrypted; set benchmark = true if that is what the run is for, "

@@ -22,6 +22,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FederationFailed, InvalidConfig
 from fenchel_common.losses.base import Loss
 from fenchel_common.objectives import primal
+from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.experiments.centralized import CentralizedSolution, solve_centralized
 
@@ -46,7 +47,7 @@ class TrainingOptions:
     local: Literal["paper", "theory", "corrective"] = defaults.LOCAL
     h: str | int | float = "auto"
     participation: str = defaults.PARTICIPATION
-    privacy: Literal["paper", "sealed", "plain"] = defaults.PRIVACY
+    privacy: Privacy = defaults.PRIVACY
     key_bits: int = defaults.DEMO_KEY_BITS
     key_kind: Literal["standard", "subgroup"] = defaults.KEY_KIND
     gap: float | None = None
@@ -134,8 +135,8 @@ class Training:
                 "algorithm": options.algorithm,
                 "settings": options.settings,
                 "privacy": options.privacy,
-                "benchmark": options.privacy == "plain",
-                "acknowledge_row_leak": options.privacy == "paper",
+                "benchmark": options.privacy is Privacy.PLAIN,
+                "acknowledge_row_leak": options.privacy is Privacy.PAPER,
                 "key": {"bits": options.key_bits, "kind": options.key_kind},
                 "round": {"deadline_s": defaults.DEMO_DEADLINE_S},
                 "stop": {"gap": gap, "rounds": options.rounds},
@@ -222,7 +223,7 @@ CORRECTIVE_SEALED = "signed sums of each party's rows inside the margin"
 
 def what_the_server_saw(options: TrainingOptions, dataset: Dataset) -> dict[str, str]:
     """For each kind of value, the form in which it reached the server."""
-    hidden = "in clear" if options.privacy == "plain" else "ciphertext"
+    hidden = "ciphertext" if options.privacy.encrypts_samples else "in clear"
     corrective = options.algorithm == "hyfdca" and options.local == "corrective"
     sealed = [*options.profile.sealed, *([CORRECTIVE_SEALED] if corrective else [])]
     shares_samples = options.partition != "horizontal"
@@ -232,6 +233,6 @@ def what_the_server_saw(options: TrainingOptions, dataset: Dataset) -> dict[str,
         **({"whether labels of shared samples differ": "yes or no, once a party"} if shares_samples else {}),
         "feature names": f"in clear ({len(dataset.features)})",
         **dict.fromkeys(options.profile.encrypted, hidden),
-        **dict.fromkeys(sealed, "ciphertext" if options.privacy == "sealed" else "in clear, each round"),
+        **dict.fromkeys(sealed, "ciphertext" if options.privacy.encrypts_features else "in clear, each round"),
         **options.profile.visible,
     }

@@ -111,7 +111,7 @@ class FederationSetup:
     def _check_made(self, holder: ClientId, made: KeyMade) -> None:
         if set(made.sealed) != set(self._roster.names) - {holder}:
             raise ResultRejected(holder, "sealed secrets are due for every other party of the roster, and for no other")
-        if self._config.privacy == "plain":
+        if not self._config.privacy.encrypts_samples:
             if made.public_key:
                 raise ResultRejected(holder, "a run in clear has no key")
         elif _read(holder, PublicKey.from_bytes, made.public_key).bits != self._config.key.bits:
@@ -232,7 +232,7 @@ def _result_limits(phase: str, config: RunConfig, extents: Mapping[ClientId, Ext
 
 def run_key(config: RunConfig, public_key: bytes) -> RunKey:
     """What the run's vectors by sample are under."""
-    if config.privacy == "plain":
+    if not config.privacy.encrypts_samples:
         return RunKey.in_clear(config.key.bits)
     return RunKey.of(PublicKey.from_bytes(public_key))
 

@@ -17,6 +17,7 @@ from fenchel.v1 import corrective_pb2, hyfdca_pb2
 from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, HyfdcaSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import FenchelError
+from fenchel_common.privacy import Privacy
 from fenchel_common.wire import corrective, corrective_snapshot, hyfdca, hyfdca_snapshot, scope
 from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, run_key
@@ -81,12 +82,12 @@ def _decoder(function: Callable[..., Any], level: str) -> Iterator[Decoder]:
 
 
 def _bound(function: Callable[..., Any], run: Simulation, level: str) -> dict[str, object]:
-    client, sealed = min(run.names), level == "sealed"
+    client, privacy = min(run.names), Privacy(level)
     known: dict[str, object] = {
-        "scope": scope.Scope.of_client(run.alignment.clients[client], key=run.key, sealed=sealed),
+        "scope": scope.Scope.of_client(run.alignment.clients[client], key=run.key, privacy=privacy),
         "key": run.key,
-        "share_key": run.key.by_feature(sealed=sealed),
-        "sealed": sealed,
+        "share_key": run.key.by_feature(privacy),
+        "privacy": privacy,
         "vector_format": PRODUCT_FORMAT,
         "field": "field",
     }

@@ -14,12 +14,12 @@ import pytest
 from fenchel.v1 import vectors_pb2
 from fenchel_client.alignment.ecdh import hash_to_curve
 from fenchel_common.algorithms.hyfdca import PRIMAL, PRODUCT_FORMAT
-from fenchel_common.algorithms.settings import Privacy
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, concatenate
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import ChecksumMismatch, FederationFailed, InvalidInput, NotForUs, Refusal, WrongKey
 from fenchel_common.ids import ClientId
+from fenchel_common.privacy import Privacy
 from fenchel_common.setup import KEY_TAKE
 from fenchel_common.wire.alignment import listing_from_bytes, listing_to_bytes, phase_name
 from fenchel_common.wire.vectors import format_to_proto
@@ -39,12 +39,12 @@ from support.keys import cipher, private_key
 
 LEVELS_TRIED: Mapping[str, Sequence[Privacy]] = {
     # On many rounds: what these read is in clear at the level `paper` too, and there the same to the last bit.
-    "rows-from-recurring-steps": ["plain", "sealed"],
-    "rows-from-subspaces": ["plain", "sealed"],
-    "words-from-differences": ["plain", "sealed"],
+    "rows-from-recurring-steps": [Privacy.PLAIN, Privacy.SEALED],
+    "rows-from-subspaces": [Privacy.PLAIN, Privacy.SEALED],
+    "words-from-differences": [Privacy.PLAIN, Privacy.SEALED],
     # By design, whatever the level.
-    "labels-by-sign": ["plain"],
-    "shared-key": ["sealed"],
+    "labels-by-sign": [Privacy.PLAIN],
+    "shared-key": [Privacy.SEALED],
 }
 
 
@@ -79,7 +79,7 @@ def test_what_parties_refuse_today_they_did_not_refuse_before(
 ) -> None:
     """The attack itself works: against parties that check nothing it gets all that it is after."""
     believe_every_key(monkeypatch)
-    findings = list(ATTACKS[attack].findings(Bench(tmp_path, CredulousParty), levels=["sealed"]))
+    findings = list(ATTACKS[attack].findings(Bench(tmp_path, CredulousParty), levels=[Privacy.SEALED]))
     assert findings
     assert [finding.setting for finding in findings if not finding.succeeds] == []
 
@@ -115,7 +115,7 @@ def test_every_attack_is_in_the_documentation_with_what_is_claimed_of_it() -> No
 
 
 def test_a_server_reads_a_row_out_of_a_sealed_run_by_what_it_has_opened(bench: Bench) -> None:
-    recorded = bench.record(Scenario("sealed", h=1))
+    recorded = bench.record(Scenario(Privacy.SEALED, h=1))
     client = recorded.transcript.layout.clients[2]
     opened = OpenedFigures(recorded.transcript, recorded.ask, client)
     label = opened.label(0)
@@ -132,7 +132,7 @@ def test_what_an_eavesdropper_looks_for_is_found_without_tls(found: Callable[[st
 
 def test_listening_to_a_party_that_does_not_connect_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outsider, "WAIT_S", 0.3)
-    transcript = bench.record(Scenario("paper", h=1)).transcript
+    transcript = bench.record(Scenario(Privacy.PAPER, h=1)).transcript
     client, stranger = transcript.layout.clients[0], next(iter(bench.kits(2, "elsewhere").values()))
     with pytest.raises(FederationFailed, match="did not connect"):
         outsider.listen_in(transcript, client, server=bench.server_kit(4), party=stranger)
@@ -146,7 +146,7 @@ def test_strangers_count_as_refused_only_where_a_member_is_let_in(bench: Bench) 
 
 def test_ids_that_went_round_without_a_secret_would_be_recognised(bench: Bench) -> None:
     """Also if it was at the first step alone, and others raised them later."""
-    transcript = bench.record(Scenario("sealed", h=1, rounds=0)).transcript
+    transcript = bench.record(Scenario(Privacy.SEALED, h=1, rounds=0)).transcript
     victim, ids = transcript.layout.clients[-1], ["breast_cancer-03", "breast_cancer-11"]
     lists = len(lists_of(transcript, victim))
     assert lists == len(transcript.layout.clients)
@@ -168,7 +168,7 @@ def test_the_server_is_given_no_secret() -> None:
 
 
 def test_no_secret_crosses_the_server(bench: Bench) -> None:
-    recorded = bench.record(Scenario("sealed", h=1))
+    recorded = bench.record(Scenario(Privacy.SEALED, h=1))
     view = next(iter(recorded.views.values()))
     crossed = b"".join(message.task + message.result for message in recorded.transcript.messages)
     # Any stretch of the key would do: its bytes are random.
@@ -188,7 +188,7 @@ def test_a_party_takes_the_task_that_is_its_own(bench: Bench, level: Privacy) ->
 
 
 def test_the_server_takes_results_that_are_the_parties_own(bench: Bench) -> None:
-    recorded = bench.record(Scenario("paper", h=1))
+    recorded = bench.record(Scenario(Privacy.PAPER, h=1))
     first = [message for message in recorded.transcript.messages if message.round_id == 1]
     given: dict[str, dict[ClientId, bytes]] = {}
     for message in first:
@@ -197,7 +197,7 @@ def test_the_server_takes_results_that_are_the_parties_own(bench: Bench) -> None
 
 
 def test_a_task_of_another_party_is_refused_for_its_blocks(bench: Bench) -> None:
-    recorded = bench.record(Scenario("sealed", h=1))
+    recorded = bench.record(Scenario(Privacy.SEALED, h=1))
     first, _, third, _ = recorded.transcript.layout.clients
     task = [message for message in recorded.transcript.of(third) if message.phase == PRIMAL][-1]
     with pytest.raises(InvalidInput, match="names a block that this client does not hold"):
@@ -205,7 +205,7 @@ def test_a_task_of_another_party_is_refused_for_its_blocks(bench: Bench) -> None
 
 
 def test_ciphertext_of_another_run_is_refused_for_its_key(bench: Bench) -> None:
-    recorded, other = bench.record(Scenario("paper", h=1)), _other_run(bench)
+    recorded, other = bench.record(Scenario(Privacy.PAPER, h=1)), _other_run(bench)
     client = recorded.transcript.layout.clients[0]
     foreign = [message for message in other.transcript.of(client) if message.phase == PRIMAL][-1]
     with pytest.raises((WrongKey, ChecksumMismatch)):
@@ -213,7 +213,7 @@ def test_ciphertext_of_another_run_is_refused_for_its_key(bench: Bench) -> None:
 
 
 def test_a_key_that_was_sealed_for_another_is_refused_as_such_and_the_right_one_is_taken(bench: Bench) -> None:
-    recorded = bench.record(Scenario("sealed", h=1, rounds=0))
+    recorded = bench.record(Scenario(Privacy.SEALED, h=1, rounds=0))
     _, second, third, _ = recorded.transcript.layout.clients
     tasks = {message.client: message.task for message in recorded.transcript.messages if message.phase == KEY_TAKE}
     with pytest.raises(Refusal) as refused:
@@ -338,7 +338,7 @@ def _cells_of(claims: Claims) -> tuple[str, ...]:
 
 
 def _other_run(bench: Bench) -> Recorded:
-    return bench.record(Scenario("paper", loss="logistic", h=ALL_DENSE))
+    return bench.record(Scenario(Privacy.PAPER, loss="logistic", h=ALL_DENSE))
 
 
 def _without_nonce(values: np.ndarray[tuple[int], np.dtype[np.float64]], key: PublicKey) -> vectors_pb2.Vector:

@@ -14,6 +14,7 @@ from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.data.datasets import load_dataset
 from fenchel_common.defaults import DEFAULTS, DEMO_RELATIVE_GAP, DEPARTURES, Entry
+from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.attacks.federation import Scenario
 from fenchel_deploy.bench.rounds import Setting
@@ -136,7 +137,7 @@ def test_algorithms_without_certificate_stop_earlier(monkeypatch: pytest.MonkeyP
 
 
 def test_attacks_have_the_defaults_but_for_their_departures() -> None:
-    assert effective(Scenario("sealed").config("test")) == expected("fenchel audit --attack")
+    assert effective(Scenario(Privacy.SEALED).config("test")) == expected("fenchel audit --attack")
 
 
 def test_the_bench_has_the_defaults_but_for_its_departures() -> None:

@@ -126,7 +126,7 @@ def test_a_run_in_clear_must_be_marked_as_a_benchmark() -> None:
         ({"round": 3}, r"round = 3: must be"),
         ({"key": {"bits": 1024}}, r"key.bits = 1024: must be 2048 or 3072"),
         ({"key": {"kind": "fast"}}, r"key.kind = 'fast': must be 'standard' or 'subgroup'"),
-        ({"privacy": "none"}, r"privacy = 'none': must be 'paper', 'sealed' or 'plain'"),
+        ({"privacy": "none"}, r"privacy = 'none': must be 'plain', 'paper' or 'sealed'"),
         ({"alignment": "sha"}, r"alignment = 'sha': must be 'ecdh' or 'hmac'"),
         ({"stop": {"gap": -1.0}}, r"stop.gap = -1.0: must be greater than 0"),
         ({"stop": {"gap": float("nan")}}, r"stop.gap = nan: must be"),

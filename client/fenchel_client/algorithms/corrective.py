@@ -98,11 +98,12 @@ class CorrectiveClient:
         key: RunKey,
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        sealed = settings.privacy == "sealed"
         self._loss = settings.loss_function
         self._lambda = settings.lambda_
-        self._own = Holdings(layout=layout, shard=shard, cipher=cipher, key=key, sealed=sealed, loss=self._loss)
-        self._scope = Scope.of_client(layout, key=key, sealed=sealed)
+        self._own = Holdings(
+            layout=layout, shard=shard, cipher=cipher, key=key, privacy=settings.privacy, loss=self._loss
+        )
+        self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy)
         self._serialising = serialising
         self._norms: Array | None = None if self._own.shared else squared_row_norms(self._own.X)
         zero = self._place(np.zeros(self._own.rows))

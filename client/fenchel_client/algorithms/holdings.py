@@ -19,6 +19,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.layout import ClientLayout
 from fenchel_common.losses import Loss
 from fenchel_common.objectives import squared_row_norms
+from fenchel_common.privacy import Privacy
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -40,7 +41,7 @@ class Holdings:
         shard: Shard,
         cipher: Cipher,
         key: RunKey,
-        sealed: bool,
+        privacy: Privacy,
         loss: Loss,
     ) -> None:
         self.X = arranged_matrix(shard, layout)
@@ -58,7 +59,7 @@ class Holdings:
         """Whether nobody else gives a feature of this party's for a sample of its."""
         self._feature_blocks = layout.feature_blocks
         self._cipher = cipher
-        self._share_cipher = cipher if key.by_feature(sealed=sealed) == key else PlainCipher(key.bits)
+        self._share_cipher = cipher if key.by_feature(privacy) == key else PlainCipher(key.bits)
 
     @property
     def rows(self) -> int:

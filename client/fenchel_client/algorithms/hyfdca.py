@@ -81,11 +81,10 @@ class HyfdcaClient:
         self._settings = settings
         self._loss = settings.loss_function
         self._serialising = serialising
-        sealed = settings.privacy == "sealed"
         self._holdings = Holdings(
-            layout=layout, shard=shard, cipher=cipher, key=key, sealed=sealed, loss=settings.loss_function
+            layout=layout, shard=shard, cipher=cipher, key=key, privacy=settings.privacy, loss=settings.loss_function
         )
-        self._scope = Scope.of_client(layout, key=key, sealed=sealed)
+        self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy)
         self._forget()
 
     def opening(self) -> bytes:

@@ -1,8 +1,9 @@
 """Whether an algorithm fits what is asked of it; where it does not, the error names those which do."""
 
 from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.settings import Partition, Privacy
+from fenchel_common.algorithms.settings import Partition
 from fenchel_common.errors import InvalidConfig
+from fenchel_common.privacy import Privacy
 
 
 def check_partition(algorithm: str, partition: Partition) -> None:

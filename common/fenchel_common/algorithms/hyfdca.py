@@ -46,7 +46,6 @@ class HyfdcaSettings(AlgorithmSettings):
         summary="HyFDCA: dual coordinate ascent over rows and columns, to the centralized optimum",
         partitions=ANY_PARTITION,
         losses=("hinge", "smoothed_hinge", "logistic"),
-        privacy=("sealed", "paper", "plain"),
         encrypted=("dual variables and their changes", "inner products, row norms"),
         sealed=("each party's share of the model, and the model", "each party's sums of losses and conjugates"),
         visible={

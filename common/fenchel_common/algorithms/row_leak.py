@@ -21,6 +21,7 @@ from typing import Final
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidConfig
+from fenchel_common.privacy import Privacy
 
 ENOUGH_CHANGES: Final = 32
 """Changed dual variables from which on a difference looks like no single row."""
@@ -38,7 +39,7 @@ def row_leak(settings: AlgorithmSettings, *, changes: int | None = None, width: 
     width
         The most features that a party has, once that is known.
     """
-    if settings.privacy != "paper" or not isinstance(settings, HyfdcaSettings):
+    if settings.privacy is not Privacy.PAPER or not isinstance(settings, HyfdcaSettings):
         return None
     if settings.local == "corrective":
         return "corrective steps tell it sums of rows from which, over the rounds, single rows come and go"

@@ -13,12 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from fenchel_common import defaults
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.losses import LOSSES, Loss
+from fenchel_common.privacy import Privacy
 
 PositiveFloat = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+PrivacyWord = Annotated[Privacy, Field(strict=False)]
+"""A level as its word: strict fields take none but members of an enumeration."""
 
 Partition = Literal["horizontal", "vertical", "hybrid"]
 """How the table is split: whole rows, whole columns of all rows, or some rows and some columns each."""
-Privacy = Literal["paper", "sealed", "plain"]
 
 ANY_PARTITION: tuple[Partition, ...] = ("horizontal", "vertical", "hybrid")
 RUN_LEVEL = frozenset({"privacy", "seed", "stop"})
@@ -47,7 +49,7 @@ class Profile:
     encrypted: tuple[str, ...]
     sealed: tuple[str, ...] = ()
     visible: Mapping[str, str] = field(default_factory=dict)
-    privacy: tuple[Privacy, ...] = ("sealed", "paper", "plain")
+    privacy: tuple[Privacy, ...] = (Privacy.SEALED, Privacy.PAPER, Privacy.PLAIN)
     certified: bool = False
 
 
@@ -99,7 +101,7 @@ class AlgorithmSettings(_Section):
         default=defaults.PARTICIPATION,
         description="Who takes part in a round: all, fraction:P (random) or cyclic:C (sets in turn).",
     )
-    privacy: Privacy = defaults.PRIVACY
+    privacy: PrivacyWord = defaults.PRIVACY
     seed: int = Field(default=defaults.SEED, ge=0, lt=2**63)
     stop: StopRules = StopRules()
 

@@ -5,6 +5,7 @@ from typing import Self
 
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.privacy import Privacy
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,6 @@ class RunKey:
         """How many values of this format a block has."""
         return slot_layout(vector_format, self.bits).slots
 
-    def by_feature(self, *, sealed: bool) -> "RunKey":
-        """What vectors by feature, and figures, are under in the same run."""
-        return self if sealed else RunKey.in_clear(self.bits)
+    def by_feature(self, privacy: Privacy) -> "RunKey":
+        """What HyFDCA's vectors by feature, and its figures, are under in a run of that level."""
+        return self if privacy.encrypts_features else RunKey.in_clear(self.bits)

@@ -8,6 +8,7 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.privacy import Privacy
 from fenchel_common.wire.parsing import parsed_message
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
 
@@ -66,9 +67,9 @@ def snapshot_to_bytes(snapshot: HyfdcaSnapshot) -> bytes:
     ).SerializeToString(deterministic=True)
 
 
-def snapshot_from_bytes(data: bytes, key: RunKey, *, sealed: bool) -> HyfdcaSnapshot:
+def snapshot_from_bytes(data: bytes, key: RunKey, *, privacy: Privacy) -> HyfdcaSnapshot:
     """A snapshot that this project wrote; a damaged one is refused as `StateDamaged`."""
-    by_feature = key.by_feature(sealed=sealed)
+    by_feature = key.by_feature(privacy)
     try:
         message = parsed_message(hyfdca_pb2.HyfdcaSnapshot, data, limit=None)
         return HyfdcaSnapshot(

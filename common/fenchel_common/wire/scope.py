@@ -17,6 +17,7 @@ from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import ClientLayout, FederationLayout
+from fenchel_common.privacy import Privacy
 from fenchel_common.wire.blocks import block_ids_from_bytes, block_vector_from_proto, block_vector_to_proto
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
 
@@ -37,18 +38,18 @@ class Scope:
     feature_blocks: Mapping[int, int]
 
     @classmethod
-    def of_client(cls, layout: ClientLayout, *, key: RunKey, sealed: bool) -> "Scope":
+    def of_client(cls, layout: ClientLayout, *, key: RunKey, privacy: Privacy) -> "Scope":
         """From a party's own view."""
         sizes = zip(layout.block_ids.tolist(), layout.block_sizes.tolist(), strict=True)
         features = {block: len(places) for block, places in layout.feature_blocks.items()}
-        return cls(key, key.by_feature(sealed=sealed), layout.slots, dict(sizes), features)
+        return cls(key, key.by_feature(privacy), layout.slots, dict(sizes), features)
 
     @classmethod
-    def of_federation(cls, layout: FederationLayout, client: ClientId, *, key: RunKey, sealed: bool) -> "Scope":
+    def of_federation(cls, layout: FederationLayout, client: ClientId, *, key: RunKey, privacy: Privacy) -> "Scope":
         """From the server's view."""
         blocks = {block: layout.blocks[block].size for block in layout.blocks_of(client)}
         features = {block.id: len(block.features) for block in layout.feature_blocks() if client in block.holders}
-        return cls(key, key.by_feature(sealed=sealed), layout.slots, blocks, features)
+        return cls(key, key.by_feature(privacy), layout.slots, blocks, features)
 
 
 def optional_vector_to_proto(vector: BlockVector | None) -> hyfdca_pb2.BlockVector | None:

@@ -18,11 +18,11 @@ from fenchel_client.privatefiles import write_private
 from fenchel_client.session import Task
 from fenchel_client.setup import Consent, concessions_of
 from fenchel_common import defaults
-from fenchel_common.algorithms.settings import Privacy
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Shard
 from fenchel_common.identity import Kit, Roster
 from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import ModelPart
 from fenchel_common.wire.alignment import client_layout_from_bytes, federation_layout_from_bytes
@@ -62,7 +62,7 @@ class Scenario:
                 "name": name,
                 "settings": settings,
                 "privacy": self.level,
-                "benchmark": self.level == "plain",
+                "benchmark": self.level is Privacy.PLAIN,
                 "acknowledge_row_leak": True,
                 "alignment": self.alignment,
                 "key": {"bits": defaults.DEMO_KEY_BITS},

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
-from fenchel_common.algorithms.settings import Privacy
+from fenchel_common.privacy import Privacy
 from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.scoring import Score
 
@@ -12,7 +12,7 @@ Claim = Literal["leaks", "safe"]
 Claims = Mapping[str, Claim]
 """By level."""
 
-LEVELS: Final[tuple[Privacy, ...]] = ("plain", "paper", "sealed")
+LEVELS: Final = tuple(Privacy)
 
 EVERY_LEVEL: Final = "all"
 """Stands for all levels where the level makes no difference."""
@@ -21,9 +21,9 @@ SUCCESS: Final = 0.9
 
 LEAKS: Final[Claims] = dict.fromkeys(LEVELS, "leaks")
 SAFE: Final[Claims] = dict.fromkeys(LEVELS, "safe")
-SAFE_IF_SEALED: Final[Claims] = {**LEAKS, "sealed": "safe"}
-SAFE_IF_ENCRYPTED: Final[Claims] = {**SAFE, "plain": "leaks"}
-ENCRYPTED: Final = ("paper", "sealed")
+SAFE_IF_SEALED: Final[Claims] = {**LEAKS, Privacy.SEALED: "safe"}
+SAFE_IF_ENCRYPTED: Final[Claims] = {**SAFE, Privacy.PLAIN: "leaks"}
+ENCRYPTED: Final = tuple(level for level in Privacy if level.encrypts_samples)
 """The levels of what a run without a key does not have."""
 
 

@@ -53,9 +53,7 @@ class OpenedFigures:
         settings = transcript.config.algorithm_settings()
         assert isinstance(settings, HyfdcaSettings), "the attack is on the figures of HyFDCA"
         layout = transcript.layout
-        self._scope = Scope.of_federation(
-            layout, client, key=transcript.key, sealed=transcript.config.privacy == "sealed"
-        )
+        self._scope = Scope.of_federation(layout, client, key=transcript.key, privacy=transcript.config.privacy)
         self._frame = Frame.seen_by_server(layout, client)
         self._shared = tuple(block for block in layout.blocks_of(client) if len(layout.blocks[block].holders) > 1)
         self._has_labels = client in layout.label_holders

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from fenchel_common.algorithms.settings import Privacy
 from fenchel_common.ids import ClientId
+from fenchel_common.privacy import Privacy
 from fenchel_deploy.attacks import pseudonyms, tampering
 from fenchel_deploy.attacks.federation import Bench, Recorded, Scenario
 from fenchel_deploy.attacks.findings import (
@@ -31,7 +31,7 @@ CHOSEN_ROW: Final = 3
 
 
 def _set_up_only(alignment: Literal["ecdh", "hmac"]) -> Scenario:
-    return Scenario("sealed", h=1, alignment=alignment, rounds=0)
+    return Scenario(Privacy.SEALED, h=1, alignment=alignment, rounds=0)
 
 
 def _play_dictionary_alone(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -178,7 +178,7 @@ def _play_keys(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
 
 
 def _play_outsider(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    transcript = bench.record(Scenario("paper", h=1)).transcript
+    transcript = bench.record(Scenario(Privacy.PAPER, h=1)).transcript
     client = transcript.layout.clients[0]
     server, kits = bench.server_kit(len(transcript.layout.clients)), bench.kits(len(transcript.layout.clients))
     captured = listen_in(transcript, client, server=server, party=kits[client])
@@ -188,7 +188,7 @@ def _play_outsider(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict
     assert said > 0, "without TLS the search finds what was said"
     yield Verdict.of_rate(
         seen / said,
-        level="paper",
+        level=Privacy.PAPER,
         setting="eavesdropping",
         note=f"{seen} of {said} stretches of 16 bytes that are found without TLS",
     )
@@ -279,7 +279,7 @@ PROTOCOL_ATTACKS: Final = (
         "outsider",
         "listens on the network, and calls without the federation's certificate",
         "outsider",
-        {"eavesdropping": {"paper": "safe"}, "calling": _AT_ANY_LEVEL_SAFE},
+        {"eavesdropping": {Privacy.PAPER: "safe"}, "calling": _AT_ANY_LEVEL_SAFE},
         _play_outsider,
     ),
 )

@@ -8,10 +8,10 @@ import numpy as np
 
 from fenchel_client.party import MAX_REFUSALS
 from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector, StateUpdate
-from fenchel_common.algorithms.settings import Privacy
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId
 from fenchel_common.objectives import squared_row_norms
+from fenchel_common.privacy import Privacy
 from fenchel_common.setup import FINISH, ModelPart
 from fenchel_common.wire.hyfdca import state_to_bytes
 from fenchel_common.wire.setup import model_part_to_bytes
@@ -31,7 +31,7 @@ SLOTS_READ: Final = 3
 
 
 def _encrypted(levels: Sequence[Privacy]) -> list[Privacy]:
-    return [level for level in levels if level in ENCRYPTED]
+    return [level for level in levels if level.encrypts_samples]
 
 
 def _right(found: Sequence[float | None] | Array, true: Sequence[float] | Array) -> float:
@@ -41,7 +41,7 @@ def _right(found: Sequence[float | None] | Array, true: Sequence[float] | Array)
 
 
 def _play_downgrade(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    plain = bench.record(Scenario("plain", h=1, rounds=0))
+    plain = bench.record(Scenario(Privacy.PLAIN, h=1, rounds=0))
     run = plain.transcript.run
     victim = plain.transcript.layout.clients[1]
     for level in _encrypted(levels):
@@ -119,7 +119,7 @@ def _another_end(recorded: Recorded, name: ClientId) -> bytes:
     """The end of the run once more, with weights of the server's own choice."""
     transcript = recorded.transcript
     blocks = tuple(block.id for block in transcript.layout.feature_blocks() if name in block.holders)
-    share_key = transcript.key.by_feature(sealed=transcript.config.privacy == "sealed")
+    share_key = transcript.key.by_feature(transcript.config.privacy)
     chosen = np.full(len(blocks) * transcript.layout.slots, 7.0)
     model = BlockVector(blocks, encrypted_by_anybody(chosen, PRODUCT_FORMAT, share_key))
     state = state_to_bytes(StateUpdate(model=model))

@@ -110,8 +110,8 @@ class LoneCell:
 
     @property
     def _scope(self) -> Scope:
-        key, sealed = self.transcript.key, self.transcript.config.privacy == "sealed"
-        return Scope(key, key.by_feature(sealed=sealed), self.transcript.layout.slots, {0: 1}, {0: len(self.features)})
+        key, privacy = self.transcript.key, self.transcript.config.privacy
+        return Scope(key, key.by_feature(privacy), self.transcript.layout.slots, {0: 1}, {0: len(self.features)})
 
     def _dual(self, round_id: int, task: DualTask) -> DualResult:
         body = self.ask(self.victim, round_id, LOCAL_DUAL, wire.dual_task_to_bytes(task))
@@ -181,11 +181,11 @@ def _bisected(accepted: Callable[[float], bool], precision: float) -> float:
 def _foreign_products(transcript: Transcript, victim: ClientId) -> tuple[int, Vector]:
     """A block that the victim shares, and the last inner products of another holder there."""
     held = set(transcript.layout.blocks_of(victim))
-    sealed = transcript.config.privacy == "sealed"
+    privacy = transcript.config.privacy
     for message in reversed(transcript.messages):
         if message.phase != INNER_PRODUCT or message.client == victim:
             continue
-        scope = Scope.of_federation(transcript.layout, message.client, key=transcript.key, sealed=sealed)
+        scope = Scope.of_federation(transcript.layout, message.client, key=transcript.key, privacy=privacy)
         products = wire.product_result_from_bytes(message.result, scope).products
         for place, block in enumerate(products.blocks):
             if block in held:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from fenchel_common.algorithms.settings import Privacy
 from fenchel_common.ids import ClientId
+from fenchel_common.privacy import Privacy
 from fenchel_deploy.attacks.federation import Bench, Recorded, Scenario
 from fenchel_deploy.attacks.findings import (
     ENCRYPTED,

@@ -23,6 +23,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.losses import loss_named
 from fenchel_common.objectives import primal
+from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.bench.inprocess import FastSteps, InProcess
 from fenchel_deploy.experiments.centralized import solve_centralized
@@ -75,7 +76,7 @@ class Setting:
     def hyfdca(self, local: str, h: int | str) -> HyfdcaSettings:
         values: dict[str, object] = {"loss": self.loss, "lambda": self.lambda_, "local": local, "seed": self.seed}
         stop = {"gap": None, "rounds": defaults.MEASURED_ROUNDS}
-        return HyfdcaSettings.parse({**values, "h": h, "privacy": "plain", "stop": stop})
+        return HyfdcaSettings.parse({**values, "h": h, "privacy": Privacy.PLAIN, "stop": stop})
 
     def encrypted(self, rounds: int) -> RunConfig:
         """A corrective run by real processes that has exactly so many rounds."""

@@ -10,6 +10,7 @@ from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION
 from fenchel_common import defaults
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.data.heterogeneous import Split
+from fenchel_common.privacy import Privacy
 from fenchel_deploy.cli.choices import (
     parse_choice,
     parse_grid,
@@ -102,7 +103,7 @@ def demo(
         local=parse_choice("--local", local, "paper", "theory", "corrective"),
         h=parse_samples(h),
         participation=participation,
-        privacy=parse_choice("--privacy", privacy, "paper", "sealed", "plain"),
+        privacy=Privacy(parse_choice("--privacy", privacy, *Privacy)),
         key_bits=key_bits,
         key_kind=parse_choice("--key-kind", key_kind, "standard", "subgroup"),
         gap=gap,

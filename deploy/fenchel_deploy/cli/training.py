@@ -9,6 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from fenchel_common.privacy import Privacy
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.output import Format, printable
 from fenchel_deploy.training import TrainingOptions
@@ -53,7 +54,7 @@ class TrainingView:
     def __rich__(self) -> Group:
         options, figures = self._options, self._certified
         parties = options.grid[0] * options.grid[1]
-        stamp = " PLAINTEXT" if options.privacy == "plain" else f", {options.key_bits}-bit key"
+        stamp = " PLAINTEXT" if options.privacy is Privacy.PLAIN else f", {options.key_bits}-bit key"
         lines = [Text(printable(f"{options.dataset} over {parties} parties{stamp}: {self._state}"))]
         if self._round:
             line = f"round {self._round['round']}, {self._round['seconds']:.2f} s"
@@ -66,7 +67,7 @@ class TrainingView:
 
 
 def print_report(console: Console, report: Mapping[str, Any]) -> None:
-    if report["privacy"] == "plain":
+    if report["privacy"] == Privacy.PLAIN:
         console.print("PLAINTEXT: nothing in this run was encrypted", style="bold")
     table = Table(title=f"{report['dataset']} over {report['clients']} parties", show_header=True)
     for heading in ("", "federated", "centralized"):

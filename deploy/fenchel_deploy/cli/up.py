@@ -11,6 +11,7 @@ from rich.live import Live
 from fenchel_common import defaults
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.data.heterogeneous import Split
+from fenchel_common.privacy import Privacy
 from fenchel_deploy.cli.choices import parse_choice, parse_grid, usual_grid, usual_rounds
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.output import Format
@@ -87,7 +88,7 @@ def up(
         split=dealt,
         loss=loss,
         lambda_=lambda_,
-        privacy=parse_choice("--privacy", privacy, "sealed", "paper", "plain"),
+        privacy=Privacy(parse_choice("--privacy", privacy, *Privacy)),
         key_bits=key_bits,
         gap=gap,
         rounds=rounds or usual_rounds(profile),

@@ -88,7 +88,7 @@ class CorrectiveServer:
         key: RunKey,
         openings: Mapping[ClientId, bytes],
     ) -> None:
-        norms = summed_blocks(read_openings(openings, layout=layout, key=key).values())
+        norms = summed_blocks(read_openings(openings, layout=layout, key=key, privacy=settings.privacy).values())
         state = CorrectiveState(RoundId(0), sound=frozenset(layout.clients), norms=norms)
         self._setup(settings, layout, key, state)
 
@@ -97,7 +97,7 @@ class CorrectiveServer:
         cls, snapshot: bytes, *, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey
     ) -> "CorrectiveServer":
         """A server that goes on where the snapshot was taken; a client without its memory will say so."""
-        state = state_from_bytes(snapshot, key=key, share_key=key.by_feature(sealed=settings.privacy == "sealed"))
+        state = state_from_bytes(snapshot, key=key, share_key=key.by_feature(settings.privacy))
         if not state.makers <= set(layout.clients):
             raise StateDamaged("the snapshot is of other clients than the layout")
         server = cls.__new__(cls)
@@ -110,7 +110,7 @@ class CorrectiveServer:
         self._settings = settings
         self._layout = layout
         self._state = state
-        self._exchange = CorrectiveExchange(layout, key, sealed=settings.privacy == "sealed")
+        self._exchange = CorrectiveExchange(layout, key, privacy=settings.privacy)
         self._feature_blocks = layout.feature_blocks()
         self._shared = frozenset(block.id for block in layout.blocks if len(block.holders) > 1)
         self._has_norms: set[ClientId] = set()

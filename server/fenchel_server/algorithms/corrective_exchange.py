@@ -11,6 +11,7 @@ from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
+from fenchel_common.privacy import Privacy
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.corrective_snapshot import CorrectiveState
 from fenchel_common.wire.scope import Scope
@@ -24,10 +25,10 @@ R = TypeVar("R")
 class CorrectiveExchange:
     """Reads results; for one layout, key and privacy level."""
 
-    def __init__(self, layout: FederationLayout, key: RunKey, *, sealed: bool) -> None:
+    def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy) -> None:
         self._shared = frozenset(block.id for block in layout.blocks if len(block.holders) > 1)
         self._scopes = {
-            client: Scope.of_federation(layout, client, key=key, sealed=sealed) for client in layout.clients
+            client: Scope.of_federation(layout, client, key=key, privacy=privacy) for client in layout.clients
         }
 
     def products(

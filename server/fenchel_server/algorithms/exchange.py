@@ -24,6 +24,7 @@ from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import FenchelError, InvalidInput, ResultRejected
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
+from fenchel_common.privacy import Privacy
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
 from fenchel_server.algorithms.state import joined
@@ -64,9 +65,9 @@ class Answers(Generic[R]):
 class Exchange:
     """Makes the tasks of a phase and takes its results."""
 
-    def __init__(self, layout: FederationLayout, key: RunKey, *, sealed: bool) -> None:
+    def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy) -> None:
         self._scopes = {
-            client: Scope.of_federation(layout, client, key=key, sealed=sealed) for client in layout.clients
+            client: Scope.of_federation(layout, client, key=key, privacy=privacy) for client in layout.clients
         }
         self._peers = {client: _Peer() for client in layout.clients}
         self._pending: dict[ClientId, _Pending] = {}
@@ -177,7 +178,7 @@ class Exchange:
 
 
 def read_openings(
-    given: Mapping[ClientId, bytes], *, layout: FederationLayout, key: RunKey
+    given: Mapping[ClientId, bytes], *, layout: FederationLayout, key: RunKey, privacy: Privacy
 ) -> dict[ClientId, BlockVector]:
     """Each client's encrypted squared row norms of its shared blocks."""
     norms = {}
@@ -186,7 +187,7 @@ def read_openings(
         if blocks and client not in given:
             raise InvalidInput(f"openings: the row norms of {client} are missing")
         if blocks:
-            scope = Scope.of_federation(layout, client, key=key, sealed=False)
+            scope = Scope.of_federation(layout, client, key=key, privacy=privacy)
             norms[client] = _opening(client, given[client], scope, blocks)
     return norms
 

@@ -97,7 +97,7 @@ class HyfdcaServer:
         openings: Mapping[ClientId, bytes],
     ) -> None:
         self._setup(settings, layout, key)
-        self._state.add_norms(read_openings(openings, layout=layout, key=key))
+        self._state.add_norms(read_openings(openings, layout=layout, key=key, privacy=settings.privacy))
 
     @classmethod
     def restore(
@@ -106,7 +106,7 @@ class HyfdcaServer:
         """A server that goes on where the snapshot was taken; every client then counts as restarted."""
         server = cls.__new__(cls)
         server._setup(settings, layout, key)
-        saved = snapshot_from_bytes(snapshot, key, sealed=settings.privacy == "sealed")
+        saved = snapshot_from_bytes(snapshot, key, privacy=settings.privacy)
         state = server._state
         state.alpha, state.changed, state.norms, state.model = saved.alpha, saved.changed, saved.norms, saved.model
         state.take_client_snapshots(saved.clients)
@@ -123,7 +123,7 @@ class HyfdcaServer:
         self._settings = settings
         self._layout = layout
         self._state = HyfdcaState(layout)
-        self._exchange = Exchange(layout, key, sealed=settings.privacy == "sealed")
+        self._exchange = Exchange(layout, key, privacy=settings.privacy)
         self._held = {
             client: sum(self._state.held[client].values())
             for client in layout.clients

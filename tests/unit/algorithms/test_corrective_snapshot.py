@@ -12,6 +12,7 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher, Vector
 from fenchel_common.errors import StateDamaged
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.privacy import Privacy
 from fenchel_common.wire.corrective_snapshot import CorrectiveState, state_from_bytes, state_to_bytes
 from support.keys import cipher, run_key
 
@@ -49,7 +50,7 @@ def test_a_state_is_read_as_it_was_written(level: str) -> None:
     key = IN_CLEAR if level == "plain" else run_key()
     state = made(by_sample, cipher() if level == "sealed" else PLAIN)
     data = state_to_bytes(state)
-    read = state_from_bytes(data, key=key, share_key=key.by_feature(sealed=level == "sealed"))
+    read = state_from_bytes(data, key=key, share_key=key.by_feature(Privacy(level)))
     assert state_to_bytes(read) == data
     for field in dataclasses.fields(CorrectiveState):
         left, right = getattr(state, field.name), getattr(read, field.name)

@@ -24,6 +24,7 @@ from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import PlainCipher, Vector
 from fenchel_common.errors import FenchelError, InvalidInput
+from fenchel_common.privacy import Privacy
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.scope import MAXIMUM_FIGURES, Scope
 from support.keys import cipher, run_key
@@ -229,11 +230,11 @@ def test_bytes_that_are_no_message_are_refused(read: Callable[..., Any]) -> None
         read(b"\xff\xff\xff", SCOPE)
 
 
-@pytest.mark.parametrize(("sealed", "accepted"), [(True, "encrypted"), (False, "plain")], ids=["sealed", "paper"])
-def test_vectors_by_feature_must_be_of_the_level(sealed: bool, accepted: str) -> None:
+@pytest.mark.parametrize(("level", "accepted"), [(Privacy.SEALED, "encrypted"), (Privacy.PAPER, "plain")])
+def test_vectors_by_feature_must_be_of_the_level(level: Privacy, accepted: str) -> None:
     """In a sealed run a model in clear is refused, in any other an encrypted one."""
     key = run_key()
-    scope = Scope(key, key.by_feature(sealed=sealed), cipher().slots, BLOCKS, FEATURE_BLOCKS)
+    scope = Scope(key, key.by_feature(level), cipher().slots, BLOCKS, FEATURE_BLOCKS)
     values = np.linspace(0.0, 1.0, cipher().slots)
     made: dict[str, Vector] = {
         "encrypted": cipher().encrypt(values, PRODUCT_FORMAT),

@@ -11,11 +11,12 @@ from fenchel_common import algorithms
 from fenchel_common.algorithms import SETTINGS, fitting
 from fenchel_common.algorithms.averaging import AveragingSettings
 from fenchel_common.algorithms.fitting import check_loss, check_partition, check_privacy
-from fenchel_common.algorithms.settings import Privacy, Profile
+from fenchel_common.algorithms.settings import Profile
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import Block, FederationLayout
+from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.training import Training, TrainingOptions
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
@@ -29,7 +30,9 @@ A, B = ClientId("a"), ClientId("b")
 class RowsOnly(AveragingSettings):
     """Takes whole rows, a loss that no other algorithm has, and no run in clear."""
 
-    profile: ClassVar[Profile] = Profile("rows only", ("horizontal",), ("cubic",), (), privacy=("sealed", "paper"))
+    profile: ClassVar[Profile] = Profile(
+        "rows only", ("horizontal",), ("cubic",), (), privacy=(Privacy.SEALED, Privacy.PAPER)
+    )
 
 
 @pytest.fixture
@@ -107,15 +110,15 @@ def test_a_loss_that_nobody_takes_is_refused_with_those_that_the_algorithm_takes
 
 
 def test_a_privacy_level_that_an_algorithm_lacks_is_refused(rows_only: str) -> None:
-    check_privacy(rows_only, "sealed")
+    check_privacy(rows_only, Privacy.SEALED)
     with pytest.raises(InvalidConfig, match=r"privacy: rows_only has sealed and paper, not plain, which .*fedavg"):
-        check_privacy(rows_only, "plain")
+        check_privacy(rows_only, Privacy.PLAIN)
     values = {"name": "n", "algorithm": rows_only, "privacy": "plain", "benchmark": True}
     with pytest.raises(InvalidConfig, match="privacy: rows_only has sealed and paper, not plain"):
         RunConfig.from_mapping(values)
 
 
-@pytest.mark.parametrize("level", ["sealed", "paper"])
+@pytest.mark.parametrize("level", [Privacy.SEALED, Privacy.PAPER])
 @pytest.mark.parametrize("algorithm", SETTINGS)
 def test_every_algorithm_runs_at_the_levels_that_hide_something(algorithm: str, level: Privacy) -> None:
     values = {"name": "n", "algorithm": algorithm, "privacy": level, "acknowledge_row_leak": True}

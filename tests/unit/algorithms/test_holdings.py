@@ -12,6 +12,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.layout import ClientLayout, IgnoredFeatures
 from fenchel_common.losses import loss_named
+from fenchel_common.privacy import Privacy
 from support.keys import cipher, run_key
 
 KEY_BITS = 2048
@@ -53,7 +54,7 @@ def holdings(
         shard=shard(sparse=sparse, y=y),
         cipher=used,
         key=key,
-        sealed=level == "sealed",
+        privacy=Privacy(level),
         loss=loss_named("hinge"),
     )
 

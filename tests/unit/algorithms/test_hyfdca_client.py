@@ -92,7 +92,7 @@ def alpha(block: int, values: Array, *, terms: int = 1) -> StateUpdate:
 
 
 def primal(run: Simulation, client: ClientId, state: StateUpdate) -> PrimalResult:
-    scope = Scope.of_client(run.alignment.clients[client], key=IN_CLEAR, sealed=False)
+    scope = Scope.of_client(run.alignment.clients[client], key=IN_CLEAR, privacy=SETTINGS.privacy)
     half = run.clients[client]
     return wire.primal_result_from_bytes(half.answer("sync", wire.primal_task_to_bytes(PrimalTask(state))), scope)
 

@@ -26,6 +26,7 @@ from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import PlainCipher, PlainVector, Vector
 from fenchel_common.errors import FenchelError, IncompatibleVectors, InvalidInput, StateDamaged
+from fenchel_common.privacy import Privacy
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.arrays import numbers_to_bytes
 from fenchel_common.wire.hyfdca_snapshot import snapshot_from_bytes
@@ -208,9 +209,10 @@ def test_a_clear_vector_by_feature_is_refused_in_a_sealed_run_and_an_encrypted_o
     paillier = cipher()
     key = run_key()
     share = np.zeros(SLOTS)
-    for encrypting, sealed, message in ((CIPHER, True, "this run is encrypted"), (paillier, False, "is in clear")):
+    cases = ((CIPHER, Privacy.SEALED, "this run is encrypted"), (paillier, Privacy.PAPER, "is in clear"))
+    for encrypting, privacy, message in cases:
         vector = BlockVector((1,), encrypting.encrypt(share, PRODUCT_FORMAT))
-        scope = replace(SCOPE, key=key, share_key=key.by_feature(sealed=sealed))
+        scope = replace(SCOPE, key=key, share_key=key.by_feature(privacy))
         with pytest.raises(IncompatibleVectors, match=message):
             wire.primal_result_from_bytes(wire.primal_result_to_bytes(PrimalResult(vector)), scope)
 
@@ -234,4 +236,4 @@ def test_arbitrary_bytes_are_taken_or_refused_but_never_break(data: bytes) -> No
 
 def test_a_damaged_snapshot_is_called_damaged() -> None:
     with pytest.raises(StateDamaged, match="cannot be read"):
-        snapshot_from_bytes(b"\xff\xff\xff", IN_CLEAR, sealed=False)
+        snapshot_from_bytes(b"\xff\xff\xff", IN_CLEAR, privacy=Privacy.PLAIN)

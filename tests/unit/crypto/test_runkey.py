@@ -4,6 +4,7 @@ import pytest
 
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.privacy import Privacy
 from support.keys import SMALL_BITS, cipher, private_key, run_key
 
 
@@ -13,9 +14,9 @@ def test_a_block_has_as_many_slots_in_clear_as_under_a_key_of_that_size() -> Non
 
 def test_vectors_by_feature_are_under_the_key_in_a_sealed_run_alone() -> None:
     key, clear = run_key(2 * SMALL_BITS), RunKey.in_clear(2 * SMALL_BITS)
-    assert key.by_feature(sealed=True) == key
-    assert key.by_feature(sealed=False) == clear
-    assert clear.by_feature(sealed=True) == clear.by_feature(sealed=False) == clear
+    assert key.by_feature(Privacy.SEALED) == key
+    assert key.by_feature(Privacy.PAPER) == clear
+    assert clear.by_feature(Privacy.SEALED) == clear.by_feature(Privacy.PLAIN) == clear
 
 
 def test_the_size_is_that_of_the_modulus() -> None:
