@@ -28,6 +28,7 @@ from fenchel_client.release import released_weights
 from fenchel_client.session import Task
 from fenchel_client.setup import Consent, SetupClient
 from fenchel_client.statefolder import StateFolder
+from fenchel_client.tasklimits import NO_KEY, before_layout, run_task_limit, setup_task_limit
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FenchelError, InvalidInput, KeyFileError, Refusal, ValueOutOfRange
@@ -47,7 +48,6 @@ from fenchel_common.setup import (
 )
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.labels import labels_compared_to_bytes, layout_result_to_bytes
-from fenchel_common.wire.limits import Extent, finish_task_limit, layout_task_limit, round_limits, setup_limits
 from fenchel_common.wire.setup import model_part_from_bytes, model_release_to_bytes, phase_result_to_bytes
 
 MAX_REFUSALS: Final = 3
@@ -110,23 +110,16 @@ class Party:
         return nullcontext() if pool is None else pool.idle()
 
     def task_limit(self, key: TaskKey) -> int:
-        """The most bytes of a task, from what this party knows; `Refusal` if it knows nothing of the run."""
-        samples, features = len(self._shard.ids), len(self._shard.features)
-        parties = len(self._kit.roster.parties)
-        try:
-            if key.round == 0 and key.phase == LAYOUT:
-                setup = self._setup
-                overlapping = setup is None or setup.config is None or setup.config.overlap == "first"
-                return layout_task_limit(samples=samples, features=features, parties=parties, overlapping=overlapping)
-            if key.round == 0 and key.phase != LABELS:
-                return setup_limits(key.phase, parties=parties).task
-            if key.phase == FINISH and self._kept(key.run) is None:
-                return finish_task_limit(features=features)
-            active = self._running(key.run)
-            extent = Extent.of_client(active.layout, key_bits=active.kept.config.key.bits)
-            return round_limits(key.phase, extent, active.settings).task
-        except InvalidInput as error:
-            raise Refusal(str(error), public_reason="this task belongs to no phase of a run") from error
+        """The most bytes of a task; `Refusal` if this party knows nothing of the run.
+
+        May be asked while another thread works on a task, so nothing is made active here.
+        """
+        if before_layout(key):
+            config = None if self._setup is None else self._setup.config
+            return setup_task_limit(key, config, shard=self._shard, parties=len(self._kit.roster.parties))
+        active = self._active
+        kept = active.kept if active is not None and active.run == key.run else self._kept(key.run)
+        return run_task_limit(key, kept, shard=self._shard)
 
     def _counted_answer(self, task: Task) -> bytes:
         """Answers, and puts on record what is in the task and in the result."""
@@ -264,11 +257,11 @@ class Party:
             raise Refusal(str(error), public_reason=f"it refused its layout: {error}") from error
 
     def _kept(self, run: RunId) -> PartyRun | None:
-        """What is on file of a run; refuses if it is locked, or if others can read the file."""
+        """What is on file of a run; refuses if it is locked, or if the file is damaged or others can read it."""
         try:
             kept = self._state.run(run)
-        except KeyFileError as error:
-            raise Refusal(str(error), public_reason="it does not have the key of this run") from error
+        except (KeyFileError, InvalidInput) as error:
+            raise Refusal(str(error), public_reason=NO_KEY) from error
         if kept is not None and kept.refusals >= MAX_REFUSALS:
             raise Refusal(
                 f"run {run} is locked here: {kept.refusals} tasks held what no honest run can hold; once people whom "
@@ -281,10 +274,7 @@ class Party:
         if self._active is None or self._active.run != run:
             kept = self._kept(run)
             if kept is None:
-                raise Refusal(
-                    f"there is no key of run {run} in this party's state folder",
-                    public_reason="it does not have the key of this run",
-                )
+                raise Refusal(f"there is no key of run {run} in this party's state folder", public_reason=NO_KEY)
             self._active = self._activate(run, kept)
         return self._active
 

@@ -207,6 +207,13 @@ class Session:
             self._report(error)
             self._desk.wait(lambda: False, timeout_s=self._backoff.next_delay_s())
 
+        except FenchelError:
+            raise
+        except Exception:
+            # Whatever a server may have brought about: a party stays.
+            logger.exception("the connection failed")
+            self._desk.wait(lambda: False, timeout_s=self._backoff.next_delay_s())
+
     def _recover(self, link: Link) -> None:
         if link.worked:
             self._backoff.reset()
