@@ -48,6 +48,8 @@ class ActiveRun:
     key: PublicKey | int
     pool: ObfuscatorPool | None
     noise: ReleaseNoise | None
+    opened_before: int
+    """How many vectors this party had opened, of whatever run, when this one became active."""
 
     @classmethod
     def of(cls, run: RunId, kept: PartyRun, *, shard: Shard, releases: bool, stopwatch: Stopwatch) -> "ActiveRun":
@@ -70,7 +72,7 @@ class ActiveRun:
             )
         except InvalidInput as error:
             raise Refusal(str(error), public_reason="its data do not fit this run") from error
-        return cls(run, kept, settings, layout, algorithm, cipher, key, pool, noise)
+        return cls(run, kept, settings, layout, algorithm, cipher, key, pool, noise, stopwatch.opened)
 
     def check_rows(self) -> None:
         """Refuses to go on if rows turn out to be longer than the noise on the released model allows for."""

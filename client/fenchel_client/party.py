@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.activerun import ActiveRun, client_layout_of
+from fenchel_client.algorithms.base import MayDiverge
 from fenchel_client.alignment import arrange
 from fenchel_client.coverage import check_coverage
-from fenchel_client.crypto.timed import Stopwatch, in_steps
+from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.labels import LabelComparison
 from fenchel_client.ledger import PartyLedger
 from fenchel_client.memory import peak_memory_bytes
@@ -44,7 +45,6 @@ from fenchel_common.setup import (
     LayoutResult,
     ModelPart,
     PartyRun,
-    Spent,
 )
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.labels import labels_compared_to_bytes, layout_result_to_bytes
@@ -85,20 +85,10 @@ class Party:
 
     def handle(self, task: Task) -> bytes:
         """The result of a task, with what was spent on it; every time is rounded for itself, the remainder too."""
-        watch, before = self._stopwatch, replace(self._stopwatch)
-        began = time.perf_counter()
+        before, began = replace(self._stopwatch), time.perf_counter()
         body = self._counted_answer(task)
-        total_s = time.perf_counter() - began
-        encrypt_s, decrypt_s = watch.encrypt_s - before.encrypt_s, watch.decrypt_s - before.decrypt_s
-        serialise_s = watch.serialise_s - before.serialise_s
-        spent = Spent(
-            encrypt_s=in_steps(encrypt_s),
-            decrypt_s=in_steps(decrypt_s),
-            compute_s=in_steps(max(total_s - encrypt_s - decrypt_s - serialise_s, 0.0)),
-            serialise_s=in_steps(serialise_s),
-            peak_memory_bytes=peak_memory_bytes(),
-        )
-        return phase_result_to_bytes(body, spent)
+        spent = self._stopwatch.spent_since(before, total_s=time.perf_counter() - began)
+        return phase_result_to_bytes(body, replace(spent, peak_memory_bytes=peak_memory_bytes()))
 
     def idle(self) -> AbstractContextManager[object]:
         """While it lasts, nonces for later are made; what was counted is on file when it begins."""
@@ -279,6 +269,7 @@ class Party:
         return self._active
 
     def _activate(self, run: RunId, kept: PartyRun) -> ActiveRun:
+        self._consent.check(kept.config)
         self._releases = self._kit.roster.release_model_to_server
         return ActiveRun.of(run, kept, shard=self._shard, releases=self._releases, stopwatch=self._stopwatch)
 
@@ -288,11 +279,15 @@ class Party:
         try:
             result = work()
         except Exception as error:
-            if self._stopwatch.opened > opened_before:
+            # What earlier tasks opened is remembered, and values made of it may outgrow the vectors only now.
+            remembered = self._stopwatch.opened > active.opened_before and not isinstance(error, InvalidInput)
+            if self._stopwatch.opened > opened_before or remembered:
                 raise self._not_usable(active, error) from error
             if isinstance(error, ValueOutOfRange):
                 raise Refusal(str(error), public_reason=OUTGROWN) from error
             raise
+        if isinstance(active.algorithm, MayDiverge) and active.algorithm.diverged:
+            self._count_refusal(active)
         try:
             active.check_rows()
         except Refusal as error:
@@ -301,19 +296,23 @@ class Party:
         return result
 
     def _not_usable(self, active: ActiveRun, error: Exception) -> Refusal:
-        """Puts the refusal on file before anybody hears of it. A locked run has no use for its key."""
+        refusals = self._count_refusal(active)
+        if not isinstance(error, FenchelError):
+            log.error("a task of run %s failed after something in it was opened", active.run, exc_info=error)
+        said = f"{error}; {OUTGROWN}" if isinstance(error, ValueOutOfRange) else str(error) or type(error).__name__
+        return Refusal(
+            f"{said} (refusal {refusals}; at {MAX_REFUSALS} the run is locked here)", public_reason=NOT_USABLE
+        )
+
+    def _count_refusal(self, active: ActiveRun) -> int:
+        """Puts a refusal on file before anybody hears of it. A locked run has no use for its key."""
         kept = replace(active.kept, refusals=active.kept.refusals + 1)
         locked = kept.refusals >= MAX_REFUSALS
         if locked:
             kept = replace(kept, secrets=None)
         self._state.keep_run(active.run, kept)
         self._active = None if locked else replace(active, kept=kept)
-        if not isinstance(error, FenchelError):
-            log.error("a task of run %s failed after something in it was opened", active.run, exc_info=error)
-        said = f"{error}; {OUTGROWN}" if isinstance(error, ValueOutOfRange) else str(error) or type(error).__name__
-        return Refusal(
-            f"{said} (refusal {kept.refusals}; at {MAX_REFUSALS} the run is locked here)", public_reason=NOT_USABLE
-        )
+        return kept.refusals
 
     def _finish(self, task: Task) -> bytes:
         kept = self._kept(task.run)
@@ -327,7 +326,7 @@ class Party:
             if given:
                 self._state.keep_release(task.run, given)
         self._state.end_run(task.run)
-        self._active = None
+        self._active = self._setup = None
         return given
 
     def _keep_model(self, task: Task) -> bytes:
@@ -335,9 +334,10 @@ class Party:
         active = self._running(task.run)
         part = model_part_from_bytes(task.body, features=len(self._shard.features))
         weights = self._guarded(active, lambda: active.algorithm.final_model(part.state))
+        release = self._release(active, part, weights)
         figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
         self._state.keep_model(task.run, sorted(self._shard.features), weights, figures)
-        return self._release(active, part, weights)
+        return release
 
     def _release(self, active: ActiveRun, part: ModelPart, weights: NDArray[np.float64]) -> bytes:
         """What the server gets of the model: nothing, unless this party's own roster says otherwise."""

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.identity import Certificate
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
 
@@ -25,10 +26,24 @@ LAYOUT = "layout"
 LABELS = "labels"
 FINISH = "finish"
 
+NONCE_BYTES = 32
+
 NOT_USABLE = "it cannot use what it opened; its own log says why"
 """A party's words for every refusal after decryption: which reason it was could tell the server of the value."""
 MAX_WRAPPED_BYTES = 96 * 1024
 """What the run's secrets, sealed for one party, may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """The certificate under which a party wants the key, and 32 random bytes that belong to one set-up alone."""
+
+    certificate: Certificate
+    nonce: bytes = field(repr=False)
+
+    def binding(self, config: RunConfig) -> bytes:
+        """What secrets are sealed to, beside the recipient's key: the terms, and this very set-up."""
+        return hashlib.sha256(config.digest() + self.nonce).digest()
 
 
 @dataclass(frozen=True, slots=True)

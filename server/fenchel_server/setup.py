@@ -24,7 +24,7 @@ from fenchel_common.wire.alignment import (
     federation_layout_from_bytes,
     federation_layout_to_bytes,
 )
-from fenchel_common.wire.ceremony import certificates_to_bytes
+from fenchel_common.wire.ceremony import introductions_to_bytes
 from fenchel_common.wire.limits import Extent, extents_of, round_limits, setup_limits
 from fenchel_common.wire.setup import (
     introduction_from_bytes,
@@ -94,8 +94,8 @@ class FederationSetup:
         return _result_limits(phase, self._config, extents_of(self._aligned.federation, key_bits=self._config.key.bits))
 
     def _ask_for_key(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
-        certificates = [_read(name, introduction_from_bytes, results[name]) for name in self._roster.names]
-        return PhaseRequest(KEY_MAKE, {self._roster.key_holder.name: certificates_to_bytes(certificates)})
+        introductions = [_read(name, introduction_from_bytes, results[name]) for name in self._roster.names]
+        return PhaseRequest(KEY_MAKE, {self._roster.key_holder.name: introductions_to_bytes(introductions)})
 
     def _relay_key(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
         holder = self._roster.key_holder.name

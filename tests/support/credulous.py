@@ -18,7 +18,7 @@ from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
 from fenchel_common.layout import ClientLayout
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import PartyRun, RunSecrets
+from fenchel_common.setup import Introduction, PartyRun, RunSecrets
 
 
 class KeepsRuns(StateFolder):
@@ -61,4 +61,4 @@ def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(activerun, "_cipher", cipher)
     monkeypatch.setattr("fenchel_client.setup.public_key_of", public_key)
-    monkeypatch.setattr(RunConfig, "digest", lambda _config: bytes(32))
+    monkeypatch.setattr(Introduction, "binding", lambda _introduction, _config: bytes(32))

@@ -134,6 +134,12 @@ class AveragingClient(ABC, Generic[S]):
         self._rows = {
             int(block): np.arange(ends[place], ends[place + 1]) for place, block in enumerate(layout.block_ids)
         }
+        self._cut = tuple(
+            (held[:, np.newaxis] * settings.width + np.arange(settings.width)).reshape(-1)
+            for _, held in sorted(layout.feature_blocks.items())
+        )
+        """The coordinates of each block of features of the layout."""
+        self.diverged = False
         self._shared = frozenset(int(block) for block in layout.block_ids[layout.shared])
         self._scope = wire.Scope(
             key=key,
@@ -183,13 +189,14 @@ class AveragingClient(ABC, Generic[S]):
             raise InvalidInput(f"phase: this algorithm has no phase {phase!r}")
         with self._serialising():
             task = wire.task_from_bytes(body, self._scope)
+        self.diverged = False
         try:
             # A diverging model overflows; that is an outcome to report, not a fault of this program.
             with np.errstate(over="ignore", invalid="ignore"):
                 self._take(task.state)
                 result = self._result(phase, task)
         except (ValueOutOfRange, ValueNotFinite):
-            result = Result(diverged=True)
+            result, self.diverged = Result(diverged=True), True
         with self._serialising():
             return wire.result_to_bytes(result)
 
@@ -205,10 +212,21 @@ class AveragingClient(ABC, Generic[S]):
         self._state: State = {name: np.zeros(self._scope.length) for name in names.state}
         self._kept: State = {name: np.zeros(self._scope.length) for name in names.kept}
 
+    def _check_cut(self, blocks: Mapping[int, Positions]) -> None:
+        """Refuses blocks of coordinates that are not those of the layout: the norm of a single one would tell it."""
+        given = [blocks[block] for block in sorted(blocks)]
+        if not np.array_equal(np.concatenate(given), np.concatenate(self._cut)):
+            raise InvalidInput("state.layout: coordinates must be in the order of the layout's blocks of features")
+        as_laid_out = [len(held) for held in given] == [len(held) for held in self._cut]
+        not_full = sum(len(held) < self._scope.slots for held in given)
+        if not as_laid_out and (self.settings.width == 1 or not_full > len(self._cut)):
+            raise InvalidInput("state.layout: blocks must be cut as those of the layout are")
+
     def _take(self, update: StateUpdate) -> None:
         if update.reset:
             self._forget()
         if update.layout is not None:
+            self._check_cut(update.layout)
             self._blocks = update.layout
             self._scope = replace(self._scope, held={block: len(held) for block, held in update.layout.items()})
         if update.base:

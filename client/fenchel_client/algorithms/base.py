@@ -30,6 +30,16 @@ class AlgorithmClient(Protocol):
 
 
 @runtime_checkable
+class MayDiverge(Protocol):
+    """The client half of an algorithm that answers, rather than fails, where its values outgrow the vectors."""
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the last answer says that they did."""
+        ...
+
+
+@runtime_checkable
 class KnowsRows(Protocol):
     """The client half of an algorithm that learns how long its whole rows are, others' columns included."""
 

@@ -9,12 +9,12 @@ Wrapping, by the roster's key holder, for one recipient:
     signature = ECDSA(the signer's certified key, SIGN_LABEL ‖ context ‖ sealed)
 
     context = run, roster fingerprint, terms, recipient, signer, the signer's certificate, E; before each its length
-    terms   = SHA-256 of the run's configuration, key size and kind included
+    terms   = SHA-256 of the run's configuration, key size and kind included, and of the recipient's nonce
 
 Key and nonce serve once, since `e` does. What it protects: only the holder of the recipient's key can open the
 blob, and the recipient knows that the roster's key holder made it for it, for this run, this roster and these terms.
 What it does not protect: there is no forward secrecy against the later loss of the recipient's key; lengths, names
-and the run are visible; a blob can be delivered twice within its run, or not at all.
+and the run are visible; a blob can be delivered twice within its set-up, or not at all.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ from fenchel_common.errors import (
 from fenchel_common.identity.certificates import Certificate, Role
 from fenchel_common.identity.roster import Roster
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.setup import MAX_WRAPPED_BYTES
+from fenchel_common.setup import MAX_WRAPPED_BYTES, Introduction
 
 SEAL_LABEL = b"fenchel/v1/key-wrap/seal\x00"
 SIGN_LABEL = b"fenchel/v1/key-wrap/sign\x00"
@@ -130,22 +130,23 @@ class WrappedKey:
 
 
 def recipients_of(
-    certificates: Iterable[Certificate], *, roster: Roster, authority: Certificate, now: datetime | None = None
-) -> Mapping[ClientId, Certificate]:
-    """The relayed certificates by party, each confirmed by the key holder's own authority and roster.
+    introductions: Iterable[Introduction], *, roster: Roster, authority: Certificate, now: datetime | None = None
+) -> Mapping[ClientId, Introduction]:
+    """The relayed introductions by party, their certificates confirmed by the key holder's own authority and roster.
 
     Refuses the whole list for one that is foreign, expired, not a party's, not for the key that the roster names, or
     named twice: a relay that sends such a one is not to be dealt with. A party of the roster may be absent from the
     result.
     """
-    found: dict[ClientId, Certificate] = {}
-    for certificate in certificates:
+    found: dict[ClientId, Introduction] = {}
+    for introduction in introductions:
+        certificate = introduction.certificate
         certificate.verify(authority, role=Role.PARTY, now=now)
         roster.check_key(certificate)
         name = roster.party(certificate.common_name).name
         if name in found:
             raise InvalidInput(f"the server relayed two certificates of party {name!r}")
-        found[name] = certificate
+        found[name] = introduction
     return found
 
 
@@ -228,9 +229,7 @@ def unwrap(
             f" {roster.fingerprint()[:16]}…; every party needs the roster of the last `fenchel provision`"
         )
     if wrapped.terms != terms:
-        raise WrongTerms(
-            "the wrapped key was made for another configuration of this run than the one that this party was told"
-        )
+        raise WrongTerms("the wrapped key was made for another configuration of this run, or for another set-up of it")
     try:
         ephemeral = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), wrapped.ephemeral_key)
         cipher, nonce = _seal(recipient_key.exchange(ec.ECDH(), ephemeral), context, recipient_key.public_key())

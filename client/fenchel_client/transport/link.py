@@ -32,6 +32,7 @@ from fenchel_common.errors import (
     ProtocolVersionMismatch,
     ProtocolViolation,
     Refusal,
+    RosterExpired,
     ServerUnavailable,
     TransientError,
 )
@@ -177,7 +178,7 @@ class Link:
         error = error_of_call(call)
         theirs = roster_version_of(call)
         if (
-            isinstance(error, CertificateReplaced | NotOnRoster)
+            isinstance(error, CertificateReplaced | NotOnRoster | RosterExpired)
             and theirs is not None
             and theirs < self._roster_version
         ):

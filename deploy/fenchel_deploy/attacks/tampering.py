@@ -13,11 +13,11 @@ from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keywrap import WrappedKey, wrap
 from fenchel_common.algorithms.hyfdca import INNER_PRODUCT, PRIMAL
 from fenchel_common.errors import FenchelError
-from fenchel_common.identity import Certificate, Kit
+from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
-from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, KeyTake, RunSecrets
+from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, Introduction, KeyTake, RunSecrets
 from fenchel_common.wire.alignment import Relay, listing_from_bytes, phase_name, relay_to_bytes
-from fenchel_common.wire.ceremony import certificates_to_bytes
+from fenchel_common.wire.ceremony import introductions_to_bytes
 from fenchel_common.wire.setup import introduction_from_bytes, key_take_from_bytes, key_take_to_bytes, secrets_to_bytes
 from fenchel_deploy.attacks.traces import ids_in
 from fenchel_deploy.attacks.views import Message, Oracle, Transcript
@@ -109,7 +109,7 @@ def swapped_keys(
     blob = WrappedKey.from_bytes(genuine.wrapped)
     private = generate_private_key(transcript.config.key.bits)
     secret = secrets_to_bytes(RunSecrets(private_key_to_bytes(private), bytes(32)))
-    certificate = _certificate_of(transcript, victim)
+    certificate = _introduction_of(transcript, victim).certificate
 
     def forged(signer: Kit) -> bytes:
         return wrap(
@@ -140,14 +140,16 @@ def swapped_keys(
 def extra_recipients(transcript: Transcript, ask: Oracle, *, server: Kit, stranger: Kit) -> Outcomes:
     """The server asks the key holder to seal the key for someone who is not on the roster."""
     holder = transcript.layout.clients[0]
-    certificates = [_certificate_of(transcript, client) for client in transcript.layout.clients]
+    introduced = [_introduction_of(transcript, client) for client in transcript.layout.clients]
     return {
-        name: went_through(ask, holder, 0, KEY_MAKE, certificates_to_bytes([*certificates, extra]))
-        for name, extra in {"the server": server.certificate, "a stranger": stranger.certificate}.items()
+        name: went_through(
+            ask, holder, 0, KEY_MAKE, introductions_to_bytes([*introduced, Introduction(kit.certificate, bytes(32))])
+        )
+        for name, kit in {"the server": server, "a stranger": stranger}.items()
     }
 
 
-def _certificate_of(transcript: Transcript, client: ClientId) -> Certificate:
+def _introduction_of(transcript: Transcript, client: ClientId) -> Introduction:
     introduced = next(message for message in transcript.of(client) if message.phase == INTRODUCE)
     return introduction_from_bytes(introduced.result)
 

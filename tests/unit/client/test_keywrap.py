@@ -28,7 +28,8 @@ from fenchel_common.errors import (
 )
 from fenchel_common.identity import Kit, Role, Roster
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.wire.ceremony import certificates_from_bytes, certificates_to_bytes
+from fenchel_common.setup import Introduction
+from fenchel_common.wire.ceremony import introductions_from_bytes, introductions_to_bytes
 from fenchel_deploy.authority import make_key
 from support.kits import authority_of, make_federation
 
@@ -261,16 +262,19 @@ def test_the_largest_accepted_private_key_fits_its_wrapping(kits: dict[str, Kit]
 
 
 def test_relayed_certificates_arrive_by_party(kits: dict[str, Kit]) -> None:
-    relayed = certificates_from_bytes(certificates_to_bytes([kits["west"].certificate, kits["south"].certificate]))
+    introduced = {
+        name: Introduction(kits[name].certificate, bytes(31) + name[:1].encode()) for name in ("west", "south")
+    }
+    relayed = introductions_from_bytes(introductions_to_bytes(list(introduced.values())))
     found = recipients_of(relayed, roster=kits["north"].roster, authority=kits["north"].authority)
-    assert found == {"west": kits["west"].certificate, "south": kits["south"].certificate}
+    assert dict(found) == introduced
 
 
 def test_the_key_holder_refuses_a_relayed_certificate_that_it_cannot_confirm(
     kits: dict[str, Kit], strangers: dict[str, Kit], directory: Path
 ) -> None:
     def offer(*certificates: Kit, now: datetime | None = None) -> None:
-        relayed = [kit.certificate for kit in certificates]
+        relayed = [Introduction(kit.certificate, bytes(32)) for kit in certificates]
         recipients_of(relayed, roster=kits["north"].roster, authority=kits["north"].authority, now=now)
 
     outsider = authority_of(directory / "ca").issue(
@@ -297,9 +301,9 @@ def test_the_key_holder_refuses_a_relayed_certificate_that_it_cannot_confirm(
 
 
 @pytest.mark.parametrize("encoded", [b"\xff", b"\x0a\x01x"], ids=["noise", "not a certificate"])
-def test_a_malformed_list_of_certificates_is_refused(encoded: bytes) -> None:
+def test_a_malformed_list_of_introductions_is_refused(encoded: bytes) -> None:
     with pytest.raises(MalformedCertificate):
-        certificates_from_bytes(encoded)
+        introductions_from_bytes(encoded)
 
 
 def test_a_key_that_was_wrapped_for_other_terms_is_refused(kits: dict[str, Kit]) -> None:

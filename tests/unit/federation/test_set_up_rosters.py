@@ -13,8 +13,8 @@ from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import KEY_MAKE
-from fenchel_common.wire.ceremony import certificates_to_bytes
+from fenchel_common.setup import KEY_MAKE, Introduction
+from fenchel_common.wire.ceremony import introductions_to_bytes
 from fenchel_common.wire.setup import phase_result_from_bytes
 from fenchel_deploy.provision import provision
 from fenchel_server.rounds.requests import PhaseRequest
@@ -81,7 +81,8 @@ def test_a_server_that_relays_a_replaced_certificate_gets_no_key_for_it(federati
     federation.replace(OTHER)
     federation.give(HOLDER)
     federation.give(OTHER)
-    relayed = certificates_to_bytes([Kit.load(federation.folder(HOLDER)).certificate, old])
+    certificates = [Kit.load(federation.folder(HOLDER)).certificate, old]
+    relayed = introductions_to_bytes([Introduction(certificate, bytes(32)) for certificate in certificates])
 
     def choose_the_old_one(phase: str, body: bytes) -> bytes:
         return relayed if phase == KEY_MAKE else body

@@ -19,11 +19,12 @@ from fenchel_common.setup import (
     KEY_MAKE,
     KEY_TAKE,
     LAYOUT,
+    Introduction,
     KeyMade,
     KeyTake,
     ModelPart,
 )
-from fenchel_common.wire.ceremony import certificates_to_bytes
+from fenchel_common.wire.ceremony import introductions_to_bytes
 from fenchel_common.wire.setup import (
     key_made_from_bytes,
     key_made_to_bytes,
@@ -35,6 +36,10 @@ from fenchel_common.wire.setup import (
 from fenchel_server.setup import FederationRun
 from support.ceremony import HOLDER, NAMES, OTHER, SHARDS, Federation, Tamper, config, only
 from support.kits import make_federation
+
+
+def introduced(*kits: Kit) -> bytes:
+    return introductions_to_bytes([Introduction(kit.certificate, bytes(32)) for kit in kits])
 
 
 @pytest.fixture
@@ -149,12 +154,12 @@ def test_a_key_holder_makes_no_key_for_a_roster_that_nobody_approved(tmp_path: P
 def test_a_server_that_asks_the_wrong_party_for_the_key_is_refused(federation: Federation) -> None:
     federation.answer(OTHER, INTRODUCE, terms_to_bytes(config()))
     with pytest.raises(Refusal, match="another key holder"):
-        federation.answer(OTHER, KEY_MAKE, certificates_to_bytes([federation.kits[OTHER].certificate]))
+        federation.answer(OTHER, KEY_MAKE, introduced(federation.kits[OTHER]))
 
 
 def test_a_server_that_slips_in_a_certificate_of_its_own_gets_no_key(federation: Federation, tmp_path: Path) -> None:
     stranger = Kit.load(make_federation(tmp_path / "foreign", NAMES)[OTHER])
-    forged = certificates_to_bytes([federation.kits[HOLDER].certificate, stranger.certificate])
+    forged = introduced(federation.kits[HOLDER], stranger)
     with pytest.raises(Refusal) as caught:
         federation.set_up(to_party=only(KEY_MAKE, lambda _: forged))
     assert caught.value.public_reason == "the relayed certificates are not those of the roster"

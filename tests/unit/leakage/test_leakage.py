@@ -145,7 +145,7 @@ def test_a_message_inside_a_field_of_bytes_counts_as_that_message() -> None:
     ("kind", "body"),
     [
         (setup_pb2.ModelPart, b"\xff\xff"),
-        (ceremony_pb2.PartyCertificates, b"\x0a\x00" * (MAX_ELEMENTS + 1)),
+        (ceremony_pb2.Introductions, b"\x0a\x00" * (MAX_ELEMENTS + 1)),
     ],
     ids=["no message", "too many elements"],
 )
