@@ -32,7 +32,7 @@ from fenchel_client.statefolder import StateFolder
 from fenchel_client.tasklimits import NO_KEY, before_layout, run_task_limit, setup_task_limit
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.data.shard import Shard
-from fenchel_common.errors import FenchelError, InvalidInput, KeyFileError, Refusal, ValueOutOfRange
+from fenchel_common.errors import FenchelError, InvalidInput, KeyFileError, Refusal, ValueNotFinite, ValueOutOfRange
 from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.ids import RunId
 from fenchel_common.leakage import Direction
@@ -280,8 +280,9 @@ class Party:
             result = work()
         except Exception as error:
             # What earlier tasks opened is remembered, and values made of it may outgrow the vectors only now.
-            remembered = self._stopwatch.opened > active.opened_before and not isinstance(error, InvalidInput)
-            if self._stopwatch.opened > opened_before or remembered:
+            of_values = isinstance(error, ValueOutOfRange | ValueNotFinite) or not isinstance(error, FenchelError)
+            since = active.opened_before if of_values else opened_before
+            if self._stopwatch.opened > since:
                 raise self._not_usable(active, error) from error
             if isinstance(error, ValueOutOfRange):
                 raise Refusal(str(error), public_reason=OUTGROWN) from error
