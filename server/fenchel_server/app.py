@@ -4,12 +4,10 @@ Events are mappings that can be written as JSON lines: `listening`, `waiting`, `
 `leaving`.
 """
 
-import json
 import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from fenchel_common.errors import InvalidConfig, RecordConflict
 from fenchel_common.identity import Address, Kit, LiveKit
@@ -22,6 +20,7 @@ from fenchel_server.rounds.driver import Driver, Watcher
 from fenchel_server.rounds.events import AwaitClients, ClientsPresent, Gather, RoundReady, SetupReady
 from fenchel_server.rounds.ledger import TOTAL, costs_of
 from fenchel_server.rounds.measured import MeasuredTransport
+from fenchel_server.rounds.outcome import RunOutcome, certificate_of
 from fenchel_server.setup import FederationRun
 from fenchel_server.store import RoundRecord, RunRecord, RunStatus, SqliteStore, Store, new_run_id
 from fenchel_server.store.base import ENDED
@@ -124,7 +123,7 @@ def _drive(
     store: Store, kit: LiveKit, transport: GrpcTransport, record: RunRecord, announce: Announce, *, models: Path
 ) -> bool:
     config = RunConfig.from_json(record.config)
-    parts = FederationRun(config, kit.look().roster, certificate=lambda: last_certificate(store, record.run))
+    parts = FederationRun(config, kit.look().roster, certificate=lambda: certificate_of(store.rounds(record.run)))
     driver = Driver(
         record.run,
         parts,
@@ -144,16 +143,6 @@ def _keep_model(directory: Path, run: RunId, release: Release) -> None:
     log.info("run %s: the parties released the model to this server: %s", run, path)
 
 
-def last_certificate(store: Store, run: RunId) -> Mapping[str, float]:
-    """The figures of the last round that has some; none if there is no such round."""
-    for record in reversed(store.rounds(run)):
-        metrics: dict[str, Any] = json.loads(record.metrics)
-        if metrics.get("primal") is not None:
-            # A figure that is not finite is on record as its name; an algorithm without a certificate has P alone.
-            return {name: float(metrics[name]) for name in ("primal", "dual", "gap") if metrics[name] is not None}
-    return {}
-
-
 def ended_event(record: RunRecord) -> Mapping[str, object]:
     """What a finished run amounts to."""
     return {
@@ -164,7 +153,7 @@ def ended_event(record: RunRecord) -> Mapping[str, object]:
         "reason": record.reason,
         "key_bits": record.key_bits,
         "key_fingerprint": record.key_fingerprint,
-        "outcome": json.loads(record.outcome) if record.outcome else None,
+        "outcome": None if record.outcome is None else RunOutcome.from_json(record.outcome).to_mapping(),
     }
 
 

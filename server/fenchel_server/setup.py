@@ -16,6 +16,7 @@ from fenchel_common.errors import FenchelError, ResultRejected
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
+from fenchel_common.metrics import LastCertificate
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, KeyMade, KeyTake, ModelPart
 from fenchel_common.wire.alignment import (
@@ -171,7 +172,7 @@ class FederationSetup:
 class FederationRun:
     """The parts of one run that the driver needs: a fresh set-up, the algorithm restored, the end."""
 
-    def __init__(self, config: RunConfig, roster: Roster, *, certificate: Callable[[], Mapping[str, float]]) -> None:
+    def __init__(self, config: RunConfig, roster: Roster, *, certificate: Callable[[], LastCertificate]) -> None:
         self._config = config
         self._roster = roster
         self._certificate = certificate
@@ -200,9 +201,9 @@ class FederationRun:
             client: model_part_to_bytes(
                 ModelPart(
                     state=algorithm.last_state(client),
-                    primal=certificate.get("primal"),
-                    dual=certificate.get("dual"),
-                    gap=certificate.get("gap"),
+                    primal=certificate.primal,
+                    dual=certificate.dual,
+                    gap=certificate.gap,
                     first_holder_of=answering.get(client, ()),
                 )
             )

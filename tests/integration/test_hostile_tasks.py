@@ -15,6 +15,7 @@ from fenchel_client.session import Task
 from fenchel_client.setup import Consent
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.metrics import LastCertificate
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH, LAYOUT
 from fenchel_common.wire.alignment import client_layout_from_bytes
@@ -114,7 +115,7 @@ def work_through(rogue: RogueServer, kit: Kit) -> None:
         step = setup.advance(step.phase, rogue.results(0, step))
     assert isinstance(step, SetupDone)
     record = step.record
-    run = FederationRun(CONFIG, kit.roster, certificate=dict)
+    run = FederationRun(CONFIG, kit.roster, certificate=LastCertificate)
     algorithm = run.restore(record, step.snapshot)
     step = algorithm.open_round(RoundId(1), frozenset(kit.roster.names), frozenset())
     while isinstance(step, PhaseRequest):

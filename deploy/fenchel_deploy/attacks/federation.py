@@ -22,6 +22,7 @@ from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Shard
 from fenchel_common.identity import Kit, Roster
 from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.metrics import LastCertificate
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import ModelPart
 from fenchel_common.wire.alignment import client_layout_from_bytes, federation_layout_from_bytes
@@ -207,7 +208,7 @@ class Bench:
             return fresh
 
         def restore() -> AlgorithmServer:
-            return FederationRun(config, roster, certificate=dict).restore(done.record, done.snapshot)
+            return FederationRun(config, roster, certificate=LastCertificate).restore(done.record, done.snapshot)
 
         algorithm = restore()
         for number in range(1, scenario.rounds + 1):

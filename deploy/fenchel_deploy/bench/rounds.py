@@ -27,6 +27,8 @@ from fenchel_deploy.bench.inprocess import FastSteps, InProcess
 from fenchel_deploy.experiments.centralized import solve_centralized
 from fenchel_deploy.experiments.collections import load_collected
 from fenchel_deploy.local import LocalFederation
+from fenchel_server.rounds.ledger import TOTAL
+from fenchel_server.rounds.outcome import RunOutcome
 
 COARSE, FINE = 1e-2, 1e-3
 AGREEMENT = 1e-6
@@ -242,11 +244,11 @@ def _repeated(setting: Setting, row: Mapping[str, Any]) -> Row:
         ended = [event for event in federation.events() if event["event"] == "ended"]
         federation.wait()
         error = setting.relative_error(federation.model(setting.dataset.features))
-    outcome = ended[0]["outcome"]
+    outcome = RunOutcome.from_mapping(ended[0]["outcome"])
     return setting.describe() | {
         "rounds": rounds,
         "relative_error": error,
         "relative_error_in_clear": row["last_error"],
         "agrees": abs(error - row["last_error"]) <= AGREEMENT,
-        "seconds": outcome["seconds"]["total"],
+        "seconds": outcome.seconds[TOTAL],
     }

@@ -1,7 +1,7 @@
 """The set-up of a run between the real halves: the key ceremony through an untrusted relay, consent, and rejoining."""
 
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from fenchel_client.setup import Consent
 from fenchel_common.errors import InvalidConfig, Refusal, ResultRejected
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
+from fenchel_common.metrics import LastCertificate
 from fenchel_common.setup import (
     FINISH,
     INTRODUCE,
@@ -230,8 +231,8 @@ def test_a_party_that_came_late_refuses_what_it_cannot_follow(federation: Federa
 
 def test_the_finish_phase_gives_each_party_the_weights_of_its_own_features(federation: Federation) -> None:
     done = federation.set_up()
-    figures: Mapping[str, float] = {"primal": 1.0, "dual": 0.5, "gap": 0.5}
-    run = FederationRun(config(), federation.kits["server"].roster, certificate=lambda: figures)
+    certificate = LastCertificate(primal=1.0, dual=0.5, gap=0.5)
+    run = FederationRun(config(), federation.kits["server"].roster, certificate=lambda: certificate)
     request = run.finish(done.record, run.restore(done.record, done.snapshot))
     assert request.phase == FINISH
     assert set(request.tasks) == run.clients == {HOLDER, OTHER}
