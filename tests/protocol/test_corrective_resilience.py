@@ -18,12 +18,12 @@ from support.corrective import (
     chained,
     combinations_of,
     error_of,
-    half_a_round,
     halves_of,
     settings,
     simulation,
     state_of,
 )
+from support.halves import half_a_round
 from support.problems import Problem, problem
 from support.simulation import Simulation
 

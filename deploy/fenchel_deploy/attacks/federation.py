@@ -15,7 +15,6 @@ from fenchel_client.algorithms.holdings import arranged_matrix
 from fenchel_client.alignment import arrange
 from fenchel_client.party import Party
 from fenchel_client.privatefiles import write_private
-from fenchel_client.session import Task
 from fenchel_client.setup import Consent, concessions_of
 from fenchel_common.algorithms.settings import Privacy
 from fenchel_common.data.datasets import Dataset
@@ -25,14 +24,14 @@ from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import ModelPart
 from fenchel_common.wire.alignment import client_layout_from_bytes, federation_layout_from_bytes
-from fenchel_common.wire.setup import model_part_to_bytes, party_run_from_bytes, phase_result_from_bytes
+from fenchel_common.wire.setup import model_part_to_bytes, party_run_from_bytes
 from fenchel_deploy.attacks.tables import Table, as_dense, dense_table, sample_names, shards_of, sparse_table
 from fenchel_deploy.attacks.views import Array, Message, PartyView, Transcript
 from fenchel_deploy.federation_file import Federation, PartyEntry, ServerEntry
+from fenchel_deploy.inprocess.parties import Parties, asked
+from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_deploy.provision import provision
-from fenchel_server.algorithms.base import AlgorithmServer, RoundReport
-from fenchel_server.rounds.requests import PhaseRequest
-from fenchel_server.rounds.setup import SetupDone
+from fenchel_server.algorithms.base import AlgorithmServer
 from fenchel_server.setup import FederationRun, FederationSetup, run_key
 
 KEY_BITS: Final = 2048
@@ -128,10 +127,9 @@ class Recorded:
     def left_out(self, results: Mapping[str, Mapping[ClientId, bytes]]) -> Mapping[ClientId, str]:
         """Whom the real server leaves out of its first round, and why, given these results of each phase."""
         algorithm, everyone = self._restore(), frozenset(self._parties)
-        step: PhaseRequest | RoundReport = algorithm.open_round(RoundId(1), everyone, everyone)
-        while isinstance(step, PhaseRequest):
-            step = algorithm.advance(step.phase, results.get(step.phase, {}))
-        return step.metrics.absences
+        first = algorithm.open_round(RoundId(1), everyone, everyone)
+        report = run_phases(first, algorithm, lambda phase, client, _: results.get(phase, {}).get(client))
+        return report.metrics.absences
 
 
 class Bench:
@@ -211,7 +209,7 @@ class Bench:
 
         algorithm = restore()
         for number in range(1, scenario.rounds + 1):
-            recorder.round(algorithm, RoundId(number))
+            recorder.round(algorithm, number, restarted=frozenset(parties) if number == 1 else frozenset())
         layout = federation_layout_from_bytes(done.record.layout)
         key = run_key(config, done.record.public_key)
         transcript = Transcript(run, config, key, layout, tuple(recorder.messages))
@@ -248,32 +246,14 @@ def bench() -> Iterator[Bench]:
         yield Bench(Path(folder))
 
 
-class _Recorder:
+class _Recorder(Parties):
+    """Keeps all that crosses."""
+
     def __init__(self, parties: Mapping[ClientId, Party], run: RunId) -> None:
+        super().__init__(parties, run)
         self.messages: list[Message] = []
-        self._parties = parties
-        self._run = run
 
-    def set_up(self, setup: FederationSetup) -> SetupDone:
-        step: PhaseRequest | SetupDone = setup.open()
-        while isinstance(step, PhaseRequest):
-            step = setup.advance(step.phase, self._fan_out(0, step))
-        return step
-
-    def round(self, algorithm: AlgorithmServer, round_id: RoundId) -> None:
-        fresh = frozenset(self._parties) if round_id == 1 else frozenset()
-        step: PhaseRequest | RoundReport = algorithm.open_round(round_id, frozenset(self._parties), fresh)
-        while isinstance(step, PhaseRequest):
-            step = algorithm.advance(step.phase, self._fan_out(round_id, step))
-
-    def _fan_out(self, round_id: int, request: PhaseRequest) -> dict[ClientId, bytes]:
-        results = {}
-        for client, body in request.tasks.items():
-            results[client] = asked(self._parties[client], self._run, round_id, request.phase, body)
-            self.messages.append(Message(round_id, request.phase, client, body, results[client]))
-        return results
-
-
-def asked(party: Party, run: RunId, round_id: int, phase: str, body: bytes) -> bytes:
-    result, _ = phase_result_from_bytes(party.handle(Task(run, RoundId(round_id), phase, body, attempt=1)))
-    return result
+    def answer(self, round_id: int, phase: str, client: ClientId, body: bytes) -> bytes:
+        result = super().answer(round_id, phase, client, body)
+        self.messages.append(Message(round_id, phase, client, body, result))
+        return result
