@@ -21,9 +21,8 @@ from fenchel_common.ids import ClientId
 from fenchel_common.losses import loss_named
 from fenchel_common.objectives import primal
 from fenchel_deploy.experiments.centralized import solve_centralized
-from fenchel_server.algorithms.base import Outcome
 from fenchel_server.algorithms.fedavg import FedavgServer
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.contract import Outcome, PhaseRequest
 from support.averaging import Averaging
 from support.halves import half_a_round
 from support.keys import SMALL_BITS, private_key

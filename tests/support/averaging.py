@@ -13,8 +13,8 @@ from fenchel_common.algorithms.averaging import AveragingSettings
 from fenchel_common.data.shard import Shard
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.algorithms.averaging import AveragingServer
-from fenchel_server.algorithms.base import RoundReport
 from fenchel_server.algorithms.base import ServerHalf as ServerClass
+from fenchel_server.contract import RoundReport
 from support.halves import Halves
 
 Array = NDArray[np.float64]

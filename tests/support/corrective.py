@@ -15,8 +15,8 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.corrective_snapshot import CorrectiveState
 from fenchel_deploy.experiments.centralized import solve_centralized
-from fenchel_server.algorithms.base import RoundReport
 from fenchel_server.algorithms.corrective import CorrectiveServer
+from fenchel_server.contract import RoundReport
 from support.keys import cipher
 from support.problems import Problem, problem
 from support.simulation import Simulation

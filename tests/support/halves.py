@@ -10,8 +10,7 @@ from fenchel_client.algorithms.base import AlgorithmClient
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_deploy.inprocess import halves
 from fenchel_deploy.inprocess.phases import Phased, run_phases
-from fenchel_server.algorithms.base import AlgorithmServer, RoundReport
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.contract import AlgorithmServer, PhaseRequest, RoundReport
 
 Absent = Callable[[RoundId, str, ClientId], bool]
 """Whether a client fails to answer a phase of a round."""

@@ -11,10 +11,10 @@ from fenchel_client.algorithms.hyfdca import HyfdcaClient
 from fenchel_client.algorithms.variants import hyfdca_client
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.data.shard import Shard
-from fenchel_server.algorithms.base import RoundReport
 from fenchel_server.algorithms.corrective import CorrectiveServer
 from fenchel_server.algorithms.hyfdca import HyfdcaServer
 from fenchel_server.algorithms.variants import HyfdcaVariants
+from fenchel_server.contract import RoundReport
 from support.halves import Halves
 
 Array = NDArray[np.float64]

@@ -31,7 +31,7 @@ from fenchel_deploy.federation_file import Federation, PartyEntry, ServerEntry
 from fenchel_deploy.inprocess.parties import Parties, asked
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_deploy.provision import provision
-from fenchel_server.algorithms.base import AlgorithmServer
+from fenchel_server.contract import AlgorithmServer
 from fenchel_server.setup import FederationRun, FederationSetup, run_key
 
 KEY_BITS: Final = 2048

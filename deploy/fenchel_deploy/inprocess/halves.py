@@ -18,8 +18,8 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
-from fenchel_server.algorithms.base import AlgorithmServer, RoundReport
 from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
+from fenchel_server.contract import AlgorithmServer, RoundReport
 
 Array = NDArray[np.float64]
 

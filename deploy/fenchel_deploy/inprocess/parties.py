@@ -7,7 +7,7 @@ from fenchel_client.session import Task
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.wire.setup import phase_result_from_bytes
 from fenchel_deploy.inprocess.phases import run_phases
-from fenchel_server.algorithms.base import AlgorithmServer, RoundReport
+from fenchel_server.contract import AlgorithmServer, RoundReport
 from fenchel_server.rounds.setup import SetupDone, SetupServer
 
 

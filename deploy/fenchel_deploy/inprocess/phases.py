@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 from fenchel_common.ids import ClientId
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.contract import PhaseRequest
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
