@@ -10,9 +10,10 @@ import secrets
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
+from fenchel_client.task import Handler, Task
 from fenchel_client.transport.channel import open_channel
 from fenchel_client.transport.desk import Assignment, Desk, Outcome
 from fenchel_client.transport.link import Link, TaskLimit
@@ -26,7 +27,6 @@ from fenchel_common.errors import (
     TransientError,
 )
 from fenchel_common.identity import Address, Kit, LiveKit
-from fenchel_common.ids import RoundId, RunId
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
 from fenchel_common.wire.frames import PARTY_METADATA_KEY
 
@@ -38,18 +38,6 @@ CLOSING_S = 10.0
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What the server asks of the party; the body's meaning is between the halves of the algorithm."""
-
-    run: RunId
-    round: RoundId
-    phase: str
-    body: bytes = field(repr=False)
-    attempt: int = 0
-
-
-Handler = Callable[[Task], bytes]
 IdleFactory = Callable[[], AbstractContextManager[object]]
 
 

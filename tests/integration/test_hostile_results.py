@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from fenchel_client.party import Party
-from fenchel_client.session import Session, Task
+from fenchel_client.session import Session
 from fenchel_client.setup import Consent
+from fenchel_client.task import Task
 from fenchel_client.transport.retry import Backoff
 from fenchel_common.errors import FenchelError
 from fenchel_common.identity import Address, Kit

@@ -15,7 +15,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from fenchel.v1.federation_pb2 import VERDICT_ACCEPTED, VERDICT_DUPLICATE, VERDICT_NOT_OPEN
-from fenchel_client.session import EndKind, Session, SessionEnd, Task
+from fenchel_client.session import EndKind, Session, SessionEnd
+from fenchel_client.task import Task
 from fenchel_client.transport.channel import open_channel
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Address, Kit

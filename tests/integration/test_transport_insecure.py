@@ -6,7 +6,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from fenchel_client.session import Session, Task
+from fenchel_client.session import Session
+from fenchel_client.task import Task
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Kit
 from fenchel_common.ids import ClientId

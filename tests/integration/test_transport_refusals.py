@@ -10,7 +10,8 @@ import grpc
 import pytest
 
 from fenchel.v1.federation_pb2 import Body, Chunk, ClientMessage, Heartbeat, Hello, Result
-from fenchel_client.session import Session, Task
+from fenchel_client.session import Session
+from fenchel_client.task import Task
 from fenchel_client.transport import link
 from fenchel_client.transport.channel import open_channel
 from fenchel_common.errors import (

@@ -12,7 +12,8 @@ import grpc
 
 from fenchel.v1 import federation_pb2_grpc
 from fenchel.v1.federation_pb2 import ClientMessage, Hello, ServerMessage
-from fenchel_client.session import Handler, IdleFactory, Session, SessionEnd
+from fenchel_client.session import IdleFactory, Session, SessionEnd
+from fenchel_client.task import Handler
 from fenchel_client.transport.channel import open_channel
 from fenchel_client.transport.link import TaskLimit
 from fenchel_client.transport.retry import Backoff

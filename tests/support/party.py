@@ -9,7 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
-from fenchel_client.session import Session, Task
+from fenchel_client.session import Session
+from fenchel_client.task import Task
 from fenchel_common.identity import Address, Kit
 
 

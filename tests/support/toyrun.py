@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fenchel_client.session import Task
+from fenchel_client.task import Task
 from fenchel_common.errors import Refusal, ResultRejected
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics

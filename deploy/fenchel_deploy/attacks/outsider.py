@@ -10,7 +10,8 @@ from typing import Final, Self
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from fenchel_client.session import Session, Task
+from fenchel_client.session import Session
+from fenchel_client.task import Task
 from fenchel_common.errors import FederationFailed
 from fenchel_common.identity import Address, Kit
 from fenchel_common.ids import ClientId, RoundId, RunId

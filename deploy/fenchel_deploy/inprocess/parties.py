@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fenchel_client.party import Party
-from fenchel_client.session import Task
+from fenchel_client.task import Task
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.wire.setup import phase_result_from_bytes
 from fenchel_deploy.inprocess.phases import run_phases

@@ -11,6 +11,7 @@ APART = "Server and client never import each other, and common imports neither"
 NO_DECRYPTION = "Nothing that can decrypt is reachable from the server"
 NO_CYCLE = "No cycle between the packages and modules of a package"
 CONTRACT_MODULE = "The round driver and the algorithms meet in the contract module alone"
+NO_TRANSPORT = "A party works without knowing what carries its tasks"
 IMPORT_ALL_OF_THE_SERVER = """
 import importlib, pkgutil, sys
 import fenchel_common, fenchel_server
@@ -34,6 +35,11 @@ def test_nothing_that_can_decrypt_is_loaded_by_the_server() -> None:
     assert not loaded & {"phe", "fenchel_client", "fenchel_deploy"}
 
 
+def test_a_party_is_loaded_without_grpc() -> None:
+    result = run("-c", "import sys, fenchel_client.party; print('grpc' in sys.modules)")
+    assert result.stdout.split() == ["False"], result.stderr
+
+
 def test_the_import_contracts_are_kept() -> None:
     result = run("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", "--no-cache")
     assert result.returncode == 0, result.stdout
@@ -53,6 +59,7 @@ def test_the_import_contracts_are_kept() -> None:
         ("deploy/fenchel_deploy/inprocess", "import fenchel_deploy.attacks", NO_CYCLE),
         ("server/fenchel_server/rounds", "import fenchel_server.algorithms.hyfdca", CONTRACT_MODULE),
         ("server/fenchel_server/algorithms", "import fenchel_server.rounds.driver", CONTRACT_MODULE),
+        ("client/fenchel_client/alignment", "from fenchel_client.transport import link", NO_TRANSPORT),
     ],
 )
 def test_the_import_contracts_would_catch_a_breach(package: str, statement: str, contract: str, tmp_path: Path) -> None:
