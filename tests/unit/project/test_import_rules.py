@@ -12,6 +12,7 @@ NO_DECRYPTION = "Nothing that can decrypt is reachable from the server"
 NO_CYCLE = "No cycle between the packages and modules of a package"
 CONTRACT_MODULE = "The round driver and the algorithms meet in the contract module alone"
 NO_TRANSPORT = "A party works without knowing what carries its tasks"
+NO_PROTOBUF = "Protobuf classes stop at wire and transport"
 IMPORT_ALL_OF_THE_SERVER = """
 import importlib, pkgutil, sys
 import fenchel_common, fenchel_server
@@ -60,6 +61,10 @@ def test_the_import_contracts_are_kept() -> None:
         ("server/fenchel_server/rounds", "import fenchel_server.algorithms.hyfdca", CONTRACT_MODULE),
         ("server/fenchel_server/algorithms", "import fenchel_server.rounds.driver", CONTRACT_MODULE),
         ("client/fenchel_client/alignment", "from fenchel_client.transport import link", NO_TRANSPORT),
+        ("server/fenchel_server/algorithms", "from fenchel.v1 import hyfdca_pb2", NO_PROTOBUF),
+        ("client/fenchel_client/crypto", "from google.protobuf.message import Message", NO_PROTOBUF),
+        ("common/fenchel_common", "import fenchel.v1.vectors_pb2", NO_PROTOBUF),
+        ("deploy/fenchel_deploy", "from fenchel.v1 import setup_pb2", NO_PROTOBUF),
     ],
 )
 def test_the_import_contracts_would_catch_a_breach(package: str, statement: str, contract: str, tmp_path: Path) -> None:
