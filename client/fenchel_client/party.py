@@ -26,9 +26,9 @@ from fenchel_client.labels import LabelComparison
 from fenchel_client.ledger import PartyLedger
 from fenchel_client.memory import peak_memory_bytes
 from fenchel_client.release import released_weights
-from fenchel_client.session import Task
 from fenchel_client.setup import Consent, SetupClient
 from fenchel_client.statefolder import StateFolder
+from fenchel_client.task import Task
 from fenchel_client.tasklimits import NO_KEY, before_layout, run_task_limit, setup_task_limit
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.data.shard import Shard

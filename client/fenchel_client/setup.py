@@ -12,7 +12,7 @@ from fenchel_client.concessions import Concession, explained
 from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind
-from fenchel_client.crypto.keywrap import WrappedKey, recipients_of, unwrap, wrap
+from fenchel_client.crypto.keywrap import recipients_of, unwrap, wrap
 from fenchel_client.labels import LabelComparison
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
@@ -23,7 +23,7 @@ from fenchel_common.ids import RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, NONCE_BYTES, Introduction, KeyMade, RunSecrets
 from fenchel_common.wire.alignment import AlignmentMethod
-from fenchel_common.wire.ceremony import introductions_from_bytes
+from fenchel_common.wire.ceremony import introductions_from_bytes, wrapped_key_from_bytes, wrapped_key_to_bytes
 from fenchel_common.wire.setup import (
     introduction_to_bytes,
     key_made_to_bytes,
@@ -154,15 +154,17 @@ class SetupClient:
             self.secrets = fresh_secrets(config)
         public_key = public_key_of(self.secrets, config)
         sealed = {
-            party: wrap(
-                secrets_to_bytes(self.secrets),
-                recipient_cert=introduction.certificate,
-                signer_key=self.kit.private_key(),
-                signer_cert=self.kit.certificate,
-                roster_fingerprint=roster.fingerprint(),
-                run=self.run,
-                terms=introduction.binding(config),
-            ).to_bytes()
+            party: wrapped_key_to_bytes(
+                wrap(
+                    secrets_to_bytes(self.secrets),
+                    recipient_cert=introduction.certificate,
+                    signer_key=self.kit.private_key(),
+                    signer_cert=self.kit.certificate,
+                    roster_fingerprint=roster.fingerprint(),
+                    run=self.run,
+                    terms=introduction.binding(config),
+                )
+            )
             for party, introduction in recipients.items()
             if party != self.kit.name
         }
@@ -172,7 +174,7 @@ class SetupClient:
         take = key_take_from_bytes(body)
         try:
             opened = unwrap(
-                WrappedKey.from_bytes(take.wrapped),
+                wrapped_key_from_bytes(take.wrapped),
                 recipient=self.kit.client_id,
                 recipient_key=self.kit.private_key(),
                 authority=self.kit.authority,

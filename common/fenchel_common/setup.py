@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from fenchel_common.algorithms.hyfdca import BlockVector
 from fenchel_common.identity import Certificate
-from fenchel_common.ids import ClientId
+from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
 
 INTRODUCE = "introduce"
@@ -60,6 +60,34 @@ class KeyTake:
 
     public_key: bytes
     wrapped: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedKey:
+    """A private key sealed for one recipient and signed by the key holder; nothing in it is secret."""
+
+    run: RunId
+    roster_fingerprint: str
+    terms: bytes
+    recipient: ClientId
+    signer: ClientId
+    signer_certificate: bytes = field(repr=False)
+    ephemeral_key: bytes = field(repr=False)
+    sealed: bytes = field(repr=False)
+    signature: bytes = field(repr=False)
+
+    def context(self) -> bytes:
+        """Everything that the seal and the signature are bound to, in one unambiguous string of bytes."""
+        fields = (
+            self.run.encode(),
+            bytes.fromhex(self.roster_fingerprint),
+            self.terms,
+            self.recipient.encode(),
+            self.signer.encode(),
+            self.signer_certificate,
+            self.ephemeral_key,
+        )
+        return b"".join(len(part).to_bytes(4, "big") + part for part in fields)
 
 
 @dataclass(frozen=True, slots=True)

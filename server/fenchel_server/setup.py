@@ -36,13 +36,12 @@ from fenchel_common.wire.setup import (
     terms_to_bytes,
 )
 from fenchel_server.algorithms import ALGORITHMS
-from fenchel_server.algorithms.base import AlgorithmServer
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.caution import warnings_of
 from fenchel_server.cohorts import Alignment, OverlapRule
+from fenchel_server.contract import AlgorithmServer, PhaseRequest
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
 from fenchel_server.release import Release, first_blocks, put_together
-from fenchel_server.rounds.requests import PhaseRequest
 from fenchel_server.rounds.setup import SetupDone
 from fenchel_server.store import SetupRecord
 

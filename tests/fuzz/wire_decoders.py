@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from fenchel.v1 import alignment_pb2, ceremony_pb2, federation_pb2, hyfdca_pb2, labels_pb2, setup_pb2, vectors_pb2
 from fenchel_client.crypto.keyfile import private_key_to_bytes
-from fenchel_client.crypto.keywrap import WrappedKey, unwrap, wrap
+from fenchel_client.crypto.keywrap import unwrap, wrap
 from fenchel_common.algorithms.hyfdca import BlockVector
 from fenchel_common.crypto import paillier
 from fenchel_common.crypto.packing import VectorFormat
@@ -207,7 +207,7 @@ def _wrapped_key(kits: dict[str, Kit]) -> Decoder:
 
     def read(data: bytes) -> bytes:
         return unwrap(
-            WrappedKey.from_bytes(data),
+            ceremony.wrapped_key_from_bytes(data),
             recipient=recipient.client_id,
             recipient_key=recipient.private_key(),
             authority=recipient.authority,
@@ -216,4 +216,5 @@ def _wrapped_key(kits: dict[str, Kit]) -> Decoder:
             terms=bytes(32),
         )
 
-    return Decoder("keywrap.unwrap", read, (wrapped.to_bytes(),), (unwrap,), ceremony_pb2.WrappedKey)
+    covers = (unwrap, ceremony.wrapped_key_from_bytes)
+    return Decoder("keywrap.unwrap", read, (ceremony.wrapped_key_to_bytes(wrapped),), covers, ceremony_pb2.WrappedKey)

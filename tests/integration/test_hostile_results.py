@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from fenchel_client.party import Party
-from fenchel_client.session import Session, Task
+from fenchel_client.retry import Backoff
+from fenchel_client.session import Session
 from fenchel_client.setup import Consent
-from fenchel_client.transport.retry import Backoff
+from fenchel_client.task import Task
+from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.errors import FenchelError
 from fenchel_common.identity import Address, Kit
 from fenchel_common.runconfig import RunConfig
@@ -108,7 +110,9 @@ def coming_back(kit: Kit, hostile: HostileParty, address: Address) -> Iterator[N
 
     def attend() -> None:
         while not over.is_set():
-            sessions.append(Session(kit, hostile.handle, address=address, backoff=Backoff(initial_s=0.02, max_s=0.2)))
+            sessions.append(
+                Session(kit, hostile.handle, dial=GrpcDial(address), backoff=Backoff(initial_s=0.02, max_s=0.2))
+            )
             with suppress(FenchelError):
                 sessions[-1].run()
 

@@ -19,9 +19,9 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import Block, FederationLayout
 from fenchel_common.wire import corrective as wire
 from fenchel_deploy.bench.rounds import Sweep, run
-from fenchel_server.algorithms.base import Outcome
 from fenchel_server.algorithms.corrective import CorrectiveServer
 from fenchel_server.cohorts import OverlapRule
+from fenchel_server.contract import Outcome
 from support.corrective import (
     CASE,
     FIXED_POINT,

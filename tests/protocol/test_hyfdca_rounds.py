@@ -10,9 +10,9 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.objectives import primal_point
-from fenchel_server.algorithms.base import Outcome
 from fenchel_server.algorithms.state import HyfdcaState
 from fenchel_server.cohorts import OverlapRule
+from fenchel_server.contract import Outcome
 from support.hyfdca import CASE, FIRST, GRIDS, LAST, settings, simulation
 from support.listed import numbers_in
 from support.problems import problem

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from fenchel_client.concessions import Concession
 from fenchel_client.party import Party
-from fenchel_client.session import Handler, Task
 from fenchel_client.setup import Consent
+from fenchel_client.task import Handler, Task
 from fenchel_common.data.shard import Shard
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId

@@ -18,23 +18,19 @@ and the run are visible; a blob can be delivered twice within its set-up, or not
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Self
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from google.protobuf.message import DecodeError
 
-from fenchel.v1 import ceremony_pb2
 from fenchel_common.errors import (
     IdentityError,
     InvalidInput,
     KeyMismatch,
-    MalformedWrappedKey,
     NotForUs,
     WrappedKeyAltered,
     WrappedKeyReplayed,
@@ -45,7 +41,7 @@ from fenchel_common.errors import (
 from fenchel_common.identity.certificates import Certificate, Role
 from fenchel_common.identity.roster import Roster
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.setup import MAX_WRAPPED_BYTES, Introduction
+from fenchel_common.setup import Introduction, WrappedKey
 
 SEAL_LABEL = b"fenchel/v1/key-wrap/seal\x00"
 SIGN_LABEL = b"fenchel/v1/key-wrap/sign\x00"
@@ -53,80 +49,7 @@ SIGN_LABEL = b"fenchel/v1/key-wrap/sign\x00"
 MAX_PRIVATE_KEY_BYTES = 64 * 1024
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
-_TAG_BYTES = 16
-_POINT_BYTES = 65
-_DIGEST_BYTES = 32
 _SIGNATURE = ec.ECDSA(hashes.SHA256())
-
-
-@dataclass(frozen=True, slots=True)
-class WrappedKey:
-    """A private key sealed for one recipient and signed by the key holder; nothing in it is secret."""
-
-    run: RunId
-    roster_fingerprint: str
-    terms: bytes
-    recipient: ClientId
-    signer: ClientId
-    signer_certificate: bytes = field(repr=False)
-    ephemeral_key: bytes = field(repr=False)
-    sealed: bytes = field(repr=False)
-    signature: bytes = field(repr=False)
-
-    def to_bytes(self) -> bytes:
-        message = ceremony_pb2.WrappedKey(
-            run=self.run,
-            roster_fingerprint=bytes.fromhex(self.roster_fingerprint),
-            terms=self.terms,
-            recipient=self.recipient,
-            signer=self.signer,
-            signer_certificate=self.signer_certificate,
-            ephemeral_key=self.ephemeral_key,
-            sealed=self.sealed,
-            signature=self.signature,
-        )
-        return message.SerializeToString(deterministic=True)
-
-    @classmethod
-    def from_bytes(cls, encoded: bytes) -> Self:
-        """Reads the canonical form only; nothing is verified yet."""
-        if len(encoded) > MAX_WRAPPED_BYTES:
-            raise MalformedWrappedKey(f"a wrapped key of {len(encoded)} bytes; at most {MAX_WRAPPED_BYTES}")
-        try:
-            message = ceremony_pb2.WrappedKey.FromString(encoded)
-        except DecodeError as error:
-            raise MalformedWrappedKey("the wrapped key cannot be read") from error
-        wrapped = cls(
-            run=RunId(message.run),
-            roster_fingerprint=message.roster_fingerprint.hex(),
-            terms=message.terms,
-            recipient=ClientId(message.recipient),
-            signer=ClientId(message.signer),
-            signer_certificate=message.signer_certificate,
-            ephemeral_key=message.ephemeral_key,
-            sealed=message.sealed,
-            signature=message.signature,
-        )
-        if wrapped.to_bytes() != encoded:
-            raise MalformedWrappedKey("the wrapped key is not in canonical form")
-        if any(len(digest) != _DIGEST_BYTES for digest in (message.roster_fingerprint, message.terms)):
-            raise MalformedWrappedKey("the wrapped key's roster fingerprint or terms are not a SHA-256")
-        if len(wrapped.ephemeral_key) != _POINT_BYTES or len(wrapped.sealed) <= _TAG_BYTES:
-            raise MalformedWrappedKey("the wrapped key lacks its ephemeral key or its sealed part")
-        return wrapped
-
-    def context(self) -> bytes:
-        """Everything that the seal and the signature are bound to, in one unambiguous string of bytes."""
-        fields = (
-            self.run.encode(),
-            bytes.fromhex(self.roster_fingerprint),
-            self.terms,
-            self.recipient.encode(),
-            self.signer.encode(),
-            self.signer_certificate,
-            self.ephemeral_key,
-        )
-        return b"".join(len(part).to_bytes(4, "big") + part for part in fields)
 
 
 def recipients_of(

@@ -15,11 +15,13 @@ from fenchel_common.objectives import squared_row_norms
 from fenchel_common.setup import FINISH, ModelPart
 from fenchel_common.wire.hyfdca import state_to_bytes
 from fenchel_common.wire.setup import model_part_to_bytes
-from fenchel_deploy.attacks.federation import Bench, Recorded, Scenario, asked
+from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.findings import ENCRYPTED, SAFE, Attack, Claims, Verdict
 from fenchel_deploy.attacks.opened_figures import encrypted_by_anybody
+from fenchel_deploy.attacks.recorded import Recorded, Scenario
 from fenchel_deploy.attacks.rogue_server import LoneCell, Reaction, norms_in_clear
 from fenchel_deploy.attacks.views import Array, KeyEyes
+from fenchel_deploy.inprocess.parties import asked
 
 ROGUE: Final = "server that leaves the protocol"
 SAFE_WHERE_ENCRYPTED: Final[Claims] = dict.fromkeys(ENCRYPTED, "safe")

@@ -10,14 +10,14 @@ from typing import Final
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
 from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
-from fenchel_client.crypto.keywrap import WrappedKey, wrap
+from fenchel_client.crypto.keywrap import wrap
 from fenchel_common.algorithms.hyfdca import INNER_PRODUCT, PRIMAL
 from fenchel_common.errors import FenchelError
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
 from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, Introduction, KeyTake, RunSecrets
 from fenchel_common.wire.alignment import Relay, listing_from_bytes, phase_name, relay_to_bytes
-from fenchel_common.wire.ceremony import introductions_to_bytes
+from fenchel_common.wire.ceremony import introductions_to_bytes, wrapped_key_from_bytes, wrapped_key_to_bytes
 from fenchel_common.wire.setup import introduction_from_bytes, key_take_from_bytes, key_take_to_bytes, secrets_to_bytes
 from fenchel_deploy.attacks.traces import ids_in
 from fenchel_deploy.attacks.views import Message, Oracle, Transcript
@@ -106,13 +106,13 @@ def swapped_keys(
 ) -> Outcomes:
     """The relay of the key ceremony puts something else in place of what the key holder sealed for `victim`."""
     genuine = _key_for(transcript, victim)
-    blob = WrappedKey.from_bytes(genuine.wrapped)
+    blob = wrapped_key_from_bytes(genuine.wrapped)
     private = generate_private_key(transcript.config.key.bits)
     secret = secrets_to_bytes(RunSecrets(private_key_to_bytes(private), bytes(32)))
     certificate = _introduction_of(transcript, victim).certificate
 
     def forged(signer: Kit) -> bytes:
-        return wrap(
+        wrapped = wrap(
             secret,
             recipient_cert=certificate,
             signer_key=signer.private_key(),
@@ -120,7 +120,8 @@ def swapped_keys(
             roster_fingerprint=blob.roster_fingerprint,
             run=transcript.run,
             terms=blob.terms,
-        ).to_bytes()
+        )
+        return wrapped_key_to_bytes(wrapped)
 
     another = next(name for name in transcript.layout.clients[1:] if name != victim)
     altered = bytearray(genuine.wrapped)

@@ -23,9 +23,10 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.losses import loss_named
 from fenchel_common.objectives import primal
 from fenchel_common.runconfig import RunConfig
-from fenchel_deploy.bench.inprocess import FastSteps, InProcess
+from fenchel_deploy.bench.faststeps import FastSteps
 from fenchel_deploy.experiments.centralized import solve_centralized
 from fenchel_deploy.experiments.collections import load_collected
+from fenchel_deploy.inprocess.halves import hyfdca_halves
 from fenchel_deploy.local import LocalFederation
 from fenchel_server.rounds.ledger import TOTAL
 from fenchel_server.rounds.outcome import RunOutcome
@@ -148,13 +149,13 @@ def _measured(setting: Setting, sweep: Sweep) -> Iterable[Row]:
 
 
 def _corrective(setting: Setting, shards: Sequence[Shard], maximum_rounds: int) -> Row:
-    federation = InProcess(shards, setting.hyfdca(CORRECTIVE, "auto"))
+    federation = hyfdca_halves(shards, setting.hyfdca(CORRECTIVE, "auto"))
     errors: list[float] = []
     # The model of a round is the one that it certifies, made from the rounds before it; the first one's is zero.
     duals = [federation.round().metrics.dual]
     for _ in range(maximum_rounds):
         duals.append(federation.round().metrics.dual)
-        errors.append(setting.relative_error(federation.model(setting.dataset.features)))
+        errors.append(setting.relative_error(federation.weights(setting.dataset.features)))
         if errors[-1] <= FINE:
             break
     known = [dual for dual in duals if dual is not None]

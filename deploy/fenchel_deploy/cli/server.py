@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.output import Format, log_to_stderr, printable
+from fenchel_server import transport
 from fenchel_server.app import FAREWELL_S, serve
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.outcome import RunOutcome
@@ -66,8 +68,8 @@ def server(
         state,
         config=config,
         address=address,
+        listen=partial(transport.listen, insecure=insecure),
         stay=stay,
-        insecure=insecure,
         announce=_print_json if output is Format.JSON else _print_lines,
         results=results,
         farewell_s=farewell,

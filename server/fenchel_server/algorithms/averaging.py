@@ -40,9 +40,8 @@ from fenchel_common.wire.averaging_snapshot import AveragingSnapshot, snapshot_f
 from fenchel_server.algorithms.averaging_answers import read_result
 from fenchel_server.algorithms.averaging_log import AveragingLog, summed
 from fenchel_server.algorithms.averaging_plan import Closing, Numbers, Plan
-from fenchel_server.algorithms.base import Outcome, RoundReport
 from fenchel_server.algorithms.sampling import active_clients
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
 S = TypeVar("S", bound=AveragingSettings)
 

@@ -27,12 +27,11 @@ from fenchel_common.metrics import RoundMetrics
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.corrective_snapshot import CorrectiveState, state_from_bytes, state_to_bytes
 from fenchel_common.wire.scope import share_key
-from fenchel_server.algorithms.base import Outcome, RoundReport
 from fenchel_server.algorithms.certificate import Certificate
 from fenchel_server.algorithms.corrective_exchange import CorrectiveExchange, certified, summed_blocks
 from fenchel_server.algorithms.exchange import Answers, read_openings
 from fenchel_server.algorithms.state import joined
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
 R = TypeVar("R")
 

@@ -40,14 +40,13 @@ from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.wire.hyfdca import state_to_bytes
 from fenchel_common.wire.hyfdca_snapshot import HyfdcaSnapshot, snapshot_from_bytes, snapshot_to_bytes
-from fenchel_server.algorithms.base import Outcome, RoundReport
 from fenchel_server.algorithms.certificate import Certificate, DivergenceWatch, Rounding, certify, dual_value
 from fenchel_server.algorithms.exchange import Answers, Exchange, read_openings
 from fenchel_server.algorithms.pace import Pace, follows_dual
 from fenchel_server.algorithms.sampling import active_clients, draw_samples
 from fenchel_server.algorithms.state import HyfdcaState
 from fenchel_server.algorithms.theorems import step_rule
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
 R = TypeVar("R")
 

@@ -16,7 +16,7 @@ from fenchel_common.errors import FenchelError, ResultRejected, StoreError
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH
-from fenchel_server.algorithms.base import AlgorithmServer, Outcome, RoundReport
+from fenchel_server.contract import AlgorithmServer, Outcome, PhaseRequest, RoundReport
 from fenchel_server.release import Release, ReleaseSummary
 from fenchel_server.rounds.events import (
     Advance,
@@ -44,7 +44,6 @@ from fenchel_server.rounds.ledger import TOTAL, Kind, RoundLedger, progress_of
 from fenchel_server.rounds.machine import step
 from fenchel_server.rounds.outcome import outcome_of
 from fenchel_server.rounds.phases import Rules, RunState
-from fenchel_server.rounds.requests import PhaseRequest
 from fenchel_server.rounds.setup import SetupDone, SetupServer
 from fenchel_server.rounds.stopping import Limits
 from fenchel_server.rounds.transport import PhaseId, Transport

@@ -29,7 +29,7 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import ClientLayout, IgnoredFeatures
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
-from support.halves import KEY_BITS
+from fenchel_deploy.inprocess.halves import KEY_BITS
 from support.problems import problem
 from support.simulation import Simulation
 

@@ -14,9 +14,9 @@ from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind, PrivateKey
 from fenchel_client.party import MAX_REFUSALS, MAX_SETUPS_WITHOUT_A_LAYOUT, Party
-from fenchel_client.session import Task
 from fenchel_client.setup import Consent, public_key_of
 from fenchel_client.statefolder import StateFolder
+from fenchel_client.task import Task
 from fenchel_common.algorithms import averaging
 from fenchel_common.algorithms.hyfdca import (
     PRODUCT_FORMAT,

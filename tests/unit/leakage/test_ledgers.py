@@ -11,9 +11,10 @@ from fenchel_client.setup import Consent
 from fenchel_client.statefolder import LEDGER
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
-from fenchel_common.leakage import UNREADABLE, Direction, Ledger, Tally, Visibility
+from fenchel_common.leakage import Direction, Ledger, Tally, Visibility
 from fenchel_common.metrics import LastCertificate
 from fenchel_common.runconfig import RunConfig
+from fenchel_common.wire.counting import UNREADABLE
 from fenchel_server.rounds.counted import CountedTransport
 from fenchel_server.rounds.driver import Driver
 from fenchel_server.rounds.measured import MeasuredTransport

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.privatefiles import write_private
 from fenchel_client.release import released_weights
-from fenchel_client.session import Task
+from fenchel_client.task import Task
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import Block, ClientLayout, FederationLayout
