@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 from fenchel_client.alignment import ArrangedShard
 from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.errors import CryptoError, InvalidInput, Refusal
 from fenchel_common.ids import RunId
-from fenchel_common.layout import ClientLayout
 from fenchel_common.wire.labels import label_sums_from_bytes
 
 MARK_BYTES: Final = 5

@@ -13,9 +13,10 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.errors import AlignmentError, ResultRejected
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import Block, ClientLayout, FederationLayout, IgnoredFeatures
+from fenchel_common.layout import Block, FederationLayout
 
 _SHUFFLE_STREAM = int.from_bytes(b"cohorts", "big")
 _NAMES_SHOWN = 5

@@ -36,12 +36,12 @@ from fenchel_common.algorithms.averaging import (
     chosen_blocks,
 )
 from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, ValueNotFinite, ValueOutOfRange
 from fenchel_common.ids import RoundId
-from fenchel_common.layout import ClientLayout
 from fenchel_common.wire import averaging as wire
 
 Array = NDArray[np.float64]

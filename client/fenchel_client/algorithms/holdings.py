@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher, Vector
 from fenchel_common.data.shard import Matrix, Shard
 from fenchel_common.errors import InvalidInput
-from fenchel_common.layout import ClientLayout
 from fenchel_common.losses import Loss
 from fenchel_common.objectives import squared_row_norms
 

@@ -12,9 +12,10 @@ from typing import Final
 
 from fenchel_common.algorithms.averaging import CHECKPOINT_AFTER, AveragingSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import MAX_NAMES_BYTES, MAX_PARTY_SAMPLES, ClientLayout, FederationLayout
+from fenchel_common.layout import MAX_NAMES_BYTES, MAX_PARTY_SAMPLES, FederationLayout
 from fenchel_common.runconfig import MAX_TOML_BYTES
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, MAX_WRAPPED_BYTES
 from fenchel_common.wire.alignment import ELEMENT_BYTES, phase_step

@@ -26,10 +26,10 @@ from fenchel_common.algorithms.hyfdca import (
     SampleRange,
     StateUpdate,
 )
+from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.crypto.vectors import EncryptedVector, Vector
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import ClientLayout, IgnoredFeatures
 from fenchel_common.setup import INTRODUCE, KEY_TAKE, LAYOUT
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.alignment import client_layout_to_bytes

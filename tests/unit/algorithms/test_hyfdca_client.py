@@ -21,12 +21,12 @@ from fenchel_common.algorithms.hyfdca import (
     SampleRange,
     StateUpdate,
 )
+from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import ClientLayout, IgnoredFeatures
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
 from support.halves import KEY_BITS

@@ -4,9 +4,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fenchel_common.clientlayout import IgnoredFeatures
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import Block, IgnoredFeatures
+from fenchel_common.layout import Block
 from support.layouts import small_client_layout, small_federation_layout
 
 A, B = small_federation_layout().clients

@@ -17,12 +17,12 @@ from fenchel_client.session import Task
 from fenchel_client.setup import public_key_of
 from fenchel_client.statefolder import StateFolder
 from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector, DualTask, StateUpdate
+from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, concatenate
 from fenchel_common.crypto.vectors import EncryptedVector
 from fenchel_common.errors import InvalidInput, Refusal, WrongTerms
 from fenchel_common.ids import ClientId, RoundId, RunId
-from fenchel_common.layout import ClientLayout, IgnoredFeatures
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LAYOUT, NOT_USABLE, ModelPart, RunSecrets
 from fenchel_common.wire import hyfdca as wire
