@@ -1,13 +1,13 @@
 """Where each sample lives in the encrypted vectors.
 
 The samples of a federation are cut into *blocks* of at most S slots. All samples of a block have the same holders,
-so whoever may decrypt one slot may decrypt the block. The server knows a block by its number, size and
-holders (`FederationLayout`); a party knows which of its own rows fill which of its blocks (`ClientLayout`).
-Neither holds a sample id.
+so whoever may decrypt one slot may decrypt the block. The features are cut into blocks in the same way. The server
+knows a block by its number, size and holders (`FederationLayout`); a party knows which of its own rows fill which of
+its blocks (`clientlayout.ClientLayout`). Neither holds a sample id.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
@@ -45,6 +45,65 @@ class FeatureBlock:
     features: NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class BlockIndex:
+    """Who holds which blocks of one kind. A block's id is its place in `holders` and `sizes`.
+
+    Attributes
+    ----------
+    clients
+        The parties in roster order.
+    holders
+        The holders of each block in roster order.
+    sizes
+        How many of its slots each block uses.
+    shared
+        The blocks with more than one holder.
+    """
+
+    clients: tuple[ClientId, ...]
+    holders: tuple[tuple[ClientId, ...], ...]
+    sizes: tuple[int, ...]
+    shared: frozenset[int] = field(init=False)
+    _sizes_of: Mapping[ClientId, Mapping[int, int]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        sizes_of: dict[ClientId, dict[int, int]] = {client: {} for client in self.clients}
+        for block, (held_by, size) in enumerate(zip(self.holders, self.sizes, strict=True)):
+            for client in held_by:
+                sizes_of[client][block] = size
+        read_only = {client: MappingProxyType(sizes) for client, sizes in sizes_of.items()}
+        object.__setattr__(self, "_sizes_of", MappingProxyType(read_only))
+        shared = frozenset(block for block, held_by in enumerate(self.holders) if len(held_by) > 1)
+        object.__setattr__(self, "shared", shared)
+
+    def of(self, client: ClientId) -> Mapping[int, int]:
+        """The sizes of the client's blocks, by ascending id."""
+        if client not in self._sizes_of:
+            raise InvalidInput(f"clients: {client!r} is not part of this layout")
+        return self._sizes_of[client]
+
+    def shared_of(self, client: ClientId) -> tuple[int, ...]:
+        """The blocks that the client holds together with others, ascending."""
+        return tuple(block for block in self.of(client) if block in self.shared)
+
+    def first_holders(self, among: Collection[ClientId]) -> dict[ClientId, tuple[int, ...]]:
+        """The blocks that each client answers for, as the first of their holders that is `among` the given clients.
+
+        A block none of whose holders is among them is left out, and so is a client that answers for nothing.
+        """
+        found: dict[ClientId, list[int]] = {}
+        for block, held_by in enumerate(self.holders):
+            first = next((client for client in held_by if client in among), None)
+            if first is not None:
+                found.setdefault(first, []).append(block)
+        return {client: tuple(blocks) for client, blocks in found.items()}
+
+    def complete(self, present: frozenset[ClientId]) -> frozenset[int]:
+        """The blocks all of whose holders are present."""
+        return frozenset(block for block, held_by in enumerate(self.holders) if present.issuperset(held_by))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FederationLayout:
     """The server's view: who holds which blocks and which features, and who holds labels.
@@ -65,6 +124,14 @@ class FederationLayout:
         For each client the ascending indices into `features` that it holds.
     label_holders
         The parties whose shards have labels.
+    feature_blocks
+        The features in blocks, ordered by id, which counts from 0.
+    sample_index, feature_index
+        Who holds which block of samples, and which block of features.
+    label_index
+        Which holders of a block of samples have labels; their number is the paper's |B_n|.
+    reporters
+        The blocks of samples that each client reports on: it is the first of their holders that has labels.
     """
 
     clients: tuple[ClientId, ...]
@@ -74,6 +141,11 @@ class FederationLayout:
     features: tuple[str, ...]
     client_features: Mapping[ClientId, NDArray[np.int64]]
     label_holders: frozenset[ClientId]
+    feature_blocks: tuple[FeatureBlock, ...] = field(init=False, repr=False)
+    sample_index: BlockIndex = field(init=False, repr=False)
+    label_index: BlockIndex = field(init=False, repr=False)
+    feature_index: BlockIndex = field(init=False, repr=False)
+    reporters: Mapping[ClientId, tuple[int, ...]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         indices = {client: frozen_int64(held, "client_features") for client, held in self.client_features.items()}
@@ -81,16 +153,12 @@ class FederationLayout:
         self._check_names()
         self._check_features()
         self._check_blocks()
+        self._make_indices()
 
-    def blocks_of(self, client: ClientId) -> tuple[int, ...]:
-        """The ids of the blocks that `client` holds, ascending."""
-        if client not in self.client_features:
-            raise InvalidInput(f"clients: {client!r} is not part of this layout")
-        return tuple(block.id for block in self.blocks if client in block.holders)
-
-    def label_holders_of(self, block_id: int) -> tuple[ClientId, ...]:
-        """The holders of a block that have labels, in roster order; their number is the paper's |B_n|."""
-        return tuple(client for client in self.blocks[block_id].holders if client in self.label_holders)
+    def check_labelled(self) -> None:
+        """Refuses a federation with samples of which nobody has the label."""
+        if not all(self.label_index.holders):
+            raise InvalidInput("blocks: every sample needs a party that has its label")
 
     def feature_cohorts(self) -> dict[tuple[ClientId, ...], list[int]]:
         """The features with exactly the same holders, by these in roster order, in the order of first mention."""
@@ -103,30 +171,22 @@ class FederationLayout:
             cohorts.setdefault(tuple(held_by), []).append(feature)
         return cohorts
 
-    def feature_blocks(self) -> tuple[FeatureBlock, ...]:
-        """The features in blocks of one cohort: whoever may see one of a block may see all of it."""
-        pieces = [
-            (held_by, features[start : start + self.slots])
-            for held_by, features in self.feature_cohorts().items()
-            for start in range(0, len(features), self.slots)
-        ]
-        return tuple(
-            FeatureBlock(number, held_by, np.array(piece, dtype=np.int64))
-            for number, (held_by, piece) in enumerate(pieces)
-        )
-
     @property
     def is_horizontal(self) -> bool:
         """Whether no sample is held by more than one party."""
-        return all(len(block.holders) == 1 for block in self.blocks)
+        return not self.sample_index.shared
+
+    @property
+    def is_vertical(self) -> bool:
+        """Whether every party holds every sample."""
+        return all(len(block.holders) == len(self.clients) for block in self.blocks)
 
     @property
     def partition(self) -> Literal["horizontal", "vertical", "hybrid"]:
         """How the table is split: into whole rows, into whole columns of all rows, or into parts of both."""
         if self.is_horizontal and all(len(held) == len(self.features) for held in self.client_features.values()):
             return "horizontal"
-        vertical = all(len(block.holders) == len(self.clients) for block in self.blocks)
-        return "vertical" if vertical else "hybrid"
+        return "vertical" if self.is_vertical else "hybrid"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FederationLayout):
@@ -141,6 +201,32 @@ class FederationLayout:
             and all(
                 np.array_equal(self.client_features[client], other.client_features[client]) for client in self.clients
             )
+        )
+
+    def _make_indices(self) -> None:
+        holders = tuple(block.holders for block in self.blocks)
+        labelled = tuple(tuple(client for client in group if client in self.label_holders) for group in holders)
+        sizes = tuple(block.size for block in self.blocks)
+        feature_blocks = self._cut_features()
+        feature_holders = tuple(block.holders for block in feature_blocks)
+        feature_sizes = tuple(len(block.features) for block in feature_blocks)
+        label_index = BlockIndex(self.clients, labelled, sizes)
+        object.__setattr__(self, "feature_blocks", feature_blocks)
+        object.__setattr__(self, "sample_index", BlockIndex(self.clients, holders, sizes))
+        object.__setattr__(self, "label_index", label_index)
+        object.__setattr__(self, "feature_index", BlockIndex(self.clients, feature_holders, feature_sizes))
+        object.__setattr__(self, "reporters", MappingProxyType(label_index.first_holders(self.label_holders)))
+
+    def _cut_features(self) -> tuple[FeatureBlock, ...]:
+        """The features in blocks of one cohort: whoever may see one of a block may see all of it."""
+        pieces = [
+            (held_by, features[start : start + self.slots])
+            for held_by, features in self.feature_cohorts().items()
+            for start in range(0, len(features), self.slots)
+        ]
+        return tuple(
+            FeatureBlock(number, held_by, frozen_int64(np.array(piece), "features"))
+            for number, (held_by, piece) in enumerate(pieces)
         )
 
     def _check_names(self) -> None:

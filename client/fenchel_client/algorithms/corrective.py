@@ -49,10 +49,10 @@ from fenchel_common.algorithms.hyfdca import (
     LOCAL_DUAL,
     PRIMAL,
     PRODUCT_FORMAT,
-    BlockVector,
     HyfdcaSettings,
     ProductResult,
 )
+from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Cipher

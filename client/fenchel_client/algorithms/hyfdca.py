@@ -31,7 +31,6 @@ from fenchel_common.algorithms.hyfdca import (
     PRIMAL,
     PRODUCT_FORMAT,
     SYNC,
-    BlockVector,
     DualResult,
     DualTask,
     Figures,
@@ -41,6 +40,7 @@ from fenchel_common.algorithms.hyfdca import (
     ProductResult,
     StateUpdate,
 )
+from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Cipher, Vector

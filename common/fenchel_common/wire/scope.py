@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT
+from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import PublicKey
@@ -50,8 +51,7 @@ class Scope:
         cls, layout: FederationLayout, client: ClientId, *, key: PublicKey | int, sealed: bool
     ) -> "Scope":
         """From the server's view."""
-        blocks = {block: layout.blocks[block].size for block in layout.blocks_of(client)}
-        features = {block.id: len(block.features) for block in layout.feature_blocks() if client in block.holders}
+        blocks, features = layout.sample_index.of(client), layout.feature_index.of(client)
         return cls(key, share_key(key, sealed=sealed), layout.slots, blocks, features)
 
 

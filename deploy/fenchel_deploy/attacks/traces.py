@@ -34,12 +34,11 @@ class Frame:
     def seen_by_server(cls, layout: FederationLayout, client: ClientId) -> "Frame":
         own = layout.client_features[client]
         features = {
-            block.id: np.searchsorted(own, block.features)
-            for block in layout.feature_blocks()
-            if client in block.holders
+            block: np.searchsorted(own, layout.feature_blocks[block].features)
+            for block in layout.feature_index.of(client)
         }
         return cls(
-            _stretches([(block, layout.blocks[block].size) for block in layout.blocks_of(client)]),
+            _stretches(list(layout.sample_index.of(client).items())),
             features,
             layout.slots,
         )

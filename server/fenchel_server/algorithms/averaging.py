@@ -11,7 +11,7 @@ ciphertext and goes back to the reporter in a phase of its own.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Generic, Self, TypeVar
@@ -29,7 +29,7 @@ from fenchel_common.algorithms.averaging import (
     Task,
     Work,
 )
-from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.blocks import BlockVector, joined, summed
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.errors import FenchelError, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
@@ -38,7 +38,7 @@ from fenchel_common.metrics import RoundMetrics
 from fenchel_common.wire import averaging as wire
 from fenchel_common.wire.averaging_snapshot import AveragingSnapshot, snapshot_from_bytes, snapshot_to_bytes
 from fenchel_server.algorithms.averaging_answers import read_result
-from fenchel_server.algorithms.averaging_log import AveragingLog, summed
+from fenchel_server.algorithms.averaging_log import AveragingLog
 from fenchel_server.algorithms.averaging_plan import Closing, Numbers, Plan
 from fenchel_server.algorithms.base import Outcome, RoundReport
 from fenchel_server.algorithms.sampling import active_clients
@@ -84,22 +84,12 @@ class AveragingServer(ABC, Generic[S]):
         openings: Mapping[ClientId, bytes],
     ) -> None:
         del openings
-        if any(not layout.label_holders_of(block.id) for block in layout.blocks):
-            raise InvalidInput("blocks: every sample needs a party that has its label")
+        layout.check_labelled()
         self.settings = settings
         self.layout = layout
         self.memory: Numbers = {}
         self._key = key
         self._log = AveragingLog(layout, vectors=settings.vectors, width=settings.width)
-        self._samples = {
-            client: {block: layout.blocks[block].size for block in layout.blocks_of(client)}
-            for client in layout.clients
-        }
-        self._shared = frozenset(block.id for block in layout.blocks if len(block.holders) > 1)
-        self._reporters: dict[ClientId, tuple[int, ...]] = {}
-        for block in layout.blocks:
-            reporter = layout.label_holders_of(block.id)[0]
-            self._reporters[reporter] = (*self._reporters.get(reporter, ()), block.id)
         self._applied: dict[ClientId, RoundId | None] = dict.fromkeys(layout.clients)
         self._round_id = RoundId(0)
         self._round: _Round | None = None
@@ -132,13 +122,13 @@ class AveragingServer(ABC, Generic[S]):
         return {}
 
     def samples_of(self, client: ClientId) -> int:
-        return sum(self._samples[client].values())
+        return sum(self.layout.sample_index.of(client).values())
 
     @classmethod
     def restore(cls, snapshot: bytes, *, settings: S, layout: FederationLayout, key: PublicKey | int) -> Self:
         """A server that goes on where the snapshot was taken; every client then counts as restarted."""
         server = cls(settings, layout=layout, key=key, openings={})
-        every = {block: len(held.coordinates) for block, held in enumerate(server._log.blocks)}
+        every = dict(enumerate(server._log.index.sizes))
         saved = snapshot_from_bytes(snapshot, server._scope(every, samples={}))
         if not set(saved.kept) <= set(layout.clients):
             raise StateDamaged("the snapshot is of other clients than the layout")
@@ -243,7 +233,7 @@ class AveragingServer(ABC, Generic[S]):
         current.active = [client for client in current.active if current.plan.weights.get(client, 1.0) > 0.0]
         checkpoints: dict[ClientId, tuple[int, ...]] = {}
         if not self.settings.vectors.restates and len(self._log.entries) >= CHECKPOINT_AFTER:
-            checkpoints = self._log.first_holders(current.active)
+            checkpoints = self._log.index.first_holders(current.active)
         norms, reports, products = self._measuring_parts()
         tasks = {}
         for client in current.present:
@@ -278,31 +268,27 @@ class AveragingServer(ABC, Generic[S]):
         current = self._current()
         if not current.measuring or len(current.present) < len(self.layout.clients):
             return {}, {}, {}
-        products = {
-            client: tuple(block for block in held if block in self._shared) for client, held in self._samples.items()
-        }
-        return self._log.first_holders(current.present), {} if self._shared else self._reporters, products
+        products = {client: self.layout.sample_index.shared_of(client) for client in self.layout.clients}
+        reports = self.layout.reporters if self.layout.is_horizontal else {}
+        return self._log.index.first_holders(current.present), reports, products
 
     def _measure_request(self, answers: Mapping[ClientId, Result]) -> PhaseRequest | None:
         """The sums of losses on shared samples, if every holder has given its inner products."""
         current = self._current()
         complete = len(current.present) == len(self.layout.clients)
-        if not (current.measuring and self._shared and complete):
+        if self.layout.is_horizontal or not (current.measuring and complete):
             return None
-        given = [answer.products for answer in answers.values() if answer.products is not None]
-        products = summed(given)
-        place = {block: place for place, block in enumerate(products.blocks)}
-        tasks = {}
-        for client, blocks in self._reporters.items():
-            due = tuple(block for block in blocks if block in place)
-            vector = products.vector.select([place[block] for block in due]) if due else None
-            tasks[client] = Task(
+        products = _summed(answer.products for answer in answers.values())
+        tasks = {
+            client: Task(
                 round_id=current.id,
                 stream=self.layout.clients.index(client),
                 state=StateUpdate(),
                 report_blocks=blocks,
-                products=None if vector is None else BlockVector(due, vector),
+                products=products.restricted_to(frozenset(blocks)),
             )
+            for client, blocks in self.layout.reporters.items()
+        }
         return self._request(MEASURE, tasks)
 
     def _answers(self, results: Mapping[ClientId, bytes]) -> dict[ClientId, Result]:
@@ -313,7 +299,8 @@ class AveragingServer(ABC, Generic[S]):
             reason = "no result"
             if client in results:
                 try:
-                    scope = self._scope(self._log.held[client], samples=self._samples[client])
+                    samples = self.layout.sample_index.of(client)
+                    scope = self._scope(self._log.index.of(client), samples=samples)
                     good[client] = read_result(results[client], task=task, phase=current.phase, scope=scope)
                     self._applied[client] = RoundId(current.id - 1)
                     continue
@@ -338,7 +325,7 @@ class AveragingServer(ABC, Generic[S]):
             return
         closing = self.close(current.plan, {client: answer.reported for client, answer in given.items()})
         self.memory = self.memory if closing.memory is None else dict(closing.memory)
-        sums = {name: summed(answer.vectors[name] for answer in given.values()) for name in names.summed}
+        sums = {name: _summed(answer.vectors[name] for answer in given.values()) for name in names.summed}
         weights: dict[int, float] = dict.fromkeys(sums[names.summed[0]].blocks, 0.0)
         for client, answer in given.items():
             for block in answer.vectors[names.summed[0]].blocks:
@@ -375,3 +362,11 @@ class AveragingServer(ABC, Generic[S]):
             figures=self.figures(current.shares) if measured else {},
         )
         return RoundReport(metrics, outcome, reason)
+
+
+def _summed(vectors: Iterable[BlockVector | None]) -> BlockVector:
+    """The sums by block of vectors of which at least one is there, as one vector."""
+    sums = summed(vectors)
+    whole = joined(sorted(sums), sums)
+    assert whole is not None, "at least one client gave a vector"
+    return whole

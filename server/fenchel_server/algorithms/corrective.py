@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Final, TypeVar
 
 from fenchel_common.algorithms.corrective import Anchor, DualResult, DualTask, Opening, PrimalTask, Products
-from fenchel_common.algorithms.hyfdca import INNER_PRODUCT, LOCAL_DUAL, PRIMAL, BlockVector, HyfdcaSettings
+from fenchel_common.algorithms.hyfdca import INNER_PRODUCT, LOCAL_DUAL, PRIMAL, HyfdcaSettings
+from fenchel_common.blocks import BlockVector, joined, joined_on, summed
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.errors import InvalidInput, StateDamaged
@@ -29,9 +30,8 @@ from fenchel_common.wire.corrective_snapshot import CorrectiveState, state_from_
 from fenchel_common.wire.scope import share_key
 from fenchel_server.algorithms.base import Outcome, RoundReport
 from fenchel_server.algorithms.certificate import Certificate
-from fenchel_server.algorithms.corrective_exchange import CorrectiveExchange, certified, summed_blocks
+from fenchel_server.algorithms.corrective_exchange import CorrectiveExchange, certified
 from fenchel_server.algorithms.exchange import Answers, read_openings
-from fenchel_server.algorithms.state import joined
 from fenchel_server.rounds.requests import PhaseRequest
 
 R = TypeVar("R")
@@ -89,7 +89,7 @@ class CorrectiveServer:
         key: PublicKey | int,
         openings: Mapping[ClientId, bytes],
     ) -> None:
-        norms = summed_blocks(read_openings(openings, layout=layout, key=key).values())
+        norms = summed(read_openings(openings, layout=layout, key=key).values())
         state = CorrectiveState(RoundId(0), sound=frozenset(layout.clients), norms=norms)
         self._setup(settings, layout, key, state)
 
@@ -108,14 +108,11 @@ class CorrectiveServer:
     def _setup(
         self, settings: HyfdcaSettings, layout: FederationLayout, key: PublicKey | int, state: CorrectiveState
     ) -> None:
-        if any(not layout.label_holders_of(block.id) for block in layout.blocks):
-            raise InvalidInput("blocks: every sample needs a party that has its label")
+        layout.check_labelled()
         self._settings = settings
         self._layout = layout
         self._state = state
         self._exchange = CorrectiveExchange(layout, key, sealed=settings.privacy == "sealed")
-        self._feature_blocks = layout.feature_blocks()
-        self._shared = frozenset(block.id for block in layout.blocks if len(block.holders) > 1)
         self._has_norms: set[ClientId] = set()
         self._vertices = layout.label_holders == frozenset(layout.clients)
         self._round: _Round | None = None
@@ -139,10 +136,9 @@ class CorrectiveServer:
             raise InvalidInput(f"round_id: {round_id} cannot follow round {state.round_id}")
         state.sound -= restarted
         self._has_norms -= restarted
-        live = frozenset(block.id for block in self._layout.blocks if available.issuperset(block.holders))
-        present = [
-            client for client in self._layout.clients if any(block in live for block in self._layout.blocks_of(client))
-        ]
+        held = self._layout.sample_index
+        live = held.complete(available)
+        present = [client for client in self._layout.clients if not live.isdisjoint(held.of(client))]
         closing = closing or round_id > self._settings.stop.rounds
         every = self._settings.certificates_every
         makers = frozenset(present)
@@ -159,7 +155,8 @@ class CorrectiveServer:
         )
         missing = frozenset(self._layout.clients) - available
         self._round.absences.update(dict.fromkeys(sorted(missing), "not there when the round began"))
-        self._round.openings = {client: self._opening(client) for client in present}
+        features = self._layout.feature_index.first_holders(makers)
+        self._round.openings = {client: self._opening(client, features.get(client, ())) for client in present}
         return self._product_request() or self._dual_request()
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
@@ -187,20 +184,17 @@ class CorrectiveServer:
         return len(self._current().live) == len(self._layout.blocks)
 
     def _live_blocks(self, client: ClientId) -> tuple[int, ...]:
-        return tuple(block for block in self._layout.blocks_of(client) if block in self._current().live)
+        return tuple(block for block in self._layout.sample_index.of(client) if block in self._current().live)
 
     def _features_of(self, client: ClientId, blocks: Mapping[int, Vector]) -> BlockVector | None:
-        held = [block.id for block in self._feature_blocks if client in block.holders and block.id in blocks]
-        return joined(held, blocks)
+        return joined_on(self._layout.feature_index.of(client), blocks)
 
-    def _opening(self, client: ClientId) -> Opening:
+    def _opening(self, client: ClientId, feature_blocks: tuple[int, ...]) -> Opening:
         current, state = self._current(), self._state
-        present = set(current.present)
         lost = None
         if current.collapse and client not in state.sound:
-            held = [block for block in self._layout.blocks_of(client) if block in state.alpha]
             lost = Anchor(
-                alpha=joined(held, state.alpha),
+                alpha=joined_on(self._layout.sample_index.of(client), state.alpha),
                 weights=self._features_of(client, state.weights),
                 model=self._features_of(client, state.model),
             )
@@ -210,14 +204,8 @@ class CorrectiveServer:
             collapse=current.collapse,
             lost=lost,
             live_blocks=self._live_blocks(client),
-            report_blocks=tuple(
-                block for block in self._live_blocks(client) if self._layout.label_holders_of(block)[0] == client
-            ),
-            feature_blocks=tuple(
-                block.id
-                for block in self._feature_blocks
-                if next((holder for holder in block.holders if holder in present), None) == client
-            ),
+            report_blocks=tuple(block for block in self._layout.reporters.get(client, ()) if block in current.live),
+            feature_blocks=feature_blocks,
             point=None if current.collapse else self._features_of(client, state.point),
             vertex=None if current.collapse else self._features_of(client, state.vertex),
             conjugates=None if current.collapse else state.conjugates,
@@ -246,17 +234,18 @@ class CorrectiveServer:
 
     def _dual_request(self) -> PhaseRequest:
         current = self._current()
-        points = summed_blocks(answer.point for answer in current.products.values())
-        vertices = summed_blocks(answer.vertex for answer in current.products.values())
+        points = summed(answer.point for answer in current.products.values())
+        vertices = summed(answer.vertex for answer in current.products.values())
         gram = total([answer.gram for answer in current.products.values()]) if current.products else None
-        live_samples = sum(self._layout.blocks[block].size for block in current.live)
+        held, labelled = self._layout.sample_index, self._layout.label_index.holders
+        live_samples = sum(held.sizes[block] for block in current.live)
         tasks = {}
         for client in current.present:
             blocks = self._live_blocks(client)
-            shared = [block for block in blocks if block in self._shared]
+            shared = [block for block in blocks if block in held.shared]
             norms = None
             if client not in self._has_norms:
-                norms = joined([b for b in self._layout.blocks_of(client) if b in self._shared], self._state.norms)
+                norms = joined(held.shared_of(client), self._state.norms)
             products = None
             if gram is not None:
                 vertex = joined(shared, vertices) if vertices else None
@@ -267,8 +256,8 @@ class CorrectiveServer:
                     round_id=current.id,
                     norms=norms,
                     products=products,
-                    divisors=tuple(len(self._layout.label_holders_of(block)) for block in blocks),
-                    scale=live_samples / sum(self._layout.blocks[block].size for block in blocks),
+                    divisors=tuple(len(labelled[block]) for block in blocks),
+                    scale=live_samples / sum(held.sizes[block] for block in blocks),
                     certify_only=current.closing,
                 )
             )
@@ -285,7 +274,7 @@ class CorrectiveServer:
         if len({answer.combination for answer in current.duals.values()}) > 1:
             raise InvalidInput("combination: clients found different weights for the same points")
         current.samples_updated = sum(
-            self._layout.blocks[block].size
+            self._layout.sample_index.sizes[block]
             for client, answer in current.duals.items()
             if answer.point is not None
             for block in self._live_blocks(client)
@@ -294,7 +283,7 @@ class CorrectiveServer:
 
     def _primal_request(self) -> PhaseRequest:
         current = self._current()
-        points = summed_blocks(answer.point for answer in current.duals.values())
+        points = summed(answer.point for answer in current.duals.values())
         figures = total([answer.figures for answer in current.duals.values()])
         tasks = {
             client: wire.primal_task_to_bytes(
@@ -322,14 +311,14 @@ class CorrectiveServer:
         if len({0 if each.conjugates is None else each.conjugates.length for each in read.good.values()}) > 1:
             raise InvalidInput("conjugates: clients disagree on what they remember")
         answers = self._without_failed(read)
-        model = summed_blocks(answer.model for answer in answers.values())
+        model = summed(answer.model for answer in answers.values())
         told = model.keys() == {block for opening in openings.values() for block in opening.feature_blocks}
         if not answers:
             return self._void(VOID)
         if current.closing and not told:
             return self._void(UNTOLD)
         first = next(iter(answers.values()))
-        weights = state.weights | summed_blocks(answer.weights for answer in current.duals.values())
+        weights = state.weights | summed(answer.weights for answer in current.duals.values())
         if told:
             # Features of the absent have no new weight in a round that begins anew, and the anchor's in others.
             state.model = (state.model if current.collapse else weights) | model
@@ -339,12 +328,12 @@ class CorrectiveServer:
             return ending
         if first.accepted:
             state.anchor, state.weights = current.id, weights
-            state.alpha |= summed_blocks(answer.alpha for answer in current.duals.values())
+            state.alpha |= summed(answer.alpha for answer in current.duals.values())
         # If the best model is another one to the clients than on record, all of them get the one on record.
         state.concluded, state.sound = current.id, frozenset(current.present if told else ())
         state.relative_rounds += not self._complete
-        state.point = summed_blocks(answer.point for answer in answers.values())
-        state.vertex = summed_blocks(answer.vertex for answer in answers.values())
+        state.point = summed(answer.point for answer in answers.values())
+        state.vertex = summed(answer.vertex for answer in answers.values())
         state.conjugates = total([answer.conjugates for answer in answers.values() if answer.conjugates is not None])
         return self._report()
 

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from fenchel_common.algorithms.corrective import FIGURES, DualResult, Figures, Opening, PrimalResult, Products
-from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, BlockVector, HyfdcaSettings
+from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, HyfdcaSettings
+from fenchel_common.blocks import BlockVector, check_fresh
 from fenchel_common.crypto.paillier import PublicKey
-from fenchel_common.crypto.vectors import Vector, total
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
@@ -15,8 +16,7 @@ from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.corrective_snapshot import CorrectiveState
 from fenchel_common.wire.scope import Scope
 from fenchel_server.algorithms.certificate import Certificate, Rounding
-from fenchel_server.algorithms.exchange import Answers, check_fresh
-from fenchel_server.algorithms.state import blocks_of
+from fenchel_server.algorithms.exchange import Answers
 
 R = TypeVar("R")
 
@@ -25,7 +25,7 @@ class CorrectiveExchange:
     """Reads results; for one layout, key and privacy level."""
 
     def __init__(self, layout: FederationLayout, key: PublicKey | int, *, sealed: bool) -> None:
-        self._shared = frozenset(block.id for block in layout.blocks if len(block.holders) > 1)
+        self._shared = layout.sample_index.shared
         self._scopes = {
             client: Scope.of_federation(layout, client, key=key, sealed=sealed) for client in layout.clients
         }
@@ -83,16 +83,6 @@ class CorrectiveExchange:
             return answer
 
         return _read(openings, results, read)
-
-
-def summed_blocks(vectors: Iterable[BlockVector | None]) -> dict[int, Vector]:
-    """Block by block the sum over those who gave it."""
-    by_block: dict[int, list[Vector]] = {}
-    for vector in vectors:
-        if vector is not None:
-            for block, part in blocks_of(vector):
-                by_block.setdefault(block, []).append(part)
-    return {block: total(parts) for block, parts in by_block.items()}
 
 
 def certified(

@@ -32,6 +32,7 @@ from fenchel_common.algorithms.hyfdca import (
     SampleRange,
     StateUpdate,
 )
+from fenchel_common.blocks import summed
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.errors import InvalidInput
@@ -97,7 +98,7 @@ class HyfdcaServer:
         openings: Mapping[ClientId, bytes],
     ) -> None:
         self._setup(settings, layout, key)
-        self._state.add_norms(read_openings(openings, layout=layout, key=key))
+        self._state.norms = summed(read_openings(openings, layout=layout, key=key).values())
 
     @classmethod
     def restore(
@@ -118,22 +119,21 @@ class HyfdcaServer:
         return server
 
     def _setup(self, settings: HyfdcaSettings, layout: FederationLayout, key: PublicKey | int) -> None:
-        if any(not layout.label_holders_of(block.id) for block in layout.blocks):
-            raise InvalidInput("blocks: every sample needs a party that has its label")
+        layout.check_labelled()
         self._settings = settings
         self._layout = layout
         self._state = HyfdcaState(layout)
         self._exchange = Exchange(layout, key, sealed=settings.privacy == "sealed")
         self._held = {
-            client: sum(self._state.held[client].values())
+            client: sum(layout.sample_index.of(client).values())
             for client in layout.clients
             if client in layout.label_holders
         }
-        self._reporters, self._norm_holders = self._state.reporters(), self._state.norm_holders()
+        self._norm_holders = layout.feature_index.first_holders(layout.clients)
         self._rounding = Rounding.of(
             layout,
             lipschitz=settings.loss_function.lipschitz,
-            shares=len(self._reporters.keys() | self._norm_holders.keys()),
+            shares=len(layout.reporters.keys() | self._norm_holders.keys()),
         )
         self._rule = step_rule(settings, layout, self._held)
         self._round_id = RoundId(0)
@@ -242,7 +242,7 @@ class HyfdcaServer:
             for client in current.present
             if client in current.active and client in self._held
         }
-        wanted = self._state.shared
+        wanted = self._layout.sample_index.shared
         complete = len(current.present) == len(self._layout.clients)
         if self._settings.participation_rule.kind == "all" and complete and not current.certifying:
             wanted &= {part.block for ranges in current.draws.values() for part in ranges}
@@ -251,19 +251,19 @@ class HyfdcaServer:
     def _product_request_after(self) -> PhaseRequest | None:
         if not self._settings.asks_products_twice or self._current().ending is not None:
             return None
-        return self._product_tasks(INNER_PRODUCT_AFTER, self._state.shared, self._state.summed_shares())
+        return self._product_tasks(INNER_PRODUCT_AFTER, self._layout.sample_index.shared, self._state.summed_shares())
 
     def _product_tasks(self, phase: str, wanted: frozenset[int], model: Mapping[int, Vector]) -> PhaseRequest | None:
         tasks = {}
         for client in self._current().present:
-            blocks = tuple(block for block in self._state.held[client] if block in wanted)
+            blocks = tuple(block for block in self._layout.sample_index.of(client) if block in wanted)
             if blocks:
                 tasks[client] = self._exchange.product_task(client, model, blocks)
         return self._request(phase, tasks) if tasks else None
 
     def _draw(self, client: ClientId) -> tuple[SampleRange, ...]:
         return draw_samples(
-            self._state.held[client],
+            self._layout.sample_index.of(client),
             self._pace.samples(self._settings, self._held, client),
             seed=self._settings.seed,
             round_id=self._current().id,
@@ -278,7 +278,7 @@ class HyfdcaServer:
         current = self._current()
         complete = len(current.present) == len(self._layout.clients)
         if (current.certifying or follows_dual(self._settings)) and complete and not self._state.stale_clients():
-            current.answering = frozenset(self._reporters.keys() | self._norm_holders.keys())
+            current.answering = frozenset(self._layout.reporters.keys() | self._norm_holders.keys())
         tasks = {
             client: self._exchange.dual_task(client, self._state.model, partial(self._dual_task, client))
             for client in current.present
@@ -290,12 +290,12 @@ class HyfdcaServer:
         current, state = self._current(), self._state
         ranges = current.draws.get(client, ())
         answering = client in current.answering
-        reports = self._reporters.get(client, ()) if answering else ()
+        reports = self._layout.reporters.get(client, ()) if answering else ()
         touched = {part.block for part in ranges}.union(reports if current.certifying else ())
         return DualTask(
             state=update,
             norms=state.norms_of(client) if ranges and self._exchange.needs_norms(client) else None,
-            products=state.products_of(sorted(touched & state.shared)),
+            products=state.products_of(sorted(touched & self._layout.sample_index.shared)),
             ranges=ranges,
             divisors=tuple(self._divisor(part.block) for part in ranges),
             gamma=self._rule.gamma_at(current.id),
@@ -307,7 +307,7 @@ class HyfdcaServer:
 
     def _divisor(self, block: int) -> int:
         """|B_n|: the label holders of a sample; of these the active ones where sets of clients take turns."""
-        holders = self._layout.label_holders_of(block)
+        holders = self._layout.label_index.holders[block]
         if self._settings.participation_rule.kind == "cyclic":
             return sum(client in self._current().active for client in holders)
         return len(holders)
@@ -330,7 +330,7 @@ class HyfdcaServer:
         opener, current.present = current.present[:1], [c for c in current.present if c in current.active]
         tasks = {}
         for client in current.present:
-            blocks = [block for block in state.held[client] if block in current.changed]
+            blocks = [block for block in self._layout.sample_index.of(client) if block in current.changed]
             if blocks:
                 tasks[client] = self._exchange.primal_task(client, state.alpha_of(blocks), current.totals)
         if not tasks and current.totals is not None:

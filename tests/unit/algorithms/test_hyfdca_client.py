@@ -12,7 +12,6 @@ from fenchel_client.algorithms.hyfdca import HyfdcaClient
 from fenchel_common.algorithms.hyfdca import (
     ALPHA_FORMAT,
     PRODUCT_FORMAT,
-    BlockVector,
     DualTask,
     HyfdcaSettings,
     PrimalResult,
@@ -21,6 +20,7 @@ from fenchel_common.algorithms.hyfdca import (
     SampleRange,
     StateUpdate,
 )
+from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.data.partition import partition

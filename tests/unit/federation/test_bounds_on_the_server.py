@@ -16,7 +16,8 @@ from fenchel_client.party import MAX_REFUSALS, MAX_SETUPS_WITHOUT_A_LAYOUT
 from fenchel_client.session import Task
 from fenchel_client.setup import public_key_of
 from fenchel_client.statefolder import StateFolder
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector, DualTask, StateUpdate
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, DualTask, StateUpdate
+from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, concatenate
