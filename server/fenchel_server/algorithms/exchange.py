@@ -6,7 +6,7 @@ to come, or is refused, everything about that client's memory is in doubt and is
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from fenchel_common.algorithms.hyfdca import (
     FIGURE_COUNT,
@@ -26,6 +26,7 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
+from fenchel_server.algorithms.phased import Answers, read_answers
 
 R = TypeVar("R")
 
@@ -50,14 +51,6 @@ class _Pending:
     blocks: tuple[int, ...] = ()
     figures: bool = False
     norms: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Answers(Generic[R]):
-    """The good answers to a phase, and for every other client that had a task the reason."""
-
-    good: dict[ClientId, R]
-    failed: dict[ClientId, str]
 
 
 class Exchange:
@@ -132,22 +125,14 @@ class Exchange:
         return self._answers(results, self._dual_result)
 
     def _answers(self, results: Mapping[ClientId, bytes], read: Callable[[ClientId, bytes, _Pending], R]) -> Answers[R]:
-        answers: Answers[R] = Answers({}, {})
-        for client, pending in self._pending.items():
-            peer = self._peers[client]
-            if client not in results:
-                answers.failed[client] = "no result"
-                peer.doubt()
-                continue
-            try:
-                answers.good[client] = read(client, results[client], pending)
-            except FenchelError as error:
-                answers.failed[client] = f"rejected: {error}"
-                peer.doubt()
-            else:
-                peer.model, peer.lost = pending.model, False
-                peer.has_norms = peer.has_norms or pending.norms
-        self._pending = {}
+        asked, self._pending = self._pending, {}
+        answers = read_answers(asked, results, lambda client, body: read(client, body, asked[client]))
+        for client in answers.failed:
+            self._peers[client].doubt()
+        for client in answers.good:
+            peer, pending = self._peers[client], asked[client]
+            peer.model, peer.lost = pending.model, False
+            peer.has_norms = peer.has_norms or pending.norms
         return answers
 
     def _primal_result(self, client: ClientId, data: bytes, pending: _Pending) -> PrimalResult:
