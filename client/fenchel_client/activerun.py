@@ -16,12 +16,12 @@ from fenchel_client.release import check_rows
 from fenchel_common.algorithms.averaging import AveragingSettings
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import RunId
-from fenchel_common.layout import ClientLayout
 from fenchel_common.release import ReleaseNoise
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import PartyRun, RunSecrets

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.blocks import BlockVector
 from fenchel_common.identity import Certificate
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig

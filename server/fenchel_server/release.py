@@ -47,14 +47,6 @@ class Release:
         return ReleaseSummary(whole=self.weights is not None, reason=self.reason, noise=self.noise)
 
 
-def first_blocks(layout: FederationLayout) -> dict[ClientId, tuple[int, ...]]:
-    """For each client the blocks of features of which it is the first holder; a feature is in exactly one of them."""
-    blocks: dict[ClientId, list[int]] = {client: [] for client in layout.clients}
-    for block in layout.feature_blocks():
-        blocks[block.holders[0]].append(block.id)
-    return {client: tuple(held) for client, held in blocks.items()}
-
-
 def put_together(
     results: Mapping[ClientId, bytes],
     *,
@@ -82,11 +74,13 @@ def _due_exact(layout: FederationLayout) -> Mapping[ClientId, Indices]:
 
 def _due_noisy(layout: FederationLayout) -> Mapping[ClientId, Indices]:
     """The features that each client answers for, in the order in which it gives them."""
-    features = {block.id: block.features for block in layout.feature_blocks()}
     nothing = np.zeros(0, dtype=np.int64)
+    answering = layout.feature_index.first_holders(layout.clients)
     return {
-        client: np.concatenate([nothing, *(features[block] for block in blocks)])
-        for client, blocks in first_blocks(layout).items()
+        client: np.concatenate(
+            [nothing, *(layout.feature_blocks[block].features for block in answering.get(client, ()))]
+        )
+        for client in layout.clients
     }
 
 

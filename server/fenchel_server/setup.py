@@ -41,7 +41,7 @@ from fenchel_server.caution import warnings_of
 from fenchel_server.cohorts import Alignment, OverlapRule
 from fenchel_server.contract import AlgorithmServer, PhaseRequest
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
-from fenchel_server.release import Release, first_blocks, put_together
+from fenchel_server.release import Release, put_together
 from fenchel_server.rounds.setup import SetupDone
 from fenchel_server.store import SetupRecord
 
@@ -195,7 +195,8 @@ class FederationRun:
     def finish(self, setup: SetupRecord, algorithm: AlgorithmServer) -> PhaseRequest:
         layout: FederationLayout = federation_layout_from_bytes(setup.layout)
         certificate = self._certificate()
-        answering = first_blocks(layout) if self._config.release is not None else {}
+        releases = self._config.release is not None
+        answering = layout.feature_index.first_holders(layout.clients) if releases else {}
         tasks = {
             client: model_part_to_bytes(
                 ModelPart(

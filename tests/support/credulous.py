@@ -10,13 +10,13 @@ from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.party import Party
 from fenchel_client.setup import Consent
 from fenchel_client.statefolder import StateFolder
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
-from fenchel_common.layout import ClientLayout
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import Introduction, PartyRun, RunSecrets
 

@@ -35,13 +35,13 @@ from fenchel_common.algorithms.averaging import (
     Work,
     chosen_blocks,
 )
-from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.blocks import BlockVector, pack, unpack
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, ValueNotFinite, ValueOutOfRange
 from fenchel_common.ids import RoundId
-from fenchel_common.layout import ClientLayout
 from fenchel_common.wire import averaging as wire
 
 Array = NDArray[np.float64]
@@ -310,18 +310,21 @@ class AveragingClient(ABC, Generic[S]):
         return self._blocks if coordinates is None else chosen_blocks(coordinates, self._scope.slots)
 
     def _packed(self, values: Array, places: Mapping[int, Positions], blocks: Sequence[int]) -> BlockVector:
-        padded = np.zeros((len(blocks), self._scope.slots))
-        for row, block in enumerate(blocks):
-            padded[row, : len(places[block])] = values[places[block]]
-        return BlockVector(tuple(blocks), self._cipher.encrypt(padded.reshape(-1), MODEL_FORMAT))
+        where, sizes = _places_of(blocks, places)
+        return pack(values[where], blocks, sizes, cipher=self._cipher, vector_format=MODEL_FORMAT)
 
     def _unpacked(self, vector: BlockVector, places: Mapping[int, Positions], into: Array | None = None) -> Array:
         """The vector's values at the places of its blocks, those of `into` or zero elsewhere."""
         values = np.zeros(self._scope.length) if into is None else into.copy()
-        padded = self._cipher.decrypt(vector.vector).reshape(len(vector.blocks), self._scope.slots)
-        for row, block in enumerate(vector.blocks):
-            values[places[block]] = padded[row, : len(places[block])]
+        where, sizes = _places_of(vector.blocks, places)
+        values[where] = unpack(vector, sizes, cipher=self._cipher)
         return values
+
+
+def _places_of(blocks: Sequence[int], places: Mapping[int, Positions]) -> tuple[Positions, list[int]]:
+    """The places of these blocks one after the other, and how many each has."""
+    chosen = [places[block] for block in blocks]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *chosen]), [len(held) for held in chosen]
 
 
 def _on_grid(values: Array) -> Array:

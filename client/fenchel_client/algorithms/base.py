@@ -7,10 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.data.shard import Shard
-from fenchel_common.layout import ClientLayout
 
 
 class AlgorithmClient(Protocol):

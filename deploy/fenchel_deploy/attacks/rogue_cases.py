@@ -7,8 +7,9 @@ from typing import Final
 import numpy as np
 
 from fenchel_client.party import MAX_REFUSALS
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector, StateUpdate
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, StateUpdate
 from fenchel_common.algorithms.settings import Privacy
+from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId
 from fenchel_common.objectives import squared_row_norms
@@ -120,7 +121,7 @@ def _play_finish(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
 def _another_end(recorded: Recorded, name: ClientId) -> bytes:
     """The end of the run once more, with weights of the server's own choice."""
     transcript = recorded.transcript
-    blocks = tuple(block.id for block in transcript.layout.feature_blocks() if name in block.holders)
+    blocks = tuple(transcript.layout.feature_index.of(name))
     key = transcript.key
     share_key = key if transcript.config.privacy == "sealed" or isinstance(key, int) else key.bits
     chosen = np.full(len(blocks) * transcript.layout.slots, 7.0)

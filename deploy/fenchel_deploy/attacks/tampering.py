@@ -173,8 +173,7 @@ def _telling_tasks(transcript: Transcript) -> list[Message]:
 
 def _has_foreign_blocks(transcript: Transcript, message: Message, other: ClientId) -> bool:
     layout, state = transcript.layout, STATE_TASKS[message.phase].FromString(message.task).state
-    features = {block.id for block in layout.feature_blocks() if other in block.holders}
-    samples = set(layout.blocks_of(other))
+    features, samples = layout.feature_index.of(other).keys(), layout.sample_index.of(other).keys()
     return not set(ids_in(state.alpha.blocks)) <= samples or not set(ids_in(state.model.blocks)) <= features
 
 
@@ -182,12 +181,12 @@ def _speaks_of_foreign_blocks(transcript: Transcript, phase: str, result: bytes,
     layout = transcript.layout
     if phase == PRIMAL:
         told = hyfdca_pb2.HyfdcaPrimalResult.FromString(result).share.blocks
-        return not set(ids_in(told)) <= {block.id for block in layout.feature_blocks() if liar in block.holders}
+        return not set(ids_in(told)) <= layout.feature_index.of(liar).keys()
     if phase == INNER_PRODUCT:
         told = hyfdca_pb2.HyfdcaProductResult.FromString(result).products.blocks
     else:
         told = hyfdca_pb2.HyfdcaDualResult.FromString(result).changes.blocks
-    return not set(ids_in(told)) <= set(layout.blocks_of(liar))
+    return not set(ids_in(told)) <= layout.sample_index.of(liar).keys()
 
 
 def _primal_tasks(transcript: Transcript, client: ClientId) -> tuple[Message, Message]:

@@ -18,20 +18,14 @@ from fenchel_client.setup import Consent, public_key_of
 from fenchel_client.statefolder import StateFolder
 from fenchel_client.task import Task
 from fenchel_common.algorithms import averaging
-from fenchel_common.algorithms.hyfdca import (
-    PRODUCT_FORMAT,
-    BlockVector,
-    DualTask,
-    PrimalTask,
-    ProductTask,
-    StateUpdate,
-)
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, DualTask, PrimalTask, ProductTask, StateUpdate
+from fenchel_common.blocks import BlockVector
+from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, concatenate
 from fenchel_common.crypto.vectors import EncryptedVector, Vector
 from fenchel_common.errors import InvalidInput, Refusal, WrongTerms
 from fenchel_common.ids import ClientId, RoundId, RunId
-from fenchel_common.layout import ClientLayout, IgnoredFeatures
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import (
     FINISH,

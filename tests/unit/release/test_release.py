@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from fenchel_client.privatefiles import write_private
 from fenchel_client.release import released_weights
 from fenchel_client.task import Task
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.layout import Block, ClientLayout, FederationLayout
+from fenchel_common.layout import Block, FederationLayout
 from fenchel_common.leakage import Direction, Ledger, Sight, Visibility
 from fenchel_common.metrics import LastCertificate
 from fenchel_common.release import ReleaseNoise
