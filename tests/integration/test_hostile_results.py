@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fenchel_client.concessions import Concession
 from fenchel_client.party import Party
 from fenchel_client.retry import Backoff
 from fenchel_client.session import Session
@@ -139,7 +140,7 @@ def test_no_result_takes_more_of_the_server_than_four_times_the_longest_of_its_p
 ) -> None:
     federation = LocalFederation(tmp_path, SHARDS, CONFIG)
     kit = Kit.load(kit_folder(tmp_path, name))
-    consent = Consent(approved_roster=kit.roster.fingerprint())
+    consent = Consent(approved_roster=kit.roster.fingerprint(), accepts=frozenset(Concession))
     try:
         federation.start_server()
         assert federation.server is not None
