@@ -16,12 +16,12 @@ from fenchel_client.release import check_rows
 from fenchel_common.algorithms.averaging import AveragingSettings
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import RunId
-from fenchel_common.layout import ClientLayout
 from fenchel_common.release import ReleaseNoise
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import PartyRun, RunSecrets
@@ -48,6 +48,8 @@ class ActiveRun:
     key: RunKey
     pool: ObfuscatorPool | None
     noise: ReleaseNoise | None
+    opened_before: int
+    """How many vectors this party had opened, of whatever run, when this one became active."""
 
     @classmethod
     def of(cls, run: RunId, kept: PartyRun, *, shard: Shard, releases: bool, stopwatch: Stopwatch) -> "ActiveRun":
@@ -70,7 +72,7 @@ class ActiveRun:
             )
         except InvalidInput as error:
             raise Refusal(str(error), public_reason="its data do not fit this run") from error
-        return cls(run, kept, settings, layout, algorithm, cipher, key, pool, noise)
+        return cls(run, kept, settings, layout, algorithm, cipher, key, pool, noise, stopwatch.opened)
 
     def check_rows(self) -> None:
         """Refuses to go on if rows turn out to be longer than the noise on the released model allows for."""

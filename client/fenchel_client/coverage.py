@@ -7,12 +7,12 @@ model. So the layout must place every row and every feature of the shard, in blo
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import ClientLayout
 from fenchel_common.runconfig import RunConfig
 
 

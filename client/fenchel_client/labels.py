@@ -25,12 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.alignment import ArrangedShard
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT
+from fenchel_common.blocks import BlockVector, filled, pack, unpack
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.errors import CryptoError, InvalidInput, Refusal
 from fenchel_common.ids import RunId
-from fenchel_common.layout import ClientLayout
 from fenchel_common.wire.labels import label_sums_from_bytes
 
 MARK_BYTES: Final = 5
@@ -90,12 +91,12 @@ class LabelComparison:
     ) -> None:
         compared = (layout.holder_counts >= 2) & (shard.y is not None)
         self._blocks = tuple(layout.block_ids[compared].tolist())
+        self._sizes = layout.block_sizes[compared].tolist()
         self._slots = layout.slots
-        self._filled = np.arange(layout.slots) < layout.block_sizes[compared][:, np.newaxis]
-        self._holders = np.repeat(layout.holder_counts[compared], layout.block_sizes[compared])
+        self._holders = np.repeat(layout.holder_counts[compared], self._sizes)
         self._marks = np.zeros(0)
         if shard.y is not None:
-            held, slots = np.nonzero(self._filled)
+            held, slots = np.nonzero(filled(self._sizes, layout.slots))
             labels = shard.y[layout.rows_of(self._blocks)]
             self._marks = label_marks(labels, layout.block_ids[compared][held], slots, secret=secret, run=run)
         self._cipher = cipher
@@ -107,9 +108,7 @@ class LabelComparison:
         """The encrypted marks of this party's labels in the blocks where others hold labels too; None without any."""
         if not self._blocks:
             return None
-        padded = np.zeros(self._filled.shape)
-        padded[self._filled] = self._marks
-        return BlockVector(self._blocks, self._cipher.encrypt(padded.reshape(-1), PRODUCT_FORMAT))
+        return pack(self._marks, self._blocks, self._sizes, cipher=self._cipher, vector_format=PRODUCT_FORMAT)
 
     def differs(self, body: bytes) -> bool:
         """Whether, by the sums in `body`, other holders have other labels; how many is for this party's log alone."""
@@ -131,7 +130,7 @@ class LabelComparison:
 
     def _compare(self, sums: BlockVector) -> bool:
         try:
-            opened = self._cipher.decrypt(sums.vector).reshape(self._filled.shape)[self._filled]
+            opened = unpack(sums, self._sizes, cipher=self._cipher)
         except CryptoError as error:
             # The server gets the same answer as for labels that differ, and so no second bit.
             log.error(UNREADABLE, self._run, error)

@@ -10,8 +10,9 @@ from fenchel_client.privatefiles import read_private, write_private
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.leakage import Direction, Ledger, values_in
+from fenchel_common.leakage import Direction, Ledger
 from fenchel_common.wire.catalogue import messages_of
+from fenchel_common.wire.counting import values_in
 
 
 class PartyLedger:

@@ -18,19 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.activerun import ActiveRun, client_layout_of
+from fenchel_client.algorithms.base import MayDiverge
 from fenchel_client.alignment import arrange
 from fenchel_client.coverage import check_coverage
-from fenchel_client.crypto.timed import Stopwatch, in_steps
+from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.labels import LabelComparison
 from fenchel_client.ledger import PartyLedger
 from fenchel_client.memory import peak_memory_bytes
 from fenchel_client.release import released_weights
-from fenchel_client.session import Task
 from fenchel_client.setup import Consent, SetupClient
 from fenchel_client.statefolder import StateFolder
+from fenchel_client.task import Task
+from fenchel_client.tasklimits import NO_KEY, before_layout, run_task_limit, setup_task_limit
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.data.shard import Shard
-from fenchel_common.errors import FenchelError, InvalidInput, KeyFileError, Refusal, ValueOutOfRange
+from fenchel_common.errors import FenchelError, InvalidInput, KeyFileError, Refusal, ValueNotFinite, ValueOutOfRange
 from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.ids import RunId
 from fenchel_common.leakage import Direction
@@ -43,11 +45,9 @@ from fenchel_common.setup import (
     LayoutResult,
     ModelPart,
     PartyRun,
-    Spent,
 )
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.labels import labels_compared_to_bytes, layout_result_to_bytes
-from fenchel_common.wire.limits import Extent, finish_task_limit, layout_task_limit, round_limits, setup_limits
 from fenchel_common.wire.setup import model_part_from_bytes, model_release_to_bytes, phase_result_to_bytes
 
 MAX_REFUSALS: Final = 3
@@ -85,20 +85,10 @@ class Party:
 
     def handle(self, task: Task) -> bytes:
         """The result of a task, with what was spent on it; every time is rounded for itself, the remainder too."""
-        watch, before = self._stopwatch, replace(self._stopwatch)
-        began = time.perf_counter()
+        before, began = replace(self._stopwatch), time.perf_counter()
         body = self._counted_answer(task)
-        total_s = time.perf_counter() - began
-        encrypt_s, decrypt_s = watch.encrypt_s - before.encrypt_s, watch.decrypt_s - before.decrypt_s
-        serialise_s = watch.serialise_s - before.serialise_s
-        spent = Spent(
-            encrypt_s=in_steps(encrypt_s),
-            decrypt_s=in_steps(decrypt_s),
-            compute_s=in_steps(max(total_s - encrypt_s - decrypt_s - serialise_s, 0.0)),
-            serialise_s=in_steps(serialise_s),
-            peak_memory_bytes=peak_memory_bytes(),
-        )
-        return phase_result_to_bytes(body, spent)
+        spent = self._stopwatch.spent_since(before, total_s=time.perf_counter() - began)
+        return phase_result_to_bytes(body, replace(spent, peak_memory_bytes=peak_memory_bytes()))
 
     def idle(self) -> AbstractContextManager[object]:
         """While it lasts, nonces for later are made; what was counted is on file when it begins."""
@@ -110,23 +100,16 @@ class Party:
         return nullcontext() if pool is None else pool.idle()
 
     def task_limit(self, key: TaskKey) -> int:
-        """The most bytes of a task, from what this party knows; `Refusal` if it knows nothing of the run."""
-        samples, features = len(self._shard.ids), len(self._shard.features)
-        parties = len(self._kit.roster.parties)
-        try:
-            if key.round == 0 and key.phase == LAYOUT:
-                setup = self._setup
-                overlapping = setup is None or setup.config is None or setup.config.overlap == "first"
-                return layout_task_limit(samples=samples, features=features, parties=parties, overlapping=overlapping)
-            if key.round == 0 and key.phase != LABELS:
-                return setup_limits(key.phase, parties=parties).task
-            if key.phase == FINISH and self._kept(key.run) is None:
-                return finish_task_limit(features=features)
-            active = self._running(key.run)
-            extent = Extent.of_client(active.layout, key_bits=active.kept.config.key.bits)
-            return round_limits(key.phase, extent, active.settings).task
-        except InvalidInput as error:
-            raise Refusal(str(error), public_reason="this task belongs to no phase of a run") from error
+        """The most bytes of a task; `Refusal` if this party knows nothing of the run.
+
+        May be asked while another thread works on a task, so nothing is made active here.
+        """
+        if before_layout(key):
+            config = None if self._setup is None else self._setup.config
+            return setup_task_limit(key, config, shard=self._shard, parties=len(self._kit.roster.parties))
+        active = self._active
+        kept = active.kept if active is not None and active.run == key.run else self._kept(key.run)
+        return run_task_limit(key, kept, shard=self._shard)
 
     def _counted_answer(self, task: Task) -> bytes:
         """Answers, and puts on record what is in the task and in the result."""
@@ -264,11 +247,11 @@ class Party:
             raise Refusal(str(error), public_reason=f"it refused its layout: {error}") from error
 
     def _kept(self, run: RunId) -> PartyRun | None:
-        """What is on file of a run; refuses if it is locked, or if others can read the file."""
+        """What is on file of a run; refuses if it is locked, or if the file is damaged or others can read it."""
         try:
             kept = self._state.run(run)
-        except KeyFileError as error:
-            raise Refusal(str(error), public_reason="it does not have the key of this run") from error
+        except (KeyFileError, InvalidInput) as error:
+            raise Refusal(str(error), public_reason=NO_KEY) from error
         if kept is not None and kept.refusals >= MAX_REFUSALS:
             raise Refusal(
                 f"run {run} is locked here: {kept.refusals} tasks held what no honest run can hold; once people whom "
@@ -281,14 +264,12 @@ class Party:
         if self._active is None or self._active.run != run:
             kept = self._kept(run)
             if kept is None:
-                raise Refusal(
-                    f"there is no key of run {run} in this party's state folder",
-                    public_reason="it does not have the key of this run",
-                )
+                raise Refusal(f"there is no key of run {run} in this party's state folder", public_reason=NO_KEY)
             self._active = self._activate(run, kept)
         return self._active
 
     def _activate(self, run: RunId, kept: PartyRun) -> ActiveRun:
+        self._consent.check(kept.config)
         self._releases = self._kit.roster.release_model_to_server
         return ActiveRun.of(run, kept, shard=self._shard, releases=self._releases, stopwatch=self._stopwatch)
 
@@ -298,11 +279,16 @@ class Party:
         try:
             result = work()
         except Exception as error:
-            if self._stopwatch.opened > opened_before:
+            # What earlier tasks opened is remembered, and values made of it may outgrow the vectors only now.
+            of_values = isinstance(error, ValueOutOfRange | ValueNotFinite) or not isinstance(error, FenchelError)
+            since = active.opened_before if of_values else opened_before
+            if self._stopwatch.opened > since:
                 raise self._not_usable(active, error) from error
             if isinstance(error, ValueOutOfRange):
                 raise Refusal(str(error), public_reason=OUTGROWN) from error
             raise
+        if isinstance(active.algorithm, MayDiverge) and active.algorithm.diverged:
+            self._count_refusal(active)
         try:
             active.check_rows()
         except Refusal as error:
@@ -311,19 +297,23 @@ class Party:
         return result
 
     def _not_usable(self, active: ActiveRun, error: Exception) -> Refusal:
-        """Puts the refusal on file before anybody hears of it. A locked run has no use for its key."""
+        refusals = self._count_refusal(active)
+        if not isinstance(error, FenchelError):
+            log.error("a task of run %s failed after something in it was opened", active.run, exc_info=error)
+        said = f"{error}; {OUTGROWN}" if isinstance(error, ValueOutOfRange) else str(error) or type(error).__name__
+        return Refusal(
+            f"{said} (refusal {refusals}; at {MAX_REFUSALS} the run is locked here)", public_reason=NOT_USABLE
+        )
+
+    def _count_refusal(self, active: ActiveRun) -> int:
+        """Puts a refusal on file before anybody hears of it. A locked run has no use for its key."""
         kept = replace(active.kept, refusals=active.kept.refusals + 1)
         locked = kept.refusals >= MAX_REFUSALS
         if locked:
             kept = replace(kept, secrets=None)
         self._state.keep_run(active.run, kept)
         self._active = None if locked else replace(active, kept=kept)
-        if not isinstance(error, FenchelError):
-            log.error("a task of run %s failed after something in it was opened", active.run, exc_info=error)
-        said = f"{error}; {OUTGROWN}" if isinstance(error, ValueOutOfRange) else str(error) or type(error).__name__
-        return Refusal(
-            f"{said} (refusal {kept.refusals}; at {MAX_REFUSALS} the run is locked here)", public_reason=NOT_USABLE
-        )
+        return kept.refusals
 
     def _finish(self, task: Task) -> bytes:
         kept = self._kept(task.run)
@@ -337,7 +327,7 @@ class Party:
             if given:
                 self._state.keep_release(task.run, given)
         self._state.end_run(task.run)
-        self._active = None
+        self._active = self._setup = None
         return given
 
     def _keep_model(self, task: Task) -> bytes:
@@ -345,9 +335,10 @@ class Party:
         active = self._running(task.run)
         part = model_part_from_bytes(task.body, features=len(self._shard.features))
         weights = self._guarded(active, lambda: active.algorithm.final_model(part.state))
+        release = self._release(active, part, weights)
         figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
         self._state.keep_model(task.run, sorted(self._shard.features), weights, figures)
-        return self._release(active, part, weights)
+        return release
 
     def _release(self, active: ActiveRun, part: ModelPart, weights: NDArray[np.float64]) -> bytes:
         """What the server gets of the model: nothing, unless this party's own roster says otherwise."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.base import AlgorithmClient, KnowsRows
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput, Refusal
-from fenchel_common.layout import ClientLayout
 from fenchel_common.release import NORM_ERROR, ReleaseNoise, longest
 from fenchel_common.setup import ModelPart
 

@@ -10,13 +10,13 @@ import secrets
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
-from fenchel_client.transport.channel import open_channel
-from fenchel_client.transport.desk import Assignment, Desk, Outcome
-from fenchel_client.transport.link import Link, TaskLimit
-from fenchel_client.transport.retry import Backoff
+from fenchel_client.connection import Connection, Dial, TaskLimit
+from fenchel_client.desk import Assignment, Desk, Outcome
+from fenchel_client.retry import Backoff
+from fenchel_client.task import Handler, Task
 from fenchel_common.errors import (
     BodyTooLarge,
     CertificateReplaced,
@@ -25,10 +25,8 @@ from fenchel_common.errors import (
     Refusal,
     TransientError,
 )
-from fenchel_common.identity import Address, Kit, LiveKit
-from fenchel_common.ids import RoundId, RunId
+from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
-from fenchel_common.wire.frames import PARTY_METADATA_KEY
 
 INTERNAL_REFUSAL = "internal error"
 """What the server is told of a failure that is not a refusal: the party's own log has the details."""
@@ -38,18 +36,6 @@ CLOSING_S = 10.0
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What the server asks of the party; the body's meaning is between the halves of the algorithm."""
-
-    run: RunId
-    round: RoundId
-    phase: str
-    body: bytes = field(repr=False)
-    attempt: int = 0
-
-
-Handler = Callable[[Task], bytes]
 IdleFactory = Callable[[], AbstractContextManager[object]]
 
 
@@ -94,23 +80,20 @@ class Session:
         kit: Kit | LiveKit,
         handler: Handler,
         *,
+        dial: Dial,
         idle: IdleFactory | None = None,
-        address: Address | None = None,
-        insecure: bool = False,
         limit: TaskLimit = lambda _: MAX_BODY_BYTES,
         backoff: Backoff | None = None,
     ) -> None:
         self._kit = LiveKit.of(kit)
         self._handler = handler
         self._idle = idle or nullcontext
-        self._address = address
-        self._insecure = insecure
+        self._dial = dial
         self._limit = limit
         self._backoff = backoff or Backoff()
-        self._metadata = ((PARTY_METADATA_KEY, self._kit.look().name),) if insecure else ()
         self._incarnation = secrets.token_hex(16)
         self._desk = Desk()
-        self._link: Link | None = None
+        self._connection: Connection | None = None
         self._end: SessionEnd | None = None
         self._failure: BaseException | None = None
         self._last_trouble = ""
@@ -125,8 +108,8 @@ class Session:
         finally:
             self.stop()
             connection.join(CLOSING_S)
-            # A call takes a lock when it is freed. Freed at the interpreter's end, it would wait for ever if one of
-            # gRPC's threads was frozen with that lock in hand.
+            # What is left of a connection may take a lock when it is freed, as gRPC's calls do. Freed at the
+            # interpreter's end, it would wait for ever if a thread was frozen with that lock in hand.
             gc.collect()
         if self._failure is not None:
             raise self._failure
@@ -135,9 +118,9 @@ class Session:
     def stop(self) -> None:
         """Ends the session once the task in work is done; may be called from any thread or signal handler."""
         self._desk.end()
-        link = self._link
-        if link is not None:
-            link.cancel()
+        connection = self._connection
+        if connection is not None:
+            connection.cancel()
 
     def _next_assignment(self) -> Assignment | None:
         assignment = self._desk.take(wait=False)
@@ -178,24 +161,22 @@ class Session:
     def _connect_once(self) -> None:
         kit = self._kit.look()
         try:
-            with open_channel(kit, address=self._address, insecure=self._insecure) as channel:
-                self._link = link = Link(
-                    channel,
-                    self._desk,
-                    incarnation=self._incarnation,
-                    roster_version=kit.roster.version,
-                    outdated=lambda: self._kit.look() is not kit,
-                    limit=self._limit,
-                    metadata=self._metadata,
-                )
+            with self._dial(
+                kit,
+                self._desk,
+                incarnation=self._incarnation,
+                limit=self._limit,
+                outdated=lambda: self._kit.look() is not kit,
+            ) as connection:
+                self._connection = connection
                 try:
-                    reason = link.run()
+                    reason = connection.run()
                 except (ProtocolViolation, BodyTooLarge):
                     raise  # The pauses grow: whatever else came, this server is not to be trusted with a busy line.
                 except BaseException:
-                    self._recover(link)
+                    self._recover(connection)
                     raise
-                self._recover(link)
+                self._recover(connection)
             if reason is not None:
                 self._end = SessionEnd(EndKind.DISMISSED, reason)
                 self._desk.end()
@@ -207,8 +188,15 @@ class Session:
             self._report(error)
             self._desk.wait(lambda: False, timeout_s=self._backoff.next_delay_s())
 
-    def _recover(self, link: Link) -> None:
-        if link.worked:
+        except FenchelError:
+            raise
+        except Exception:
+            # Whatever a server may have brought about: a party stays.
+            logger.exception("the connection failed")
+            self._desk.wait(lambda: False, timeout_s=self._backoff.next_delay_s())
+
+    def _recover(self, connection: Connection) -> None:
+        if connection.worked:
             self._backoff.reset()
             self._last_trouble = ""
 

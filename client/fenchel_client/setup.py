@@ -12,7 +12,7 @@ from fenchel_client.concessions import Concession, explained
 from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind
-from fenchel_client.crypto.keywrap import WrappedKey, recipients_of, unwrap, wrap
+from fenchel_client.crypto.keywrap import recipients_of, unwrap, wrap
 from fenchel_client.labels import LabelComparison
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
@@ -23,9 +23,9 @@ from fenchel_common.identity import Kit, Roster
 from fenchel_common.ids import RunId
 from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, KeyMade, RunSecrets
+from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, NONCE_BYTES, Introduction, KeyMade, RunSecrets
 from fenchel_common.wire.alignment import AlignmentMethod
-from fenchel_common.wire.ceremony import certificates_from_bytes
+from fenchel_common.wire.ceremony import introductions_from_bytes, wrapped_key_from_bytes, wrapped_key_to_bytes
 from fenchel_common.wire.setup import (
     introduction_to_bytes,
     key_made_to_bytes,
@@ -59,6 +59,16 @@ class Consent:
         accepted = self.accepts | {Concession.PAPER} if Concession.PLAIN in self.accepts else self.accepts
         return tuple(concession for concession in concessions_of(config) if concession not in accepted)
 
+    def check(self, config: RunConfig) -> None:
+        """Refuses a run that asks for more than the operator agreed to."""
+        if lacking := self.lacking(config):
+            options = " ".join(f"--accept {concession}" for concession in lacking)
+            raise Refusal(
+                f"the server asks for a run that nobody has agreed to here: {explained(lacking)}; "
+                f"start the client with {options} if that is meant",
+                public_reason=f"its operator does not accept: {', '.join(lacking)}",
+            )
+
     def approves(self, roster: Roster) -> bool:
         """Whether a key holder may make keys for everyone on this roster."""
         return self.approved_roster in (TRUST_KIT, roster.fingerprint())
@@ -89,6 +99,11 @@ class SetupClient:
     secrets: RunSecrets | None = field(default=None, repr=False)
     labels: LabelComparison | None = None
     _alignment: AlignmentClient | None = None
+    _nonce: bytes = field(default_factory=lambda: secrets.token_bytes(NONCE_BYTES), repr=False)
+
+    @property
+    def _introduction(self) -> Introduction:
+        return Introduction(self.kit.certificate, self._nonce)
 
     def answer(self, phase: str, body: bytes) -> bytes:
         if phase == INTRODUCE:
@@ -112,17 +127,11 @@ class SetupClient:
             raise Refusal(str(error), public_reason="its certificate or its roster is not valid any more") from error
         self._check_consent(config)
         self.config = config
-        return introduction_to_bytes(self.kit.certificate)
+        return introduction_to_bytes(self._introduction)
 
     def _check_consent(self, config: RunConfig) -> None:
         """Refuses a run that asks for more than the operator agreed to; warns of one that can leak rows."""
-        if lacking := self.consent.lacking(config):
-            options = " ".join(f"--accept {concession}" for concession in lacking)
-            raise Refusal(
-                f"the server asks for a run that nobody has agreed to here: {explained(lacking)}; "
-                f"start the client with {options} if that is meant",
-                public_reason=f"its operator does not accept: {', '.join(lacking)}",
-            )
+        self.consent.check(config)
         if (reason := row_leak(config.algorithm_settings(), width=len(self.shard.features))) is not None:
             log.warning("%s", row_leak_warning(reason))
 
@@ -140,23 +149,25 @@ class SetupClient:
                 public_reason="its operator has not approved the roster",
             )
         try:
-            recipients = recipients_of(certificates_from_bytes(body), roster=roster, authority=self.kit.authority)
+            recipients = recipients_of(introductions_from_bytes(body), roster=roster, authority=self.kit.authority)
         except (IdentityError, InvalidInput) as error:
             raise Refusal(str(error), public_reason="the relayed certificates are not those of the roster") from error
         if self.secrets is None:
             self.secrets = fresh_secrets(config)
         public_key = public_key_of(self.secrets, config)
         sealed = {
-            party: wrap(
-                secrets_to_bytes(self.secrets),
-                recipient_cert=certificate,
-                signer_key=self.kit.private_key(),
-                signer_cert=self.kit.certificate,
-                roster_fingerprint=roster.fingerprint(),
-                run=self.run,
-                terms=config.digest(),
-            ).to_bytes()
-            for party, certificate in recipients.items()
+            party: wrapped_key_to_bytes(
+                wrap(
+                    secrets_to_bytes(self.secrets),
+                    recipient_cert=introduction.certificate,
+                    signer_key=self.kit.private_key(),
+                    signer_cert=self.kit.certificate,
+                    roster_fingerprint=roster.fingerprint(),
+                    run=self.run,
+                    terms=introduction.binding(config),
+                )
+            )
+            for party, introduction in recipients.items()
             if party != self.kit.name
         }
         return key_made_to_bytes(KeyMade(b"" if public_key is None else public_key.to_bytes(), sealed))
@@ -165,13 +176,13 @@ class SetupClient:
         take = key_take_from_bytes(body)
         try:
             opened = unwrap(
-                WrappedKey.from_bytes(take.wrapped),
+                wrapped_key_from_bytes(take.wrapped),
                 recipient=self.kit.client_id,
                 recipient_key=self.kit.private_key(),
                 authority=self.kit.authority,
                 roster=self.kit.roster,
                 run=self.run,
-                terms=config.digest(),
+                terms=self._introduction.binding(config),
             )
             taken = secrets_from_bytes(opened)
             public = public_key_of(taken, config)

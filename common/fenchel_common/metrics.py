@@ -1,8 +1,10 @@
-"""What a round is remembered by."""
+"""What a round is remembered by, and which round's figures hold for the whole run."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Self
 
+from fenchel_common import jsonrecord
 from fenchel_common.ids import ClientId, RoundId
 
 
@@ -11,8 +13,9 @@ class RoundMetrics:
     """One round's record.
 
     `primal`, `dual`, `gap` and `accuracy` certify the model that *entered* the round, and are there only if the round
-    certified it. `gap` includes `gap_error`, the most that fixed-point rounding can have hidden. `dual_after` is D at
-    the end of the round, where all parties took part in it. `figures` are the algorithm's own.
+    certified it; an algorithm without a certificate has no `dual` and no `gap`. `gap` includes `gap_error`, the most
+    that fixed-point rounding can have hidden. `figures` are the algorithm's own. `phases` are the round's phases in
+    order; the server's round ledger adds them, an algorithm leaves them empty.
     """
 
     round: RoundId
@@ -21,10 +24,48 @@ class RoundMetrics:
     gap: float | None = None
     gap_error: float | None = None
     accuracy: float | None = None
-    dual_after: float | None = None
     samples_updated: int = 0
     participants: tuple[ClientId, ...] = ()
     absences: Mapping[ClientId, str] = field(default_factory=dict)
     stale: tuple[ClientId, ...] = ()
     note: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
+    phases: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Reads back what `to_json` wrote."""
+        return jsonrecord.from_json(cls, text)
+
+    @classmethod
+    def from_mapping(cls, held: Mapping[str, Any]) -> Self:
+        """Reads the metrics out of a mapping from JSON that may hold more, such as the event that tells of a round."""
+        return jsonrecord.from_mapping(cls, held)
+
+    def to_json(self) -> str:
+        return jsonrecord.to_json(self)
+
+    @property
+    def measured(self) -> bool:
+        """Whether the round knows P(w) of its model. Every certificate does, because the gap is P(w) − D(α)."""
+        return self.primal is not None
+
+
+@dataclass(frozen=True, slots=True)
+class LastCertificate:
+    """The figures of the last round that measured its model, and which round that was; all None if no round did."""
+
+    round: RoundId | None = None
+    primal: float | None = None
+    dual: float | None = None
+    gap: float | None = None
+    accuracy: float | None = None
+
+
+def last_certificate(rounds: Iterable[RoundMetrics]) -> LastCertificate:
+    """What is proven at the end of these training rounds, which are in their order."""
+    measured = [metrics for metrics in rounds if metrics.measured]
+    if not measured:
+        return LastCertificate()
+    last = measured[-1]
+    return LastCertificate(last.round, last.primal, last.dual, last.gap, last.accuracy)

@@ -14,8 +14,9 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fenchel_common.algorithms.hyfdca import BlockVector
-from fenchel_common.ids import ClientId
+from fenchel_common.blocks import BlockVector
+from fenchel_common.identity import Certificate
+from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
 
 INTRODUCE = "introduce"
@@ -25,10 +26,24 @@ LAYOUT = "layout"
 LABELS = "labels"
 FINISH = "finish"
 
+NONCE_BYTES = 32
+
 NOT_USABLE = "it cannot use what it opened; its own log says why"
 """A party's words for every refusal after decryption: which reason it was could tell the server of the value."""
 MAX_WRAPPED_BYTES = 96 * 1024
 """What the run's secrets, sealed for one party, may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """The certificate under which a party wants the key, and 32 random bytes that belong to one set-up alone."""
+
+    certificate: Certificate
+    nonce: bytes = field(repr=False)
+
+    def binding(self, config: RunConfig) -> bytes:
+        """What secrets are sealed to, beside the recipient's key: the terms, and this very set-up."""
+        return hashlib.sha256(config.digest() + self.nonce).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +60,34 @@ class KeyTake:
 
     public_key: bytes
     wrapped: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedKey:
+    """A private key sealed for one recipient and signed by the key holder; nothing in it is secret."""
+
+    run: RunId
+    roster_fingerprint: str
+    terms: bytes
+    recipient: ClientId
+    signer: ClientId
+    signer_certificate: bytes = field(repr=False)
+    ephemeral_key: bytes = field(repr=False)
+    sealed: bytes = field(repr=False)
+    signature: bytes = field(repr=False)
+
+    def context(self) -> bytes:
+        """Everything that the seal and the signature are bound to, in one unambiguous string of bytes."""
+        fields = (
+            self.run.encode(),
+            bytes.fromhex(self.roster_fingerprint),
+            self.terms,
+            self.recipient.encode(),
+            self.signer.encode(),
+            self.signer_certificate,
+            self.ephemeral_key,
+        )
+        return b"".join(len(part).to_bytes(4, "big") + part for part in fields)
 
 
 @dataclass(frozen=True, slots=True)

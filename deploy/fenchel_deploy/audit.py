@@ -13,8 +13,9 @@ from fenchel_client.ledger import read_party_ledger
 from fenchel_client.statefolder import LEDGER
 from fenchel_common.errors import InvalidInput, UnknownRun
 from fenchel_common.ids import RunId
-from fenchel_common.leakage import Direction, Ledger, Sight, Tally, Visibility, meaning_of
+from fenchel_common.leakage import Direction, Ledger, Sight, Tally, Visibility
 from fenchel_common.runconfig import RunConfig
+from fenchel_common.wire.counting import meaning_of
 from fenchel_server.store import SqliteStore
 from fenchel_server.store.statedir import DATABASE_NAME
 

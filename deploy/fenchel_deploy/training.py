@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_common import defaults
+from fenchel_common import defaults, jsonrecord
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.fitting import check_loss, check_partition
 from fenchel_common.algorithms.settings import Partition, Profile
@@ -25,6 +25,7 @@ from fenchel_common.objectives import primal
 from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.experiments.centralized import CentralizedSolution, solve_centralized
+from fenchel_server.rounds.outcome import RunOutcome
 
 LOG_CHARACTERS = 2000
 
@@ -168,30 +169,31 @@ class Training:
         return report | {"figures": figures, "history": history, "warnings": warnings}
 
     def _report(self, ended: Event, weights: NDArray[np.float64]) -> Report:
-        options, dataset, outcome = self.options, self.dataset, ended["outcome"]
+        options, dataset = self.options, self.dataset
+        outcome = RunOutcome.from_mapping(ended["outcome"])
         reached_primal = primal(dataset.X, dataset.y, weights, loss=self.loss, lambda_=options.lambda_)
         return {
             "algorithm": options.algorithm,
             "certified": options.profile.certified,
             "primal": reached_primal,
-            "dual": outcome["certificate"]["dual"],
-            "gap": outcome["certificate"]["gap"],
+            "dual": jsonrecord.jsonable(outcome.certificate.dual),
+            "gap": jsonrecord.jsonable(outcome.certificate.gap),
             "centralized_primal": self.optimum.primal,
             "relative_error": (reached_primal - self.optimum.primal) / self.optimum.primal,
             "accuracy": float((np.sign(dataset.X @ weights) == dataset.y).mean()),
             "centralized_accuracy": self.optimum.accuracy,
-            "rounds": outcome["rounds"],
-            "rtc_per_round": outcome["rtc_per_round"],
+            "rounds": outcome.rounds,
+            "rtc_per_round": outcome.rtc_per_round,
             "clients": len(self.shards),
             "key_bits": options.key_bits,
             "privacy": options.privacy,
             "dataset": dataset.name,
             "status": ended["status"],
             "reason": ended["reason"],
-            "seconds": outcome["seconds"],
-            "round_seconds": outcome["round_seconds"],
-            "bytes": outcome["bytes"],
-            "clients_detail": outcome["clients_detail"],
+            "seconds": outcome.seconds,
+            "round_seconds": outcome.round_seconds,
+            "bytes": jsonrecord.to_mapping(outcome.bytes),
+            "clients_detail": {name: jsonrecord.to_mapping(held) for name, held in outcome.clients_detail.items()},
             "server_saw": what_the_server_saw(options, dataset),
         }
 

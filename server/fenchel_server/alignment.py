@@ -28,7 +28,7 @@ from fenchel_common.wire.alignment import (
     relay_to_bytes,
 )
 from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.contract import PhaseRequest
 
 _T = TypeVar("_T")
 

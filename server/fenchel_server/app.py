@@ -4,12 +4,11 @@ Events are mappings that can be written as JSON lines: `listening`, `waiting`, `
 `leaving`.
 """
 
-import json
 import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from fenchel_common.errors import InvalidConfig, RecordConflict
 from fenchel_common.identity import Address, Kit, LiveKit
@@ -22,10 +21,11 @@ from fenchel_server.rounds.driver import Driver, Watcher
 from fenchel_server.rounds.events import AwaitClients, ClientsPresent, Gather, RoundReady, SetupReady
 from fenchel_server.rounds.ledger import TOTAL, costs_of
 from fenchel_server.rounds.measured import MeasuredTransport
+from fenchel_server.rounds.outcome import RunOutcome, certificate_of
+from fenchel_server.rounds.transport import Listener
 from fenchel_server.setup import FederationRun
 from fenchel_server.store import RoundRecord, RunRecord, RunStatus, SqliteStore, Store, new_run_id
 from fenchel_server.store.base import ENDED
-from fenchel_server.transport import GrpcTransport, make_server
 
 IDLE_LOOK_S = 1.0
 """How often a server without work looks for a queued run."""
@@ -38,14 +38,22 @@ Announce = Callable[[Mapping[str, object]], None]
 log = logging.getLogger(__name__)
 
 
+class Listen(Protocol):
+    """One way to be reached by the clients."""
+
+    def __call__(self, kit: LiveKit, *, address: Address) -> Listener:
+        """Listens at an address, with the kit that is in use whenever a client connects."""
+        ...
+
+
 def serve(
     kit: Kit,
     state: Path,
     *,
     config: RunConfig | None,
     address: Address,
+    listen: Listen,
     stay: bool,
-    insecure: bool,
     announce: Announce,
     results: Path | None = None,
     farewell_s: float = FAREWELL_S,
@@ -69,16 +77,16 @@ def serve(
     kit_in_use = LiveKit(kit)
     with SqliteStore.serve(state) as store:
         asked = enqueue(store, config) if config is not None else None
-        transport, server, port = make_server(kit_in_use, address=address, insecure=insecure)
-        server.start()
-        announce({"event": "listening", "address": str(address), "port": port, "parties": list(kit.roster.names)})
+        transport = listen(kit_in_use, address=address)
         try:
+            parties = list(kit.roster.names)
+            announce({"event": "listening", "address": str(address), "port": transport.port, "parties": parties})
             if asked is not None and asked.status in ENDED:
                 tell(ended_event(asked))
             completed = _work(store, kit_in_use, transport, tell, stay=stay, models=results or state)
             _dismiss_all(kit_in_use, transport, tell, farewell_s=farewell_s)
         finally:
-            server.stop(grace=STOP_GRACE_S).wait()
+            transport.stop(grace_s=STOP_GRACE_S)
         return completed and (asked is None or store.run(asked.run).status is RunStatus.COMPLETED)
 
 
@@ -97,9 +105,7 @@ def enqueue(store: Store, config: RunConfig) -> RunRecord:
     return store.create_run(new_run_id(), name=config.name, config=config.to_json())
 
 
-def _work(
-    store: Store, kit: LiveKit, transport: GrpcTransport, announce: Announce, *, stay: bool, models: Path
-) -> bool:
+def _work(store: Store, kit: LiveKit, transport: Listener, announce: Announce, *, stay: bool, models: Path) -> bool:
     all_completed = True
     idle = threading.Event()
     while True:
@@ -112,7 +118,7 @@ def _work(
             return all_completed
 
 
-def _dismiss_all(kit: LiveKit, transport: GrpcTransport, announce: Announce, *, farewell_s: float) -> None:
+def _dismiss_all(kit: LiveKit, transport: Listener, announce: Announce, *, farewell_s: float) -> None:
     parties = frozenset(kit.look().roster.names)
     transport.dismiss("all runs are over")
     if late := transport.wait_dismissed(parties, timeout_s=0):
@@ -121,10 +127,10 @@ def _dismiss_all(kit: LiveKit, transport: GrpcTransport, announce: Announce, *, 
 
 
 def _drive(
-    store: Store, kit: LiveKit, transport: GrpcTransport, record: RunRecord, announce: Announce, *, models: Path
+    store: Store, kit: LiveKit, transport: Listener, record: RunRecord, announce: Announce, *, models: Path
 ) -> bool:
     config = RunConfig.from_json(record.config)
-    parts = FederationRun(config, kit.look().roster, certificate=lambda: last_certificate(store, record.run))
+    parts = FederationRun(config, kit.look().roster, certificate=lambda: certificate_of(store.rounds(record.run)))
     driver = Driver(
         record.run,
         parts,
@@ -144,16 +150,6 @@ def _keep_model(directory: Path, run: RunId, release: Release) -> None:
     log.info("run %s: the parties released the model to this server: %s", run, path)
 
 
-def last_certificate(store: Store, run: RunId) -> Mapping[str, float]:
-    """The figures of the last round that has some; none if there is no such round."""
-    for record in reversed(store.rounds(run)):
-        metrics: dict[str, Any] = json.loads(record.metrics)
-        if metrics.get("primal") is not None:
-            # A figure that is not finite is on record as its name; an algorithm without a certificate has P alone.
-            return {name: float(metrics[name]) for name in ("primal", "dual", "gap") if metrics[name] is not None}
-    return {}
-
-
 def ended_event(record: RunRecord) -> Mapping[str, object]:
     """What a finished run amounts to."""
     return {
@@ -164,11 +160,11 @@ def ended_event(record: RunRecord) -> Mapping[str, object]:
         "reason": record.reason,
         "key_bits": record.key_bits,
         "key_fingerprint": record.key_fingerprint,
-        "outcome": json.loads(record.outcome) if record.outcome else None,
+        "outcome": None if record.outcome is None else RunOutcome.from_json(record.outcome).to_mapping(),
     }
 
 
-def _watcher(run: RunId, transport: GrpcTransport, announce: Announce) -> Watcher:
+def _watcher(run: RunId, transport: Listener, announce: Announce) -> Watcher:
     def watch(moment: object) -> None:
         match moment:
             case AwaitClients(clients=clients, enough=enough):

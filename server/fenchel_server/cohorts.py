@@ -13,9 +13,10 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.errors import AlignmentError, ResultRejected
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import Block, ClientLayout, FederationLayout, IgnoredFeatures
+from fenchel_common.layout import Block, FederationLayout
 
 _SHUFFLE_STREAM = int.from_bytes(b"cohorts", "big")
 _NAMES_SHOWN = 5
@@ -140,22 +141,21 @@ def _client_layout(
     slot_of_row: NDArray[np.int64],
     ignored: tuple[IgnoredFeatures, ...],
 ) -> ClientLayout:
-    blocks = [block for block in federation.blocks if client in block.holders]
+    blocks = federation.sample_index.of(client)
     own = federation.client_features[client]
     return ClientLayout(
         sample_count=federation.sample_count,
         slots=federation.slots,
-        block_ids=np.array([block.id for block in blocks]),
-        block_sizes=np.array([block.size for block in blocks]),
-        holder_counts=np.array([len(federation.label_holders_of(block.id)) for block in blocks]),
-        shared=np.array([len(block.holders) > 1 for block in blocks]),
+        block_ids=np.array(list(blocks)),
+        block_sizes=np.array(list(blocks.values())),
+        holder_counts=np.array([len(federation.label_index.holders[block]) for block in blocks]),
+        shared=np.array([block in federation.sample_index.shared for block in blocks]),
         # Slots are numbered through all blocks in order, so sorting by slot fills this party's blocks in order.
         rows=np.argsort(slot_of_row),
         ignored=ignored,
         feature_blocks={
-            block.id: np.searchsorted(own, block.features)
-            for block in federation.feature_blocks()
-            if client in block.holders
+            block: np.searchsorted(own, federation.feature_blocks[block].features)
+            for block in federation.feature_index.of(client)
         },
     )
 

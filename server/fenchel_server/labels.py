@@ -5,25 +5,22 @@ It compares nothing itself. `fenchel_client.labels` says what a mark is and what
 
 from collections.abc import Mapping
 
+from fenchel_common.blocks import check_fresh, joined, summed
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.errors import FenchelError, InvalidInput, LabelsDiffer, ResultRejected
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.setup import LayoutResult
 from fenchel_common.wire.labels import label_sums_to_bytes, labels_compared_from_bytes, layout_result_from_bytes
-from fenchel_server.algorithms.exchange import check_fresh
-from fenchel_server.algorithms.state import blocks_of, joined
 
 
 def read_layout_results(
     results: Mapping[ClientId, bytes], *, layout: FederationLayout, key: RunKey
 ) -> dict[ClientId, LayoutResult]:
     """Each party's answer to its layout; with marks where, and only where, it shares labels of a sample."""
-    compared = compared_blocks(layout)
     read = {}
     for client, data in results.items():
-        blocks = compared.get(client, ())
+        blocks = layout.label_index.shared_of(client)
         try:
             result = layout_result_from_bytes(data, held=frozenset(blocks), slots=layout.slots, key=key)
             if (result.marks is not None) != bool(blocks):
@@ -38,17 +35,13 @@ def read_layout_results(
 
 def label_tasks(results: Mapping[ClientId, LayoutResult]) -> dict[ClientId, bytes]:
     """For each party that gave marks the sums over all label holders of its blocks; empty if none did."""
-    by_block: dict[int, list[Vector]] = {}
     given = {client: result.marks for client, result in results.items() if result.marks is not None}
-    for marks in given.values():
-        for block, vector in blocks_of(marks):
-            by_block.setdefault(block, []).append(vector)
-    summed = {block: total(vectors) for block, vectors in by_block.items()}
+    sums = summed(given.values())
     tasks = {}
     for client, marks in given.items():
-        sums = joined(marks.blocks, summed)
-        assert sums is not None, "marks have at least one block"
-        tasks[client] = label_sums_to_bytes(sums)
+        own = joined(marks.blocks, sums)
+        assert own is not None, "marks have at least one block"
+        tasks[client] = label_sums_to_bytes(own)
     return tasks
 
 
@@ -63,14 +56,3 @@ def check_labels(results: Mapping[ClientId, bytes]) -> None:
             raise ResultRejected(client, str(error)) from None
     if differing:
         raise LabelsDiffer(differing)
-
-
-def compared_blocks(layout: FederationLayout) -> dict[ClientId, tuple[int, ...]]:
-    """For each party that shares labels of a sample the blocks with two or more label holders that it holds."""
-    blocks: dict[ClientId, list[int]] = {}
-    for block in layout.blocks:
-        holders = layout.label_holders_of(block.id)
-        if len(holders) >= 2:
-            for client in holders:
-                blocks.setdefault(client, []).append(block.id)
-    return {client: tuple(ids) for client, ids in blocks.items()}

@@ -5,7 +5,7 @@ feature, and all must give the same; noisy ones from the first holder alone.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,20 @@ from numpy.typing import NDArray
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
+from fenchel_common.metrics import LastCertificate
 from fenchel_common.release import ReleaseNoise
 from fenchel_common.wire.setup import model_release_from_bytes
 
 Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSummary:
+    """What goes on record about a release, without a weight; `reason` says why the model is not whole."""
+
+    whole: bool
+    reason: str
+    noise: ReleaseNoise | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,28 +40,18 @@ class Release:
     features: tuple[str, ...]
     weights: NDArray[np.float64] | None = field(default=None, repr=False)
     reason: str = ""
-    certificate: Mapping[str, float] = field(default_factory=dict)
+    certificate: LastCertificate = field(default_factory=LastCertificate)
     noise: ReleaseNoise | None = None
 
-    def summary(self) -> dict[str, object]:
-        """What goes on record about it, without a weight."""
-        noise = None if self.noise is None else asdict(self.noise)
-        return {"whole": self.weights is not None, "reason": self.reason, "noise": noise}
-
-
-def first_blocks(layout: FederationLayout) -> dict[ClientId, tuple[int, ...]]:
-    """For each client the blocks of features of which it is the first holder; a feature is in exactly one of them."""
-    blocks: dict[ClientId, list[int]] = {client: [] for client in layout.clients}
-    for block in layout.feature_blocks():
-        blocks[block.holders[0]].append(block.id)
-    return {client: tuple(held) for client, held in blocks.items()}
+    def summary(self) -> ReleaseSummary:
+        return ReleaseSummary(whole=self.weights is not None, reason=self.reason, noise=self.noise)
 
 
 def put_together(
     results: Mapping[ClientId, bytes],
     *,
     layout: FederationLayout,
-    certificate: Mapping[str, float],
+    certificate: LastCertificate,
     noise: ReleaseNoise | None,
 ) -> Release:
     """The model from the parties' answers to the last phase."""
@@ -59,11 +59,11 @@ def put_together(
         weights = _whole(results, layout, _due_exact(layout) if noise is None else _due_noisy(layout))
     except InvalidInput as error:
         return Release(layout.features, reason=_why(str(error), certificate, noise), noise=noise)
-    return Release(layout.features, weights, certificate={} if noise else certificate, noise=noise)
+    return Release(layout.features, weights, certificate=LastCertificate() if noise else certificate, noise=noise)
 
 
-def _why(reason: str, certificate: Mapping[str, float], noise: ReleaseNoise | None) -> str:
-    if noise is not None and certificate.get("gap", np.inf) > noise.gap:
+def _why(reason: str, certificate: LastCertificate, noise: ReleaseNoise | None) -> str:
+    if noise is not None and (certificate.gap is None or certificate.gap > noise.gap):
         return f"the gap is not proven to be at most {noise.gap:g}, so the noise would not be enough"
     return reason
 
@@ -74,11 +74,13 @@ def _due_exact(layout: FederationLayout) -> Mapping[ClientId, Indices]:
 
 def _due_noisy(layout: FederationLayout) -> Mapping[ClientId, Indices]:
     """The features that each client answers for, in the order in which it gives them."""
-    features = {block.id: block.features for block in layout.feature_blocks()}
     nothing = np.zeros(0, dtype=np.int64)
+    answering = layout.feature_index.first_holders(layout.clients)
     return {
-        client: np.concatenate([nothing, *(features[block] for block in blocks)])
-        for client, blocks in first_blocks(layout).items()
+        client: np.concatenate(
+            [nothing, *(layout.feature_blocks[block].features for block in answering.get(client, ()))]
+        )
+        for client in layout.clients
     }
 
 

@@ -2,37 +2,37 @@
 
 import io
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from fenchel_common import jsonrecord
 from fenchel_common.errors import StoreError
 from fenchel_common.ids import RunId
+from fenchel_common.metrics import LastCertificate
 from fenchel_common.runconfig import RunConfig
 from fenchel_server.release import Release
+from fenchel_server.rounds.outcome import RunOutcome
 from fenchel_server.store import RunRecord
-
-CERTIFIED = ("primal", "dual", "gap", "accuracy")
 
 
 def result_of(record: RunRecord, *, parties: int) -> dict[str, object]:
     """What the server knows of an ended run; the certificate's figures are None where no round had one."""
-    outcome: Mapping[str, Any] = json.loads(record.outcome) if record.outcome else {}
-    certificate = outcome.get("certificate", {})
+    outcome = None if record.outcome is None else RunOutcome.from_json(record.outcome)
+    certificate = LastCertificate() if outcome is None else outcome.certificate
+    written = {} if outcome is None else outcome.to_mapping()
     return {
         "run": record.run,
         "name": record.name,
         "status": record.status.value,
         "reason": record.reason,
-        **{name: certificate.get(name) for name in CERTIFIED},
+        **{name: value for name, value in jsonrecord.to_mapping(certificate).items() if name != "round"},
         "clients": parties,
         "key_bits": record.key_bits,
         "key_fingerprint": record.key_fingerprint,
         "privacy": RunConfig.from_json(record.config).privacy,
-        **{name: value for name, value in outcome.items() if name != "certificate"},
+        **{name: value for name, value in written.items() if name != "certificate"},
     }
 
 
@@ -46,10 +46,16 @@ def write_model(directory: Path, run: RunId, release: Release) -> Path:
     """Writes RUN.model.npz into `directory`: features and weights, and P, D and gap, or what the noise promises."""
     if release.weights is None:
         raise AssertionError("there is a model to write")
-    proof = release.certificate if release.noise is None else asdict(release.noise)
+    proof = _known_of(release.certificate) if release.noise is None else asdict(release.noise)
     content = io.BytesIO()
     np.savez(content, features=np.array(release.features), weights=release.weights, **proof)
     return _written(directory / f"{run}.model.npz", content.getvalue())
+
+
+def _known_of(certificate: LastCertificate) -> dict[str, float]:
+    """P, D and gap; an algorithm without a certificate has P alone."""
+    figures = {"primal": certificate.primal, "dual": certificate.dual, "gap": certificate.gap}
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def _written(path: Path, content: bytes) -> Path:

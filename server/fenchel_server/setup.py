@@ -17,6 +17,7 @@ from fenchel_common.errors import FenchelError, ResultRejected
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
+from fenchel_common.metrics import LastCertificate
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, KeyMade, KeyTake, ModelPart
 from fenchel_common.wire.alignment import (
@@ -25,7 +26,7 @@ from fenchel_common.wire.alignment import (
     federation_layout_from_bytes,
     federation_layout_to_bytes,
 )
-from fenchel_common.wire.ceremony import certificates_to_bytes
+from fenchel_common.wire.ceremony import introductions_to_bytes
 from fenchel_common.wire.limits import Extent, extents_of, round_limits, setup_limits
 from fenchel_common.wire.setup import (
     introduction_from_bytes,
@@ -36,13 +37,12 @@ from fenchel_common.wire.setup import (
     terms_to_bytes,
 )
 from fenchel_server.algorithms import ALGORITHMS
-from fenchel_server.algorithms.base import AlgorithmServer
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.caution import warnings_of
 from fenchel_server.cohorts import Alignment, OverlapRule
+from fenchel_server.contract import AlgorithmServer, PhaseRequest
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
-from fenchel_server.release import Release, first_blocks, put_together
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.release import Release, put_together
 from fenchel_server.rounds.setup import SetupDone
 from fenchel_server.store import SetupRecord
 
@@ -95,8 +95,8 @@ class FederationSetup:
         return _result_limits(phase, self._config, extents_of(self._aligned.federation, key_bits=self._config.key.bits))
 
     def _ask_for_key(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
-        certificates = [_read(name, introduction_from_bytes, results[name]) for name in self._roster.names]
-        return PhaseRequest(KEY_MAKE, {self._roster.key_holder.name: certificates_to_bytes(certificates)})
+        introductions = [_read(name, introduction_from_bytes, results[name]) for name in self._roster.names]
+        return PhaseRequest(KEY_MAKE, {self._roster.key_holder.name: introductions_to_bytes(introductions)})
 
     def _relay_key(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
         holder = self._roster.key_holder.name
@@ -172,7 +172,7 @@ class FederationSetup:
 class FederationRun:
     """The parts of one run that the driver needs: a fresh set-up, the algorithm restored, the end."""
 
-    def __init__(self, config: RunConfig, roster: Roster, *, certificate: Callable[[], Mapping[str, float]]) -> None:
+    def __init__(self, config: RunConfig, roster: Roster, *, certificate: Callable[[], LastCertificate]) -> None:
         self._config = config
         self._roster = roster
         self._certificate = certificate
@@ -196,14 +196,15 @@ class FederationRun:
     def finish(self, setup: SetupRecord, algorithm: AlgorithmServer) -> PhaseRequest:
         layout: FederationLayout = federation_layout_from_bytes(setup.layout)
         certificate = self._certificate()
-        answering = first_blocks(layout) if self._config.release is not None else {}
+        releases = self._config.release is not None
+        answering = layout.feature_index.first_holders(layout.clients) if releases else {}
         tasks = {
             client: model_part_to_bytes(
                 ModelPart(
                     state=algorithm.last_state(client),
-                    primal=certificate.get("primal"),
-                    dual=certificate.get("dual"),
-                    gap=certificate.get("gap"),
+                    primal=certificate.primal,
+                    dual=certificate.dual,
+                    gap=certificate.gap,
                     first_holder_of=answering.get(client, ()),
                 )
             )

@@ -15,7 +15,7 @@ from fenchel_common.algorithms.averaging import (
     Vectors,
     Work,
 )
-from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import PlainCipher

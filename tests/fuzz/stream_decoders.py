@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError, Message
 
 from fenchel.v1 import federation_pb2
 from fenchel.v1.federation_pb2 import Body, ClientMessage, Heartbeat, Hello, Receipt, ServerMessage, Welcome
-from fenchel_client.transport.desk import Desk
+from fenchel_client.desk import Desk
 from fenchel_client.transport.link import Link
 from fenchel_common.errors import ServerUnavailable
 from fenchel_common.ids import ClientId, RoundId, RunId

@@ -76,7 +76,7 @@ def _certificates() -> list[Vector]:
             Vector(
                 "setup.introduction_from_bytes",
                 fault,
-                setup_pb2.Introduction(certificate=data).SerializeToString(),
+                setup_pb2.Introduction(certificate=data, nonce=bytes(32)).SerializeToString(),
                 MalformedCertificate,
             ),
         )
@@ -145,7 +145,7 @@ def _crowds() -> list[Vector]:
         ("hyfdca.primal_result_from_bytes (sealed)", "packed numbers", _inside(2, bytes(8 * many))),
     ]
     found = [Vector(decoder, f"memory: {fault}", data, InvalidInput) for decoder, fault, data in faults]
-    certificates = Vector("ceremony.certificates_from_bytes", "memory", b"\x0a\x00" * many, MalformedCertificate)
+    certificates = Vector("ceremony.introductions_from_bytes", "memory", b"\x0a\x00" * many, MalformedCertificate)
     return [*found, certificates]
 
 

@@ -10,8 +10,8 @@ from google.protobuf.message import Message
 
 from fenchel.v1 import alignment_pb2, ceremony_pb2, federation_pb2, hyfdca_pb2, labels_pb2, setup_pb2, vectors_pb2
 from fenchel_client.crypto.keyfile import private_key_to_bytes
-from fenchel_client.crypto.keywrap import WrappedKey, unwrap, wrap
-from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_client.crypto.keywrap import unwrap, wrap
+from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto import paillier
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import PublicKey
@@ -20,7 +20,7 @@ from fenchel_common.crypto.vectors import EncryptedVector, PlainCipher
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import KeyMade, KeyTake, LayoutResult, ModelPart, PartyRun, RunSecrets, Spent
+from fenchel_common.setup import Introduction, KeyMade, KeyTake, LayoutResult, ModelPart, PartyRun, RunSecrets, Spent
 from fenchel_common.wire import alignment, arrays, blocks, ceremony, frames, labels, setup, vectors
 from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, private_key, run_key
@@ -142,10 +142,10 @@ def setup_decoders() -> list[Decoder]:
     public = private_key(BITS).public_key.to_bytes()
     part = ModelPart(b"state", primal=0.5, dual=0.25, gap=0.25)
     noisy = ModelPart(b"state", primal=None, dual=None, gap=None, first_holder_of=(0, 3))
-    certificates = [kits[name].certificate for name in ("north", "south")]
+    introductions = [Introduction(kits[name].certificate, bytes(32)) for name in ("north", "south")]
     return [
         _of_bytes(setup_pb2.RunTerms, setup.terms_from_bytes, setup.terms_to_bytes(config)),
-        _of_bytes(setup_pb2.Introduction, setup.introduction_from_bytes, setup.introduction_to_bytes(certificates[0])),
+        _of_bytes(setup_pb2.Introduction, setup.introduction_from_bytes, setup.introduction_to_bytes(introductions[0])),
         _of_bytes(
             setup_pb2.KeyMade,
             setup.key_made_from_bytes,
@@ -178,9 +178,12 @@ def setup_decoders() -> list[Decoder]:
             setup.phase_result_to_bytes(b"body", Spent(0.5, 0.25, 1.0, 0.125, 1 << 20)),
         ),
         _of_bytes(
-            ceremony_pb2.PartyCertificates,
-            ceremony.certificates_from_bytes,
-            ceremony.certificates_to_bytes(certificates),
+            ceremony_pb2.Introductions,
+            ceremony.introductions_from_bytes,
+            ceremony.introductions_to_bytes(introductions),
+        ),
+        _of_message(
+            setup_pb2.Introduction, setup.introduction_from_proto, setup.introduction_to_bytes(introductions[1])
         ),
         _of_message(
             federation_pb2.TaskKey,
@@ -205,7 +208,7 @@ def _wrapped_key(kits: dict[str, Kit]) -> Decoder:
 
     def read(data: bytes) -> bytes:
         return unwrap(
-            WrappedKey.from_bytes(data),
+            ceremony.wrapped_key_from_bytes(data),
             recipient=recipient.client_id,
             recipient_key=recipient.private_key(),
             authority=recipient.authority,
@@ -214,4 +217,5 @@ def _wrapped_key(kits: dict[str, Kit]) -> Decoder:
             terms=bytes(32),
         )
 
-    return Decoder("keywrap.unwrap", read, (wrapped.to_bytes(),), (unwrap,), ceremony_pb2.WrappedKey)
+    covers = (unwrap, ceremony.wrapped_key_from_bytes)
+    return Decoder("keywrap.unwrap", read, (ceremony.wrapped_key_to_bytes(wrapped),), covers, ceremony_pb2.WrappedKey)

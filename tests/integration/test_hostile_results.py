@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from fenchel_client.concessions import Concession
 from fenchel_client.party import Party
-from fenchel_client.session import Session, Task
+from fenchel_client.retry import Backoff
+from fenchel_client.session import Session
 from fenchel_client.setup import Consent
-from fenchel_client.transport.retry import Backoff
+from fenchel_client.task import Task
+from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.errors import FenchelError
 from fenchel_common.identity import Address, Kit
 from fenchel_common.runconfig import RunConfig
@@ -108,7 +111,9 @@ def coming_back(kit: Kit, hostile: HostileParty, address: Address) -> Iterator[N
 
     def attend() -> None:
         while not over.is_set():
-            sessions.append(Session(kit, hostile.handle, address=address, backoff=Backoff(initial_s=0.02, max_s=0.2)))
+            sessions.append(
+                Session(kit, hostile.handle, dial=GrpcDial(address), backoff=Backoff(initial_s=0.02, max_s=0.2))
+            )
             with suppress(FenchelError):
                 sessions[-1].run()
 
@@ -135,7 +140,7 @@ def test_no_result_takes_more_of_the_server_than_four_times_the_longest_of_its_p
 ) -> None:
     federation = LocalFederation(tmp_path, SHARDS, CONFIG)
     kit = Kit.load(kit_folder(tmp_path, name))
-    consent = Consent(approved_roster=kit.roster.fingerprint())
+    consent = Consent(approved_roster=kit.roster.fingerprint(), accepts=frozenset(Concession))
     try:
         federation.start_server()
         assert federation.server is not None

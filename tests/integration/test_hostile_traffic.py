@@ -13,7 +13,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from fenchel.v1.federation_pb2 import Body, Chunk, ClientMessage, Heartbeat, Hello, Result
-from fenchel_client.session import Task
+from fenchel_client.task import Task
 from fenchel_client.transport.channel import open_channel
 from fenchel_common.errors import ProtocolViolation
 from fenchel_common.identity import Kit

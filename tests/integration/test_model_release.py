@@ -12,6 +12,7 @@ from fenchel_common.identity import Address, Kit
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.local import LocalFederation
 from fenchel_server.app import serve
+from fenchel_server.transport import listen
 from support.kits import make_federation
 from support.tables import named_shards, small_dataset
 
@@ -56,5 +57,5 @@ def test_noise_on_a_model_that_the_roster_keeps_is_refused_before_anything_start
     kit = Kit.load(make_federation(tmp_path / "kits")["server"])
     config, address = run_config(release=NOISE), Address.parse("localhost:0")
     with pytest.raises(InvalidConfig, match="the roster keeps the model from the server"):
-        serve(kit, tmp_path / "state", config=config, address=address, stay=False, insecure=False, announce=print)
+        serve(kit, tmp_path / "state", config=config, address=address, listen=listen, stay=False, announce=print)
     assert not (tmp_path / "state").exists()

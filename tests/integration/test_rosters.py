@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fenchel_client.session import Task
+from fenchel_client.task import Task
 from fenchel_client.transport.health import can_run_a_round
 from fenchel_common.errors import CertificateReplaced, FenchelError, NotOnRoster
 from fenchel_common.identity import Kit

@@ -12,6 +12,7 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.local import LocalFederation
 from fenchel_server.app import serve
 from fenchel_server.store import RunStatus, SqliteStore, new_run_id
+from fenchel_server.transport import listen
 from support.kits import make_federation
 from support.tables import named_shards, small_dataset
 
@@ -91,8 +92,8 @@ def test_a_run_that_diverged_is_no_success_when_the_server_is_started_again(tmp_
         tmp_path / "state",
         config=config,
         address=Address("localhost", 0),
+        listen=listen,
         stay=False,
-        insecure=False,
         announce=events.append,
         farewell_s=0.05,
     )

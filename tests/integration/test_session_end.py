@@ -7,7 +7,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from fenchel_client.session import EndKind, SessionEnd, Task
+from fenchel_client.session import EndKind, SessionEnd
+from fenchel_client.task import Task
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
 from support.connections import Attending, Server

@@ -15,8 +15,10 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from fenchel.v1.federation_pb2 import VERDICT_ACCEPTED, VERDICT_DUPLICATE, VERDICT_NOT_OPEN
-from fenchel_client.session import EndKind, Session, SessionEnd, Task
+from fenchel_client.session import EndKind, Session, SessionEnd
+from fenchel_client.task import Task
 from fenchel_client.transport.channel import open_channel
+from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Address, Kit
 from fenchel_common.ids import ClientId
@@ -237,7 +239,7 @@ def test_dismissal_ends_every_session_and_stop_ends_one_even_without_a_server(
         assert late.end() == SessionEnd(EndKind.DISMISSED, "gap reached")
     server.stop()
 
-    session = Session(Kit.load(kits["south"]), reverse, address=server.address)
+    session = Session(Kit.load(kits["south"]), reverse, dial=GrpcDial(server.address))
     threading.Timer(0.3, session.stop).start()
     assert session.run().kind is EndKind.STOPPED
 
@@ -256,7 +258,7 @@ def test_the_idle_context_is_left_before_a_task_is_worked_on(kits: dict[str, Pat
         events.append(task.phase)
         return b""
 
-    session = Session(Kit.load(kits["north"]), handler, idle=Idle, address=server.address)
+    session = Session(Kit.load(kits["north"]), handler, idle=Idle, dial=GrpcDial(server.address))
     thread = threading.Thread(target=session.run)
     thread.start()
     server.transport.gather(phase("work"), {NORTH: b""}, deadline_s=DEADLINE_S)

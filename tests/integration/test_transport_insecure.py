@@ -6,11 +6,13 @@ from pathlib import Path
 import grpc
 import pytest
 
-from fenchel_client.session import Session, Task
+from fenchel_client.session import Session
+from fenchel_client.task import Task
+from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Kit
 from fenchel_common.ids import ClientId
-from fenchel_server.transport import make_server
+from fenchel_server.transport import listen
 from support.connections import Attending, RawClient, Server, phase
 from support.kits import make_federation
 
@@ -38,9 +40,9 @@ def test_an_insecure_server_takes_no_unknown_party(kits: dict[str, Path]) -> Non
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "fenchel.example.org"])  # noqa: S104
 def test_insecure_refuses_every_address_but_loopback_on_both_sides(kits: dict[str, Path], host: str) -> None:
     with pytest.raises(InvalidInput, match="debugging on this machine alone and refuses to listen"):
-        make_server(Kit.load(kits["server"]), address=Address(host, 0), insecure=True)
+        listen(Kit.load(kits["server"]), address=Address(host, 0), insecure=True)
     with pytest.raises(InvalidInput, match="debugging on this machine alone and refuses to connect"):
-        Session(Kit.load(kits["north"]), echo, address=Address(host, 9092), insecure=True).run()
+        Session(Kit.load(kits["north"]), echo, dial=GrpcDial(Address(host, 9092), insecure=True)).run()
 
 
 def test_insecure_works_on_loopback_and_says_so_loudly(kits: dict[str, Path], caplog: pytest.LogCaptureFixture) -> None:

@@ -10,9 +10,11 @@ import grpc
 import pytest
 
 from fenchel.v1.federation_pb2 import Body, Chunk, ClientMessage, Heartbeat, Hello, Result
-from fenchel_client.session import Session, Task
+from fenchel_client.session import Session
+from fenchel_client.task import Task
 from fenchel_client.transport import link
 from fenchel_client.transport.channel import open_channel
+from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.errors import (
     BodyDamaged,
     BodyTooLarge,
@@ -30,7 +32,7 @@ from fenchel_common.identity import Address, Kit, Roster
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.chunks import CHUNK_BYTES, body_to_proto
 from fenchel_common.wire.frames import PARTY_METADATA_KEY, PROTOCOL_VERSION, key_to_proto, result_frames
-from fenchel_server.transport import TransportLimits, make_server
+from fenchel_server.transport import TransportLimits, listen
 from fenchel_server.transport.auth import AuthorisingInterceptor
 from fenchel_server.transport.servicer import SERVICE_NAME
 from support.connections import Attending, RawClient, Server, gathering, key, phase
@@ -101,7 +103,7 @@ def test_an_expired_certificate_is_refused_by_the_server_and_by_its_own_party(tm
     with Server(Kit.load(renewed["server"])) as server:
         assert refused_by_tls(server, expired, channel_with(expired, expired.authority_pem, server.address))
         with pytest.raises(CertificateNotValidNow, match=r"expired on .* ask the operator"):
-            Session(expired, echo, address=server.address).run()
+            Session(expired, echo, dial=GrpcDial(server.address)).run()
 
 
 def test_a_server_that_shows_the_certificate_of_a_party_is_refused(kits: dict[str, Path]) -> None:
@@ -123,7 +125,7 @@ def test_a_server_that_shows_the_certificate_of_a_party_is_refused(kits: dict[st
 
 def test_a_server_is_not_started_with_the_kit_of_a_party(kits: dict[str, Path]) -> None:
     with pytest.raises(WrongRole, match="start the server with the server's kit"):
-        make_server(Kit.load(kits["north"]), address=Address("localhost", 0))
+        listen(Kit.load(kits["north"]), address=Address("localhost", 0))
 
 
 def test_a_party_that_is_not_on_the_servers_roster_is_told_the_cure_and_does_not_try_again(
@@ -135,7 +137,7 @@ def test_a_party_that_is_not_on_the_servers_roster_is_told_the_cure_and_does_not
             client.hello()
             code, error = client.refusal()
         with pytest.raises(NotOnRoster, match=r"'west' is not on the roster .* `fenchel provision`"):
-            Session(west, echo, address=server.address).run()
+            Session(west, echo, dial=GrpcDial(server.address)).run()
 
     assert code is grpc.StatusCode.PERMISSION_DENIED
     assert isinstance(error, NotOnRoster)
@@ -298,7 +300,7 @@ def test_a_client_of_another_protocol_version_says_so_and_does_not_try_again(
 ) -> None:
     monkeypatch.setattr(link, "PROTOCOL_VERSION", 0)
     with pytest.raises(ProtocolVersionMismatch, match="install the same Fenchel version on both sides"):
-        Session(Kit.load(kits["north"]), echo, address=server.address).run()
+        Session(Kit.load(kits["north"]), echo, dial=GrpcDial(server.address)).run()
 
 
 def test_a_second_process_of_a_party_takes_the_place_of_the_first(kits: dict[str, Path], server: Server) -> None:
@@ -378,4 +380,4 @@ def test_the_interceptor_stands_before_every_handler_of_the_service(kits: dict[s
 
 def test_a_port_that_is_taken_is_an_error_that_names_the_address(kits: dict[str, Path], server: Server) -> None:
     with pytest.raises(InvalidInput, match=f"cannot listen on localhost:{server.port}: another program"):
-        make_server(Kit.load(kits["server"]), address=server.address)
+        listen(Kit.load(kits["server"]), address=server.address)

@@ -25,11 +25,12 @@ from fenchel_common.wire.alignment import listing_from_bytes, listing_to_bytes, 
 from fenchel_common.wire.vectors import format_to_proto
 from fenchel_deploy.attacks import ATTACKS, markdown, outsider, run_attacks
 from fenchel_deploy.attacks import federation as recording
-from fenchel_deploy.attacks.federation import Bench, Recorded, Scenario
+from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.findings import EVERY_LEVEL, LEVELS, Claims, Finding, Verdict
 from fenchel_deploy.attacks.opened_figures import OpenedFigures
 from fenchel_deploy.attacks.protocol_cases import DICTIONARY
 from fenchel_deploy.attacks.pseudonyms import by_public_hashes, lists_of
+from fenchel_deploy.attacks.recorded import Recorded, Scenario
 from fenchel_deploy.attacks.rows import Estimate, rows_from_differences, rows_from_subspaces
 from fenchel_deploy.attacks.scoring import majority_rate, row_score
 from fenchel_deploy.attacks.tables import ALL_DENSE

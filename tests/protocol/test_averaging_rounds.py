@@ -18,14 +18,14 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.datasets import Dataset, load_dataset
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput
-from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.ids import ClientId
 from fenchel_common.losses import loss_named
 from fenchel_common.objectives import primal
 from fenchel_deploy.experiments.centralized import solve_centralized
-from fenchel_server.algorithms.base import Outcome, RoundReport
 from fenchel_server.algorithms.fedavg import FedavgServer
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.contract import Outcome, PhaseRequest
 from support.averaging import Averaging
+from support.halves import half_a_round
 from support.keys import SMALL_BITS, private_key, run_key
 from support.layouts import small_federation_layout
 from support.problems import problem
@@ -152,12 +152,10 @@ def test_a_server_killed_in_any_phase_ends_with_the_result_of_an_undisturbed_run
     for _ in range(3):
         run.round()
     committed = run.server.snapshot()
-    step: PhaseRequest | RoundReport = run.server.open_round(RoundId(4), run.names, frozenset())
-    while isinstance(step, PhaseRequest):
-        answers = {client: run.clients[client].answer(step.phase, body) for client, body in step.tasks.items()}
-        if step.phase == phase:
-            break
-        step = run.server.advance(step.phase, answers)
+    step = half_a_round(run, 4, until=phase)
+    if isinstance(step, PhaseRequest):
+        for client, body in step.tasks.items():
+            run.clients[client].answer(step.phase, body)
     run.restore(committed)
     for client in () if keep_clients else sorted(run.names):
         run.restart(client)

@@ -5,9 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from fenchel_server.algorithms.base import Outcome
 from fenchel_server.algorithms.corrective import UNCERTIFIED, UNTOLD, VOID
-from support.corrective import CASE, FIRST, FIXED_POINT, LAST, SECOND, Ascent, error_of, half_a_round, simulation
+from fenchel_server.contract import Outcome
+from support.corrective import CASE, FIRST, FIXED_POINT, LAST, SECOND, Ascent, error_of, simulation
+from support.halves import half_a_round
 from support.problems import problem
 
 

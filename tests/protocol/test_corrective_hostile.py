@@ -9,9 +9,9 @@ import pytest
 from fenchel.v1 import corrective_pb2 as pb
 from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.ids import RoundId
-from fenchel_server.rounds.requests import PhaseRequest
-from support.corrective import CASE, FIRST, PHASES, RESULTS, Ascent, half_a_round, simulation
-from support.halves import changed
+from fenchel_server.contract import PhaseRequest
+from support.corrective import CASE, FIRST, PHASES, RESULTS, Ascent, simulation
+from support.halves import changed, half_a_round
 from support.listed import add_numbers, drop_last
 from support.problems import problem
 from support.simulation import Simulation

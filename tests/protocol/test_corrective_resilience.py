@@ -6,8 +6,8 @@ import pytest
 from fenchel_client.algorithms.hull import ANCHOR, BEST
 from fenchel_common.errors import InvalidInput, StateDamaged
 from fenchel_common.ids import RoundId
-from fenchel_server.algorithms.base import Outcome, RoundReport
 from fenchel_server.algorithms.corrective import STANDSTILL, UNCERTIFIED, VOID
+from fenchel_server.contract import Outcome, RoundReport
 from support.corrective import (
     CASE,
     FIRST,
@@ -18,12 +18,12 @@ from support.corrective import (
     chained,
     combinations_of,
     error_of,
-    half_a_round,
     halves_of,
     settings,
     simulation,
     state_of,
 )
+from support.halves import half_a_round
 from support.problems import Problem, problem
 from support.simulation import Simulation
 

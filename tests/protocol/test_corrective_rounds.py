@@ -19,9 +19,10 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import Block, FederationLayout
 from fenchel_common.wire import corrective as wire
 from fenchel_deploy.bench.rounds import Sweep, run
-from fenchel_server.algorithms.base import Outcome
+from fenchel_deploy.inprocess.halves import IN_CLEAR
 from fenchel_server.algorithms.corrective import CorrectiveServer
 from fenchel_server.cohorts import OverlapRule
+from fenchel_server.contract import Outcome
 from support.corrective import (
     CASE,
     FIXED_POINT,
@@ -35,7 +36,6 @@ from support.corrective import (
     simulation,
     state_of,
 )
-from support.halves import IN_CLEAR
 from support.problems import Problem, problem
 from support.simulation import Simulation
 

@@ -15,9 +15,8 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_server.algorithms.base import Outcome
 from fenchel_server.algorithms.scaffnew import ScaffnewServer
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.contract import Outcome, PhaseRequest
 from support.averaging import Averaging
 from support.keys import SMALL_BITS, private_key, run_key
 from support.problems import problem

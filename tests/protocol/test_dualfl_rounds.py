@@ -16,8 +16,7 @@ from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_server.algorithms.base import Outcome
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.contract import Outcome, PhaseRequest
 from support.averaging import Averaging
 from support.dualfl import Parts, epochs
 from support.keys import SMALL_BITS, private_key, run_key

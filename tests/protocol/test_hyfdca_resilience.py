@@ -5,7 +5,7 @@ import pytest
 
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.objectives import primal_point
-from fenchel_server.algorithms.base import Outcome
+from fenchel_server.contract import Outcome
 from support.hyfdca import CASE, FIRST, GRIDS, LAST, absent_in, simulation
 from support.problems import problem
 

@@ -10,9 +10,9 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.objectives import primal_point
-from fenchel_server.algorithms.base import Outcome
 from fenchel_server.algorithms.state import HyfdcaState
 from fenchel_server.cohorts import OverlapRule
+from fenchel_server.contract import Outcome
 from support.hyfdca import CASE, FIRST, GRIDS, LAST, settings, simulation
 from support.listed import numbers_in
 from support.problems import problem
@@ -103,7 +103,7 @@ def test_the_model_is_the_sum_of_the_rounded_shares_of_the_dual_variables_that_e
     run = simulation(case, grid, stop={"gap": None})
     holders = {
         run.alignment.federation.features[feature]: len(block.holders)
-        for block in run.alignment.federation.feature_blocks()
+        for block in run.alignment.federation.feature_blocks
         for feature in block.features
     }
     for _ in range(8):
@@ -197,7 +197,7 @@ def test_cached_inner_products_of_clients_that_left_are_those_of_the_present_mod
         state = run.server._state
         assert isinstance(state, HyfdcaState)
         w, shares = np.zeros(len(case.data.features)), state.summed_shares()
-        for held in run.alignment.federation.feature_blocks():
+        for held in run.alignment.federation.feature_blocks:
             if held.id in shares:
                 w[held.features] = run.cipher.decrypt(shares[held.id])[: len(held.features)]
         row = {sample: place for place, sample in enumerate(case.ids)}

@@ -12,8 +12,8 @@ import pytest
 from fenchel.v1 import labels_pb2
 from fenchel_client.concessions import Concession
 from fenchel_client.party import Party
-from fenchel_client.session import Task
 from fenchel_client.setup import Consent
+from fenchel_client.task import Task
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit
@@ -179,17 +179,24 @@ def test_a_server_that_repeats_the_layout_gets_no_second_comparison(tmp_path: Pa
         given[task.phase] = task.body
         return party.handle(task)
 
+    def ask_again(phase: PhaseId) -> None:
+        if phase.phase != LABELS:
+            return
+        compared = phase_result_from_bytes(party.handle(Task(RUN, RoundId(0), LABELS, given[LABELS])))[0]
+        assert not labels_compared_from_bytes(compared), "the same sums get the same answer"
+        result = phase_result_from_bytes(party.handle(Task(RUN, RoundId(0), LAYOUT, given[LAYOUT])))[0]
+        marks = labels_pb2.LayoutResult.FromString(result).marks
+        marks.vector.encrypted.terms = 2
+        of_its_own = labels_pb2.LabelSums(sums=marks).SerializeToString()
+        with pytest.raises(Refusal) as caught:
+            party.handle(Task(RUN, RoundId(0), LABELS, of_its_own))
+        reasons.append(caught.value.public_reason)
+
+    reasons: list[str] = []
     run.transport.handlers[ClientId("p2")] = listen
+    run.transport.after_phase = ask_again
     run.drive()
-    compared = phase_result_from_bytes(party.handle(Task(RUN, RoundId(0), LABELS, given[LABELS])))[0]
-    assert not labels_compared_from_bytes(compared), "the same sums get the same answer"
-    result = phase_result_from_bytes(party.handle(Task(RUN, RoundId(0), LAYOUT, given[LAYOUT])))[0]
-    marks = labels_pb2.LayoutResult.FromString(result).marks
-    marks.vector.encrypted.terms = 2
-    of_its_own = labels_pb2.LabelSums(sums=marks).SerializeToString()
-    with pytest.raises(Refusal) as caught:
-        party.handle(Task(RUN, RoundId(0), LABELS, of_its_own))
-    assert caught.value.public_reason == "it has compared its labels in this set-up already"
+    assert reasons == ["it has compared its labels in this set-up already"]
 
 
 def test_labels_compared_in_clear_and_encrypted_give_the_same_model(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from fenchel_client.alignment import AlignmentClient, ArrangedShard, arrange
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.wire.alignment import AlignmentMethod
+from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.cohorts import Alignment, OverlapRule
 
@@ -54,15 +55,12 @@ def align(
 ) -> Aligned:
     clients = {client: make_client(shard, method=method) for client, shard in shards.items()}
     server = AlignmentServer(list(clients), method=method, slots=slots, seed=seed, overlap=overlap)
-    transcript = []
-    request = server.open()
-    while True:
-        results = {}
-        for client, body in request.tasks.items():
-            results[client] = clients[client].answer(request.phase, body)
-            transcript.append((request.phase, client, body, results[client]))
-        following = server.advance(request.phase, results)
-        if isinstance(following, Alignment):
-            arranged = {client: arrange(shard) for client, shard in shards.items()}
-            return Aligned(following, arranged, transcript)
-        request = following
+    transcript: list[tuple[str, ClientId, bytes, bytes]] = []
+
+    def answer(phase: str, client: ClientId, body: bytes) -> bytes:
+        result = clients[client].answer(phase, body)
+        transcript.append((phase, client, body, result))
+        return result
+
+    outcome = run_phases(server.open(), server, answer)
+    return Aligned(outcome, {client: arrange(shard) for client, shard in shards.items()}, transcript)

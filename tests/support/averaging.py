@@ -1,8 +1,6 @@
 """A whole federation on the averaging rails in one process, deterministic by its seed."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,64 +10,40 @@ from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_client.algorithms.averaging import AveragingClient
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.averaging import AveragingSettings
-from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
-from fenchel_common.ids import ClientId
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.algorithms.averaging import AveragingServer
-from fenchel_server.algorithms.base import RoundReport
 from fenchel_server.algorithms.base import ServerHalf as ServerClass
-from support.halves import IN_CLEAR, Absent, Halves, aligned, nobody_is_absent
+from fenchel_server.contract import RoundReport
+from support.halves import Halves
 
 Array = NDArray[np.float64]
 
 
-@dataclass
 class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
-    """Clients and server of a run, made of the halves `client_class` and `server_class`."""
+    """Clients and server of a run on the averaging rails."""
 
-    settings: AveragingSettings = field(kw_only=True)
-    client_class: Any = field(kw_only=True)
-    server_class: ServerClass = field(kw_only=True)
+    def __init__(self, *args: Any, server_half: ServerClass, **values: Any) -> None:
+        super().__init__(*args, server_half=server_half, **values)
+        assert isinstance(self.server, AveragingServer)
+        self.server_class = server_half
 
     @classmethod
     def of(
         cls,
         algorithm: str | tuple[type[AveragingSettings], Any, Any],
         shards: Sequence[Shard],
-        values: dict[str, object] | None = None,
-        *,
-        cipher: Cipher | None = None,
-        key: RunKey = IN_CLEAR,
-        absent: Absent = nobody_is_absent,
+        settings: dict[str, object] | None = None,
+        **values: Any,
     ) -> "Averaging":
         """A run of an algorithm of the tables, or of the given settings, client and server classes."""
         if isinstance(algorithm, str):
             listed = SETTINGS[algorithm]
             assert issubclass(listed, AveragingSettings)
             algorithm = (listed, CLIENT_HALVES[algorithm], SERVER_HALVES[algorithm])
-        settings_class, client_class, server_class = algorithm
-        settings = settings_class.parse(values or {})
-        named, alignment = aligned(shards, key=key, seed=settings.seed)
-        server = server_class(settings, layout=alignment.federation, key=key, openings={})
-        assert isinstance(server, AveragingServer)
-        used = PlainCipher(key.bits) if cipher is None else cipher
-        run = cls(
-            alignment,
-            named,
-            used,
-            key,
-            {},
-            server,
-            absent,
-            settings=settings,
-            client_class=client_class,
-            server_class=server_class,
-        )
-        for name in named:
-            run.restart(name)
-        return run
+        settings_class, client_half, server_half = algorithm
+        parsed = settings_class.parse(settings or {})
+        return cls(shards, parsed, client_half=client_half, server_half=server_half, **values)
 
     def run(self, rounds: int) -> RoundReport:
         """This many rounds, then the one that measures the model at the end."""
@@ -78,17 +52,6 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
             if report.outcome is not None:
                 return report
         return self.round(closing=True)
-
-    def restart(self, client: ClientId) -> None:
-        """The client's process begins anew; tell the next round that it is `restarted`."""
-        self.clients[client] = self.client_class(
-            self.settings,
-            layout=self.alignment.clients[client],
-            shard=self.shards[client],
-            cipher=self.cipher,
-            key=self.key,
-            serialising=nullcontext,
-        )
 
     def restore(self, snapshot: bytes) -> None:
         """Puts a server in place that was made from a snapshot; every client is then `restarted`."""
@@ -100,9 +63,6 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
 
     def weights(self, features: Sequence[str]) -> Array:
         """The model as the parties would save it, each in a process that remembers nothing."""
-        held: dict[str, Array] = {}
-        for client, shard in self.shards.items():
+        for client in self.shards:
             self.restart(client)
-            part = self.clients[client].final_model(self.server.last_state(client))
-            held |= dict(zip(sorted(shard.features), part, strict=True))
-        return np.array([held[name] for name in features])
+        return super().weights(features)

@@ -6,13 +6,12 @@ from typing import Any
 
 from fenchel_client.concessions import Concession
 from fenchel_client.party import Party
-from fenchel_client.session import Task
 from fenchel_client.setup import Consent
 from fenchel_common.identity import Kit
-from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.wire.setup import phase_result_from_bytes
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_deploy.inprocess.parties import asked
+from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.rounds.setup import SetupDone
 from fenchel_server.setup import FederationSetup
 from support.kits import make_federation
@@ -45,8 +44,7 @@ class Federation:
         return Party(kit, SHARDS[name], state=self.directory / name, consent=self._consent(kit))
 
     def answer(self, name: ClientId, phase: str, body: bytes, *, round_id: int = 0, run: RunId = RUN) -> bytes:
-        task = Task(run=run, round=RoundId(round_id), phase=phase, body=body)
-        return phase_result_from_bytes(self.parties[name].handle(task))[0]
+        return asked(self.parties[name], run, round_id, phase, body)
 
     def set_up(
         self,
@@ -57,14 +55,12 @@ class Federation:
         run: RunId = RUN,
     ) -> SetupDone:
         setup = FederationSetup(terms or config(), self.kits["server"].roster)
-        step: PhaseRequest | SetupDone = setup.open()
-        while isinstance(step, PhaseRequest):
-            results: dict[ClientId, bytes] = {}
-            for client, body in step.tasks.items():
-                answered = self.answer(client, step.phase, to_party(step.phase, client, body), run=run)
-                results[client] = to_server(step.phase, client, answered)
-            step = setup.advance(step.phase, results)
-        return step
+
+        def answer(phase: str, client: ClientId, body: bytes) -> bytes:
+            answered = self.answer(client, phase, to_party(phase, client, body), run=run)
+            return to_server(phase, client, answered)
+
+        return run_phases(setup.open(), setup, answer)
 
 
 def only(phase: str, change: Callable[[bytes], bytes]) -> Tamper:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fenchel_common.identity import Address, Kit
 from fenchel_common.ids import ClientId
-from fenchel_server.transport import GrpcTransport, TransportLimits, make_server
+from fenchel_server.transport import GrpcTransport, TransportLimits, listen
 from support.connections import phase
 
 HANDSHAKE_S = 2.0
@@ -103,14 +103,13 @@ def obey(transport: GrpcTransport, line: str) -> str:
 
 def main(kit: Path) -> None:
     limits = TransportLimits(handshake_s=HANDSHAKE_S)
-    transport, server, port = make_server(Kit.load(kit), address=Address("localhost", 0), limits=limits)
-    server.start()
-    sys.stdout.write(f"{port}\n")
+    transport = listen(Kit.load(kit), address=Address("localhost", 0), limits=limits)
+    sys.stdout.write(f"{transport.port}\n")
     sys.stdout.flush()
     for line in sys.stdin:
         sys.stdout.write(f"{obey(transport, line)}\n")
         sys.stdout.flush()
-    server.stop(None).wait()
+    transport.stop()
 
 
 if __name__ == "__main__":

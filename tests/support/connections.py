@@ -12,10 +12,12 @@ import grpc
 
 from fenchel.v1 import federation_pb2_grpc
 from fenchel.v1.federation_pb2 import ClientMessage, Hello, ServerMessage
-from fenchel_client.session import Handler, IdleFactory, Session, SessionEnd
+from fenchel_client.connection import TaskLimit
+from fenchel_client.retry import Backoff
+from fenchel_client.session import IdleFactory, Session, SessionEnd
+from fenchel_client.task import Handler
 from fenchel_client.transport.channel import open_channel
-from fenchel_client.transport.link import TaskLimit
-from fenchel_client.transport.retry import Backoff
+from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.errors import FenchelError
 from fenchel_common.identity import Address, Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
@@ -23,7 +25,7 @@ from fenchel_common.wire.chunks import MAX_BODY_BYTES
 from fenchel_common.wire.frames import PROTOCOL_VERSION, TaskKey, key_to_proto
 from fenchel_common.wire.status import error_of_call
 from fenchel_server.rounds.transport import Gathered, PhaseId, Transport
-from fenchel_server.transport import TransportLimits, make_server
+from fenchel_server.transport import TransportLimits, listen
 
 JOIN_S = 20.0
 RUN = RunId("run")
@@ -43,14 +45,12 @@ class Server:
     def __init__(
         self, kit: Kit, *, port: int = 0, limits: TransportLimits | None = None, insecure: bool = False
     ) -> None:
-        self.transport, self._server, self.port = make_server(
-            kit, address=Address("localhost", port), limits=limits, insecure=insecure
-        )
+        self.transport = listen(kit, address=Address("localhost", port), limits=limits, insecure=insecure)
+        self.port = self.transport.port
         self.address = Address("localhost", self.port)
-        self._server.start()
 
     def stop(self) -> None:
-        self._server.stop(None).wait(JOIN_S)
+        self.transport.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -79,8 +79,7 @@ class Attending:
             loaded,
             handler,
             idle=idle,
-            address=address,
-            insecure=insecure,
+            dial=GrpcDial(address, insecure=insecure),
             backoff=Backoff(initial_s=0.02, max_s=0.2),
             limit=limit,
         )

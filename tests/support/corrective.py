@@ -12,12 +12,11 @@ from fenchel_client.algorithms.corrective import CorrectiveClient
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
-from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.ids import ClientId
 from fenchel_common.wire.corrective_snapshot import CorrectiveState
 from fenchel_deploy.experiments.centralized import solve_centralized
-from fenchel_server.algorithms.base import RoundReport
 from fenchel_server.algorithms.corrective import CorrectiveServer
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.contract import RoundReport
 from support.keys import cipher, run_key
 from support.problems import Problem, problem
 from support.simulation import Simulation
@@ -137,12 +136,3 @@ class Ascent:
             assert metrics.dual <= case.optimum + metrics.gap_error
             assert error_of(self._run, case) <= metrics.gap
         return report
-
-
-def half_a_round(run: Simulation, round_id: int, *, until: str) -> PhaseRequest | RoundReport:
-    """A round that clients answer up to a phase and the server does not finish; "" means all of them."""
-    step: PhaseRequest | RoundReport = run.server.open_round(RoundId(round_id), run.names, frozenset())
-    while isinstance(step, PhaseRequest) and step.phase != until:
-        results = {client: run.clients[client].answer(step.phase, body) for client, body in step.tasks.items()}
-        step = run.server.advance(step.phase, results)
-    return step

@@ -10,6 +10,7 @@ from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.party import Party
 from fenchel_client.setup import Consent
 from fenchel_client.statefolder import StateFolder
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
@@ -17,9 +18,8 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
-from fenchel_common.layout import ClientLayout
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import PartyRun, RunSecrets
+from fenchel_common.setup import Introduction, PartyRun, RunSecrets
 
 
 class KeepsRuns(StateFolder):
@@ -62,4 +62,4 @@ def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(activerun, "_cipher", cipher)
     monkeypatch.setattr("fenchel_client.setup.public_key_of", public_key)
-    monkeypatch.setattr(RunConfig, "digest", lambda _config: bytes(32))
+    monkeypatch.setattr(Introduction, "binding", lambda _introduction, _config: bytes(32))

@@ -5,19 +5,19 @@ from pathlib import Path
 
 from fenchel_client.concessions import Concession
 from fenchel_client.party import Party
-from fenchel_client.session import Handler, Task
 from fenchel_client.setup import Consent
+from fenchel_client.task import Handler, Task
 from fenchel_common.data.shard import Shard
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.wire.frames import TaskKey
 from fenchel_deploy.provision import provision
-from fenchel_server.app import last_certificate
 from fenchel_server.release import Release
 from fenchel_server.rounds.counted import CountedTransport
 from fenchel_server.rounds.driver import Driver
 from fenchel_server.rounds.measured import MeasuredTransport
+from fenchel_server.rounds.outcome import certificate_of
 from fenchel_server.setup import FederationRun
 from fenchel_server.store import Ending, MemoryStore
 from support.inprocess import InProcessTransport
@@ -61,7 +61,7 @@ class InProcessFederation:
         """Works to the run's end; what the parties release is in `releases`."""
         return Driver(
             RUN,
-            FederationRun(self.config, self.roster, certificate=lambda: last_certificate(self.store, RUN)),
+            FederationRun(self.config, self.roster, certificate=lambda: certificate_of(self.store.rounds(RUN))),
             store=self.store,
             transport=CountedTransport(MeasuredTransport(self.transport), self.config.algorithm_settings()),
             keep_model=self.releases.append,

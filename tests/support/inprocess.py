@@ -4,7 +4,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from fenchel_client.session import Task, answer
+from fenchel_client.session import answer
+from fenchel_client.task import Task
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.frames import TaskKey, refusal_frame, result_frames, task_frames
 from fenchel_server.rounds.transport import Absence, Gathered, PhaseId

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import Block, ClientLayout, FederationLayout, IgnoredFeatures
+from fenchel_common.layout import Block, FederationLayout
 
 A, B = ClientId("a"), ClientId("b")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fenchel_common.identity import Address, Kit
 from fenchel_common.ids import ClientId
-from fenchel_server.transport import GrpcTransport, make_server
+from fenchel_server.transport import GrpcTransport, listen
 from support.connections import phase
 from support.party import peak_memory_bytes
 
@@ -34,9 +34,8 @@ def transfer(transport: GrpcTransport, direction: str, size: int, number: int) -
 
 
 def main(kit: Path, direction: str, size: int) -> None:
-    transport, server, port = make_server(Kit.load(kit), address=Address("localhost", 0))
-    server.start()
-    sys.stdout.write(f"{port}\n")
+    transport = listen(Kit.load(kit), address=Address("localhost", 0))
+    sys.stdout.write(f"{transport.port}\n")
     sys.stdout.flush()
     client_before = int(ask(transport, "memory before", b""))
     server_before = peak_memory_bytes()
@@ -48,7 +47,7 @@ def main(kit: Path, direction: str, size: int) -> None:
         "client": int(ask(transport, "memory after", b"")) - client_before,
     }
     transport.dismiss("over")
-    server.stop(None).wait()
+    transport.stop()
     sys.stdout.write(json.dumps(growth))
 
 

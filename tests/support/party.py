@@ -9,7 +9,9 @@ import sys
 import threading
 from pathlib import Path
 
-from fenchel_client.session import Session, Task
+from fenchel_client.session import Session
+from fenchel_client.task import Task
+from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.identity import Address, Kit
 
 
@@ -33,4 +35,4 @@ def handle(task: Task) -> bytes:
 
 
 if __name__ == "__main__":
-    Session(Kit.load(Path(sys.argv[1])), handle, address=Address("localhost", int(sys.argv[2]))).run()
+    Session(Kit.load(Path(sys.argv[1])), handle, dial=GrpcDial(Address("localhost", int(sys.argv[2])))).run()

@@ -10,14 +10,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fenchel_client.session import Task
+from fenchel_client.task import Task
 from fenchel_common.errors import Refusal, ResultRejected
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
-from fenchel_server.algorithms.base import AlgorithmServer, Outcome, RoundReport
+from fenchel_server.contract import AlgorithmServer, Outcome, PhaseRequest, RoundReport
 from fenchel_server.release import Release
-from fenchel_server.rounds.requests import PhaseRequest
 from fenchel_server.rounds.setup import SetupDone, SetupServer
 from fenchel_server.store import SetupRecord
 

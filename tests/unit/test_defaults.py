@@ -16,7 +16,7 @@ from fenchel_common.data.datasets import load_dataset
 from fenchel_common.defaults import DEFAULTS, DEMO_RELATIVE_GAP, DEPARTURES, Entry
 from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
-from fenchel_deploy.attacks.federation import Scenario
+from fenchel_deploy.attacks.recorded import Scenario
 from fenchel_deploy.bench.rounds import Setting
 from fenchel_deploy.cli import audit, demo, up
 from fenchel_deploy.training import Training, TrainingOptions

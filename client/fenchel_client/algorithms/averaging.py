@@ -35,13 +35,13 @@ from fenchel_common.algorithms.averaging import (
     Work,
     chosen_blocks,
 )
-from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.blocks import BlockVector, pack, unpack
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, ValueNotFinite, ValueOutOfRange
 from fenchel_common.ids import RoundId
-from fenchel_common.layout import ClientLayout
 from fenchel_common.wire import averaging as wire
 
 Array = NDArray[np.float64]
@@ -134,6 +134,12 @@ class AveragingClient(ABC, Generic[S]):
         self._rows = {
             int(block): np.arange(ends[place], ends[place + 1]) for place, block in enumerate(layout.block_ids)
         }
+        self._cut = tuple(
+            (held[:, np.newaxis] * settings.width + np.arange(settings.width)).reshape(-1)
+            for _, held in sorted(layout.feature_blocks.items())
+        )
+        """The coordinates of each block of features of the layout."""
+        self.diverged = False
         self._shared = frozenset(int(block) for block in layout.block_ids[layout.shared])
         self._scope = wire.Scope(
             key=key,
@@ -183,13 +189,14 @@ class AveragingClient(ABC, Generic[S]):
             raise InvalidInput(f"phase: this algorithm has no phase {phase!r}")
         with self._serialising():
             task = wire.task_from_bytes(body, self._scope)
+        self.diverged = False
         try:
             # A diverging model overflows; that is an outcome to report, not a fault of this program.
             with np.errstate(over="ignore", invalid="ignore"):
                 self._take(task.state)
                 result = self._result(phase, task)
         except (ValueOutOfRange, ValueNotFinite):
-            result = Result(diverged=True)
+            result, self.diverged = Result(diverged=True), True
         with self._serialising():
             return wire.result_to_bytes(result)
 
@@ -205,10 +212,21 @@ class AveragingClient(ABC, Generic[S]):
         self._state: State = {name: np.zeros(self._scope.length) for name in names.state}
         self._kept: State = {name: np.zeros(self._scope.length) for name in names.kept}
 
+    def _check_cut(self, blocks: Mapping[int, Positions]) -> None:
+        """Refuses blocks of coordinates that are not those of the layout: the norm of a single one would tell it."""
+        given = [blocks[block] for block in sorted(blocks)]
+        if not np.array_equal(np.concatenate(given), np.concatenate(self._cut)):
+            raise InvalidInput("state.layout: coordinates must be in the order of the layout's blocks of features")
+        as_laid_out = [len(held) for held in given] == [len(held) for held in self._cut]
+        not_full = sum(len(held) < self._scope.slots for held in given)
+        if not as_laid_out and (self.settings.width == 1 or not_full > len(self._cut)):
+            raise InvalidInput("state.layout: blocks must be cut as those of the layout are")
+
     def _take(self, update: StateUpdate) -> None:
         if update.reset:
             self._forget()
         if update.layout is not None:
+            self._check_cut(update.layout)
             self._blocks = update.layout
             self._scope = replace(self._scope, held={block: len(held) for block, held in update.layout.items()})
         if update.base:
@@ -292,18 +310,21 @@ class AveragingClient(ABC, Generic[S]):
         return self._blocks if coordinates is None else chosen_blocks(coordinates, self._scope.slots)
 
     def _packed(self, values: Array, places: Mapping[int, Positions], blocks: Sequence[int]) -> BlockVector:
-        padded = np.zeros((len(blocks), self._scope.slots))
-        for row, block in enumerate(blocks):
-            padded[row, : len(places[block])] = values[places[block]]
-        return BlockVector(tuple(blocks), self._cipher.encrypt(padded.reshape(-1), MODEL_FORMAT))
+        where, sizes = _places_of(blocks, places)
+        return pack(values[where], blocks, sizes, cipher=self._cipher, vector_format=MODEL_FORMAT)
 
     def _unpacked(self, vector: BlockVector, places: Mapping[int, Positions], into: Array | None = None) -> Array:
         """The vector's values at the places of its blocks, those of `into` or zero elsewhere."""
         values = np.zeros(self._scope.length) if into is None else into.copy()
-        padded = self._cipher.decrypt(vector.vector).reshape(len(vector.blocks), self._scope.slots)
-        for row, block in enumerate(vector.blocks):
-            values[places[block]] = padded[row, : len(places[block])]
+        where, sizes = _places_of(vector.blocks, places)
+        values[where] = unpack(vector, sizes, cipher=self._cipher)
         return values
+
+
+def _places_of(blocks: Sequence[int], places: Mapping[int, Positions]) -> tuple[Positions, list[int]]:
+    """The places of these blocks one after the other, and how many each has."""
+    chosen = [places[block] for block in blocks]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *chosen]), [len(held) for held in chosen]
 
 
 def _on_grid(values: Array) -> Array:

@@ -7,10 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.data.shard import Shard
-from fenchel_common.layout import ClientLayout
 
 
 class AlgorithmClient(Protocol):
@@ -26,6 +26,16 @@ class AlgorithmClient(Protocol):
 
     def final_model(self, state: bytes) -> NDArray[np.float64]:
         """The weights of this client's features by name, from the state that the server parts with."""
+        ...
+
+
+@runtime_checkable
+class MayDiverge(Protocol):
+    """The client half of an algorithm that answers, rather than fails, where its values outgrow the vectors."""
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the last answer says that they did."""
         ...
 
 

@@ -49,15 +49,15 @@ from fenchel_common.algorithms.hyfdca import (
     LOCAL_DUAL,
     PRIMAL,
     PRODUCT_FORMAT,
-    BlockVector,
     HyfdcaSettings,
     ProductResult,
 )
+from fenchel_common.blocks import BlockVector
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
-from fenchel_common.layout import ClientLayout
 from fenchel_common.objectives import squared_row_norms
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.hyfdca import product_result_to_bytes

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT
+from fenchel_common.blocks import BlockVector, pack, unpack
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher, Vector
 from fenchel_common.data.shard import Matrix, Shard
 from fenchel_common.errors import InvalidInput
-from fenchel_common.layout import ClientLayout
 from fenchel_common.losses import Loss
 from fenchel_common.objectives import squared_row_norms
 from fenchel_common.privacy import Privacy
@@ -53,7 +54,6 @@ class Holdings:
             int(block): (int(ends[place]), int(ends[place + 1])) for place, block in enumerate(layout.block_ids)
         }
         self.shared = frozenset(int(block) for block in layout.block_ids[layout.shared])
-        self.slots = layout.slots
         self.sample_count = layout.sample_count
         self.features_apart = not layout.ignored
         """Whether nobody else gives a feature of this party's for a sample of its."""
@@ -100,16 +100,12 @@ class Holdings:
 
     def to_blocks(self, blocks: Sequence[int], values: Array, vector_format: VectorFormat) -> BlockVector:
         """Values by sample, of which those in `blocks` are encrypted."""
-        padded = np.zeros((len(blocks), self.slots))
-        for row, block in enumerate(blocks):
-            start, stop = self._span[block]
-            padded[row, : stop - start] = values[start:stop]
-        return BlockVector(tuple(blocks), self._cipher.encrypt(padded.reshape(-1), vector_format))
+        chosen = values[self.positions(blocks)]
+        return pack(chosen, blocks, self._sizes(blocks), cipher=self._cipher, vector_format=vector_format)
 
     def from_blocks(self, vector: BlockVector) -> Array:
         """The values at `positions(vector.blocks)`."""
-        padded = self._cipher.decrypt(vector.vector).reshape(len(vector.blocks), self.slots)
-        return np.concatenate([padded[row, : self.size(block)] for row, block in enumerate(vector.blocks)])
+        return unpack(vector, self._sizes(vector.blocks), cipher=self._cipher)
 
     def duals_from(self, alpha: BlockVector) -> Array:
         """Dual variables at `positions(alpha.blocks)`.
@@ -121,7 +117,7 @@ class Holdings:
         feasible = self.feasible(held, values)
         wrong = np.abs(values - feasible) > alpha.vector.format.error_bound(alpha.vector.terms)
         if wrong.any():
-            blocks = np.repeat(alpha.blocks, [self.size(block) for block in alpha.blocks])[wrong]
+            blocks = np.repeat(alpha.blocks, self._sizes(alpha.blocks))[wrong]
             raise InvalidInput(
                 f"the dual variables of {len(np.unique(blocks))} blocks came back impossible: a party that holds the "
                 "same samples, or the server, has altered them"
@@ -138,19 +134,15 @@ class Holdings:
     def to_features(self, values: Array, blocks: Sequence[int] | None = None) -> BlockVector:
         """Values by feature, whole blocks of them: always all of a block, so that nobody learns which entries moved."""
         chosen = tuple(self._feature_blocks) if blocks is None else tuple(blocks)
-        padded = np.zeros((len(chosen), self.slots))
-        for row, block in enumerate(chosen):
-            places = self._feature_blocks[block]
-            padded[row, : len(places)] = values[places]
-        return BlockVector(chosen, self._share_cipher.encrypt(padded.reshape(-1), PRODUCT_FORMAT))
+        given = values[self.feature_positions(chosen)]
+        sizes = self._feature_sizes(chosen)
+        return pack(given, chosen, sizes, cipher=self._share_cipher, vector_format=PRODUCT_FORMAT)
 
     def from_features(self, vector: BlockVector) -> Array:
         """Values by feature; zero in blocks that the vector does not have."""
-        padded = self._share_cipher.decrypt(vector.vector).reshape(len(vector.blocks), self.slots)
         values = np.zeros(self.width)
-        for row, block in enumerate(vector.blocks):
-            places = self._feature_blocks[block]
-            values[places] = padded[row, : len(places)]
+        opened = unpack(vector, self._feature_sizes(vector.blocks), cipher=self._share_cipher)
+        values[self.feature_positions(vector.blocks)] = opened
         return values
 
     def to_figures(self, figures: Array) -> Vector:
@@ -167,6 +159,12 @@ class Holdings:
         # The sum of rounded parts can be a hair below zero where all parts are zero.
         whole[self.positions(norms.blocks)] = np.maximum(self.from_blocks(norms), 0.0)
         return whole
+
+    def _sizes(self, blocks: Sequence[int]) -> list[int]:
+        return [self.size(block) for block in blocks]
+
+    def _feature_sizes(self, blocks: Sequence[int]) -> list[int]:
+        return [len(self._feature_blocks[block]) for block in blocks]
 
 
 def arranged_matrix(shard: Shard, layout: ClientLayout) -> Matrix:

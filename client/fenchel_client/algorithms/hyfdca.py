@@ -31,7 +31,6 @@ from fenchel_common.algorithms.hyfdca import (
     PRIMAL,
     PRODUCT_FORMAT,
     SYNC,
-    BlockVector,
     DualResult,
     DualTask,
     Figures,
@@ -41,11 +40,12 @@ from fenchel_common.algorithms.hyfdca import (
     ProductResult,
     StateUpdate,
 )
+from fenchel_common.blocks import BlockVector
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, Vector
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
-from fenchel_common.layout import ClientLayout
 from fenchel_common.objectives import squared_row_norms
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope

@@ -6,10 +6,10 @@ from contextlib import AbstractContextManager, nullcontext
 from fenchel_client.algorithms.corrective import CorrectiveClient
 from fenchel_client.algorithms.hyfdca import HyfdcaClient
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.data.shard import Shard
-from fenchel_common.layout import ClientLayout
 
 
 def hyfdca_client(

@@ -9,32 +9,28 @@ Wrapping, by the roster's key holder, for one recipient:
     signature = ECDSA(the signer's certified key, SIGN_LABEL ‖ context ‖ sealed)
 
     context = run, roster fingerprint, terms, recipient, signer, the signer's certificate, E; before each its length
-    terms   = SHA-256 of the run's configuration, key size and kind included
+    terms   = SHA-256 of the run's configuration, key size and kind included, and of the recipient's nonce
 
 Key and nonce serve once, since `e` does. What it protects: only the holder of the recipient's key can open the
 blob, and the recipient knows that the roster's key holder made it for it, for this run, this roster and these terms.
 What it does not protect: there is no forward secrecy against the later loss of the recipient's key; lengths, names
-and the run are visible; a blob can be delivered twice within its run, or not at all.
+and the run are visible; a blob can be delivered twice within its set-up, or not at all.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Self
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from google.protobuf.message import DecodeError
 
-from fenchel.v1 import ceremony_pb2
 from fenchel_common.errors import (
     IdentityError,
     InvalidInput,
     KeyMismatch,
-    MalformedWrappedKey,
     NotForUs,
     WrappedKeyAltered,
     WrappedKeyReplayed,
@@ -45,7 +41,7 @@ from fenchel_common.errors import (
 from fenchel_common.identity.certificates import Certificate, Role
 from fenchel_common.identity.roster import Roster
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.setup import MAX_WRAPPED_BYTES
+from fenchel_common.setup import Introduction, WrappedKey
 
 SEAL_LABEL = b"fenchel/v1/key-wrap/seal\x00"
 SIGN_LABEL = b"fenchel/v1/key-wrap/sign\x00"
@@ -53,99 +49,27 @@ SIGN_LABEL = b"fenchel/v1/key-wrap/sign\x00"
 MAX_PRIVATE_KEY_BYTES = 64 * 1024
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
-_TAG_BYTES = 16
-_POINT_BYTES = 65
-_DIGEST_BYTES = 32
 _SIGNATURE = ec.ECDSA(hashes.SHA256())
 
 
-@dataclass(frozen=True, slots=True)
-class WrappedKey:
-    """A private key sealed for one recipient and signed by the key holder; nothing in it is secret."""
-
-    run: RunId
-    roster_fingerprint: str
-    terms: bytes
-    recipient: ClientId
-    signer: ClientId
-    signer_certificate: bytes = field(repr=False)
-    ephemeral_key: bytes = field(repr=False)
-    sealed: bytes = field(repr=False)
-    signature: bytes = field(repr=False)
-
-    def to_bytes(self) -> bytes:
-        message = ceremony_pb2.WrappedKey(
-            run=self.run,
-            roster_fingerprint=bytes.fromhex(self.roster_fingerprint),
-            terms=self.terms,
-            recipient=self.recipient,
-            signer=self.signer,
-            signer_certificate=self.signer_certificate,
-            ephemeral_key=self.ephemeral_key,
-            sealed=self.sealed,
-            signature=self.signature,
-        )
-        return message.SerializeToString(deterministic=True)
-
-    @classmethod
-    def from_bytes(cls, encoded: bytes) -> Self:
-        """Reads the canonical form only; nothing is verified yet."""
-        if len(encoded) > MAX_WRAPPED_BYTES:
-            raise MalformedWrappedKey(f"a wrapped key of {len(encoded)} bytes; at most {MAX_WRAPPED_BYTES}")
-        try:
-            message = ceremony_pb2.WrappedKey.FromString(encoded)
-        except DecodeError as error:
-            raise MalformedWrappedKey("the wrapped key cannot be read") from error
-        wrapped = cls(
-            run=RunId(message.run),
-            roster_fingerprint=message.roster_fingerprint.hex(),
-            terms=message.terms,
-            recipient=ClientId(message.recipient),
-            signer=ClientId(message.signer),
-            signer_certificate=message.signer_certificate,
-            ephemeral_key=message.ephemeral_key,
-            sealed=message.sealed,
-            signature=message.signature,
-        )
-        if wrapped.to_bytes() != encoded:
-            raise MalformedWrappedKey("the wrapped key is not in canonical form")
-        if any(len(digest) != _DIGEST_BYTES for digest in (message.roster_fingerprint, message.terms)):
-            raise MalformedWrappedKey("the wrapped key's roster fingerprint or terms are not a SHA-256")
-        if len(wrapped.ephemeral_key) != _POINT_BYTES or len(wrapped.sealed) <= _TAG_BYTES:
-            raise MalformedWrappedKey("the wrapped key lacks its ephemeral key or its sealed part")
-        return wrapped
-
-    def context(self) -> bytes:
-        """Everything that the seal and the signature are bound to, in one unambiguous string of bytes."""
-        fields = (
-            self.run.encode(),
-            bytes.fromhex(self.roster_fingerprint),
-            self.terms,
-            self.recipient.encode(),
-            self.signer.encode(),
-            self.signer_certificate,
-            self.ephemeral_key,
-        )
-        return b"".join(len(part).to_bytes(4, "big") + part for part in fields)
-
-
 def recipients_of(
-    certificates: Iterable[Certificate], *, roster: Roster, authority: Certificate, now: datetime | None = None
-) -> Mapping[ClientId, Certificate]:
-    """The relayed certificates by party, each confirmed by the key holder's own authority and roster.
+    introductions: Iterable[Introduction], *, roster: Roster, authority: Certificate, now: datetime | None = None
+) -> Mapping[ClientId, Introduction]:
+    """The relayed introductions by party, their certificates confirmed by the key holder's own authority and roster.
 
     Refuses the whole list for one that is foreign, expired, not a party's, not for the key that the roster names, or
     named twice: a relay that sends such a one is not to be dealt with. A party of the roster may be absent from the
     result.
     """
-    found: dict[ClientId, Certificate] = {}
-    for certificate in certificates:
+    found: dict[ClientId, Introduction] = {}
+    for introduction in introductions:
+        certificate = introduction.certificate
         certificate.verify(authority, role=Role.PARTY, now=now)
         roster.check_key(certificate)
         name = roster.party(certificate.common_name).name
         if name in found:
             raise InvalidInput(f"the server relayed two certificates of party {name!r}")
-        found[name] = certificate
+        found[name] = introduction
     return found
 
 
@@ -228,9 +152,7 @@ def unwrap(
             f" {roster.fingerprint()[:16]}…; every party needs the roster of the last `fenchel provision`"
         )
     if wrapped.terms != terms:
-        raise WrongTerms(
-            "the wrapped key was made for another configuration of this run than the one that this party was told"
-        )
+        raise WrongTerms("the wrapped key was made for another configuration of this run, or for another set-up of it")
     try:
         ephemeral = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), wrapped.ephemeral_key)
         cipher, nonce = _seal(recipient_key.exchange(ec.ECDH(), ephemeral), context, recipient_key.public_key())

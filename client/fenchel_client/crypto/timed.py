@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Cipher, Vector
+from fenchel_common.setup import Spent
 
 STEPS_PER_SECOND: Final = 100
 """Of the times that a party reports to the server."""
@@ -43,6 +44,17 @@ class Stopwatch:
     decrypt_s: float = 0.0
     serialise_s: float = 0.0
     opened: int = 0
+
+    def spent_since(self, before: "Stopwatch", *, total_s: float) -> Spent:
+        """What is reported of a task that took `total_s`: each part in steps of its own, the remainder too."""
+        encrypt_s, decrypt_s = self.encrypt_s - before.encrypt_s, self.decrypt_s - before.decrypt_s
+        serialise_s = self.serialise_s - before.serialise_s
+        return Spent(
+            encrypt_s=in_steps(encrypt_s),
+            decrypt_s=in_steps(decrypt_s),
+            compute_s=in_steps(max(total_s - encrypt_s - decrypt_s - serialise_s, 0.0)),
+            serialise_s=in_steps(serialise_s),
+        )
 
     @contextmanager
     def serialising(self) -> Iterator[None]:

@@ -22,7 +22,8 @@ from fenchel.v1.federation_pb2 import (
     Task,
     Welcome,
 )
-from fenchel_client.transport.desk import Assignment, Desk, Outcome
+from fenchel_client.connection import TaskLimit
+from fenchel_client.desk import Assignment, Desk, Outcome
 from fenchel_common.errors import (
     BodyTooLarge,
     CertificateReplaced,
@@ -32,6 +33,7 @@ from fenchel_common.errors import (
     ProtocolVersionMismatch,
     ProtocolViolation,
     Refusal,
+    RosterExpired,
     ServerUnavailable,
     TransientError,
 )
@@ -52,9 +54,6 @@ SILENT_HEARTBEATS = 3.5
 """After so many heartbeat intervals without a word, the server counts as gone."""
 FOREIGN_KEY = "Hostname Verification Check failed"
 """gRPC's words for a server whose certificate does not carry the name of the key that the roster names."""
-
-TaskLimit = Callable[[TaskKey], int]
-"""The most bytes that a task may have, or the `Refusal` of it. Is called before anything of the task's body is held."""
 
 logger = logging.getLogger(__name__)
 
@@ -177,7 +176,7 @@ class Link:
         error = error_of_call(call)
         theirs = roster_version_of(call)
         if (
-            isinstance(error, CertificateReplaced | NotOnRoster)
+            isinstance(error, CertificateReplaced | NotOnRoster | RosterExpired)
             and theirs is not None
             and theirs < self._roster_version
         ):

@@ -4,6 +4,7 @@ isort:skip_file
 """
 
 from collections import abc as _abc
+from fenchel.v1 import setup_pb2 as _setup_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
@@ -19,33 +20,33 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
-class PartyCertificates(_message.Message):
+class Introductions(_message.Message):
     """The key ceremony: the key holder makes the key of a run and wraps its private half for every party. The server
     relays both messages and can open neither.
 
-    Server to key holder: the certificates under which the parties have authenticated. The key holder believes none
-    of them before its own authority and its own roster have confirmed it.
+    Server to key holder, phase key_make: the certificates under which the parties have authenticated, and their nonces. The
+    key holder believes none of them before its own authority and its own roster have confirmed it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    CERTIFICATES_FIELD_NUMBER: _builtins.int
+    INTRODUCTIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def certificates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """X.509 certificates in DER form, in the order of the roster."""
+    def introductions(self) -> _containers.RepeatedCompositeFieldContainer[_setup_pb2.Introduction]:
+        """In the order of the roster."""
 
     def __init__(
         self,
         *,
-        certificates: _abc.Iterable[_builtins.bytes] | None = ...,
+        introductions: _abc.Iterable[_setup_pb2.Introduction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["certificates", b"certificates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["introductions", b"introductions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PartyCertificates: _TypeAlias = PartyCertificates  # noqa: Y015
+Global___Introductions: _TypeAlias = Introductions  # noqa: Y015
 
 @_typing.final
 class WrappedKey(_message.Message):
@@ -77,7 +78,7 @@ class WrappedKey(_message.Message):
     signature: _builtins.bytes
     """ECDSA P-256 with SHA-256, in DER form, over all other fields."""
     terms: _builtins.bytes
-    """SHA-256 of the run's configuration, key size and kind included."""
+    """SHA-256 of the run's configuration, key size and kind included, and of the recipient's nonce in this set-up."""
     def __init__(
         self,
         *,

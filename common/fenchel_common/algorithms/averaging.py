@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fenchel_common.algorithms.hyfdca import BlockVector
 from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.ids import RoundId
 

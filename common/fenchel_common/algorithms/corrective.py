@@ -23,7 +23,7 @@ a plain one; vectors by feature and figures in a sealed one.
 from dataclasses import dataclass
 from typing import Final
 
-from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector
 

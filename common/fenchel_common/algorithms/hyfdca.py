@@ -20,6 +20,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fenchel_common import defaults
 from fenchel_common.algorithms.settings import ANY_PARTITION, AlgorithmSettings, Profile
+from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector
 
@@ -116,14 +117,6 @@ class SampleRange:
     block: int
     start: int
     stop: int
-
-
-@dataclass(frozen=True, slots=True)
-class BlockVector:
-    """A vector of whole blocks, S slots each, and the ascending ids of these blocks."""
-
-    blocks: tuple[int, ...]
-    vector: Vector
 
 
 @dataclass(frozen=True, slots=True)

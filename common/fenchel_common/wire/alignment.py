@@ -7,18 +7,10 @@ from enum import Enum
 import numpy as np
 
 from fenchel.v1 import alignment_pb2
+from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import (
-    MAX_CLIENTS,
-    MAX_FEATURES,
-    MAX_PARTY_SAMPLES,
-    Block,
-    ClientLayout,
-    FederationLayout,
-    IgnoredFeatures,
-    check_names,
-)
+from fenchel_common.layout import MAX_CLIENTS, MAX_FEATURES, MAX_PARTY_SAMPLES, Block, FederationLayout, check_names
 from fenchel_common.wire.arrays import names_from_bytes, names_to_bytes, numbers_from_bytes, numbers_to_bytes
 from fenchel_common.wire.blocks import block_places_from_proto, block_places_to_proto
 from fenchel_common.wire.parsing import parsed_message

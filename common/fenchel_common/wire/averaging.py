@@ -23,7 +23,7 @@ from fenchel_common.algorithms.averaging import (
     Work,
     chosen_blocks,
 )
-from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import RoundId

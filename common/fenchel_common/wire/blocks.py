@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel.v1 import alignment_pb2, hyfdca_pb2
-from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput

@@ -61,7 +61,7 @@ LATER_ALIGNMENT: Final = phase_name(1)
 
 SETUP: Final[Mapping[str, PhaseMessages]] = {
     INTRODUCE: PhaseMessages(setup_pb2.RunTerms, setup_pb2.Introduction),
-    KEY_MAKE: PhaseMessages(ceremony_pb2.PartyCertificates, setup_pb2.KeyMade),
+    KEY_MAKE: PhaseMessages(ceremony_pb2.Introductions, setup_pb2.KeyMade),
     KEY_TAKE: PhaseMessages(setup_pb2.KeyTake, setup_pb2.KeyTaken),
     FIRST_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentOpening, alignment_pb2.AlignmentListing),
     LATER_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentRelay, alignment_pb2.AlignmentRaised),

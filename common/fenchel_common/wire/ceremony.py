@@ -1,32 +1,80 @@
-"""Certificates on their way from the server to the key holder."""
+"""The messages of the key ceremony: introductions for the key holder, and the keys that it seals for the others."""
 
 from collections.abc import Sequence
 
 from fenchel.v1 import ceremony_pb2
-from fenchel_common.errors import InvalidInput, MalformedCertificate
-from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES, Certificate
+from fenchel_common.errors import InvalidInput, MalformedCertificate, MalformedWrappedKey
+from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES
 from fenchel_common.identity.roster import MAX_PARTIES
+from fenchel_common.ids import ClientId, RunId
+from fenchel_common.setup import MAX_WRAPPED_BYTES, NONCE_BYTES, Introduction, WrappedKey
 from fenchel_common.wire.parsing import parsed_message
+from fenchel_common.wire.setup import introduction_from_proto, introduction_to_proto
 
-MAX_CERTIFICATES_BYTES = MAX_PARTIES * (MAX_CERTIFICATE_BYTES + 8)
+MAX_INTRODUCTIONS_BYTES = MAX_PARTIES * (MAX_CERTIFICATE_BYTES + NONCE_BYTES + 16)
+_TAG_BYTES = 16
+_POINT_BYTES = 65
+_DIGEST_BYTES = 32
 
 
-def certificates_to_bytes(certificates: Sequence[Certificate]) -> bytes:
-    """The certificates that the server relays to the key holder."""
-    message = ceremony_pb2.PartyCertificates(certificates=[certificate.der() for certificate in certificates])
+def introductions_to_bytes(introductions: Sequence[Introduction]) -> bytes:
+    """What the server relays to the key holder."""
+    listed = [introduction_to_proto(introduction) for introduction in introductions]
+    return ceremony_pb2.Introductions(introductions=listed).SerializeToString(deterministic=True)
+
+
+def introductions_from_bytes(encoded: bytes) -> tuple[Introduction, ...]:
+    """The relayed introductions, parsed; none of their certificates is verified yet."""
+    if len(encoded) > MAX_INTRODUCTIONS_BYTES:
+        raise MalformedCertificate(f"the list of introductions exceeds {MAX_INTRODUCTIONS_BYTES} bytes")
+    try:
+        message = parsed_message(ceremony_pb2.Introductions, encoded)
+        if len(message.introductions) > MAX_PARTIES:
+            raise InvalidInput(f"{len(message.introductions)} of them; a roster names at most {MAX_PARTIES} parties")
+        return tuple(introduction_from_proto(introduction) for introduction in message.introductions)
+    except InvalidInput as error:
+        raise MalformedCertificate(f"the list of introductions cannot be read: {error}") from None
+
+
+def wrapped_key_to_bytes(wrapped: WrappedKey) -> bytes:
+    """The canonical form, the only one that is read."""
+    message = ceremony_pb2.WrappedKey(
+        run=wrapped.run,
+        roster_fingerprint=bytes.fromhex(wrapped.roster_fingerprint),
+        terms=wrapped.terms,
+        recipient=wrapped.recipient,
+        signer=wrapped.signer,
+        signer_certificate=wrapped.signer_certificate,
+        ephemeral_key=wrapped.ephemeral_key,
+        sealed=wrapped.sealed,
+        signature=wrapped.signature,
+    )
     return message.SerializeToString(deterministic=True)
 
 
-def certificates_from_bytes(encoded: bytes) -> tuple[Certificate, ...]:
-    """The relayed certificates, parsed; none of them is verified yet."""
-    if len(encoded) > MAX_CERTIFICATES_BYTES:
-        raise MalformedCertificate(f"the list of certificates exceeds {MAX_CERTIFICATES_BYTES} bytes")
+def wrapped_key_from_bytes(encoded: bytes) -> WrappedKey:
+    """Reads the canonical form only; nothing is verified yet."""
+    if len(encoded) > MAX_WRAPPED_BYTES:
+        raise MalformedWrappedKey(f"a wrapped key of {len(encoded)} bytes; at most {MAX_WRAPPED_BYTES}")
     try:
-        message = parsed_message(ceremony_pb2.PartyCertificates, encoded)
+        message = parsed_message(ceremony_pb2.WrappedKey, encoded)
     except InvalidInput as error:
-        raise MalformedCertificate(f"the list of certificates cannot be read: {error}") from None
-    if len(message.certificates) > MAX_PARTIES:
-        raise MalformedCertificate(
-            f"{len(message.certificates)} certificates; a roster names at most {MAX_PARTIES} parties"
-        )
-    return tuple(Certificate.from_der(der) for der in message.certificates)
+        raise MalformedWrappedKey("the wrapped key cannot be read") from error
+    wrapped = WrappedKey(
+        run=RunId(message.run),
+        roster_fingerprint=message.roster_fingerprint.hex(),
+        terms=message.terms,
+        recipient=ClientId(message.recipient),
+        signer=ClientId(message.signer),
+        signer_certificate=message.signer_certificate,
+        ephemeral_key=message.ephemeral_key,
+        sealed=message.sealed,
+        signature=message.signature,
+    )
+    if wrapped_key_to_bytes(wrapped) != encoded:
+        raise MalformedWrappedKey("the wrapped key is not in canonical form")
+    if any(len(digest) != _DIGEST_BYTES for digest in (message.roster_fingerprint, message.terms)):
+        raise MalformedWrappedKey("the wrapped key's roster fingerprint or terms are not a SHA-256")
+    if len(wrapped.ephemeral_key) != _POINT_BYTES or len(wrapped.sealed) <= _TAG_BYTES:
+        raise MalformedWrappedKey("the wrapped key lacks its ephemeral key or its sealed part")
+    return wrapped

@@ -14,7 +14,8 @@ from fenchel_common.algorithms.corrective import (
     PrimalTask,
     Products,
 )
-from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, PRODUCT_FORMAT, BlockVector
+from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput

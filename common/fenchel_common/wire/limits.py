@@ -5,16 +5,16 @@ holds: its blocks of samples and of features, of which every vector has one ciph
 announced size with the limit before it holds a single byte. Nothing is longer than `MAX_BODY_BYTES`.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from fenchel_common.algorithms.averaging import CHECKPOINT_AFTER, AveragingSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import MAX_NAMES_BYTES, MAX_PARTY_SAMPLES, ClientLayout, FederationLayout
+from fenchel_common.layout import MAX_NAMES_BYTES, MAX_PARTY_SAMPLES, FederationLayout
 from fenchel_common.runconfig import MAX_TOML_BYTES
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, MAX_WRAPPED_BYTES
 from fenchel_common.wire.alignment import ELEMENT_BYTES, phase_step
@@ -61,14 +61,12 @@ class Extent:
 
 def extents_of(layout: FederationLayout, *, key_bits: int) -> dict[ClientId, Extent]:
     """Of each party, from the server's view."""
-    blocks = Counter(holder for block in layout.blocks for holder in block.holders)
-    feature_blocks: Counter[ClientId] = Counter()
-    for holders, features in layout.feature_cohorts().items():
-        for holder in holders:
-            feature_blocks[holder] += -(-len(features) // layout.slots)
     return {
         client: Extent(
-            len(layout.client_features[client]), blocks[client], feature_blocks[client], _block_bytes(key_bits)
+            len(layout.client_features[client]),
+            len(layout.sample_index.of(client)),
+            len(layout.feature_index.of(client)),
+            _block_bytes(key_bits),
         )
         for client in layout.clients
     }

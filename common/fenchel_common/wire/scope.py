@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT
+from fenchel_common.blocks import BlockVector
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import ClientLayout, FederationLayout
+from fenchel_common.layout import FederationLayout
 from fenchel_common.privacy import Privacy
 from fenchel_common.wire.blocks import block_ids_from_bytes, block_vector_from_proto, block_vector_to_proto
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
@@ -47,8 +49,7 @@ class Scope:
     @classmethod
     def of_federation(cls, layout: FederationLayout, client: ClientId, *, key: RunKey, privacy: Privacy) -> "Scope":
         """From the server's view."""
-        blocks = {block: layout.blocks[block].size for block in layout.blocks_of(client)}
-        features = {block.id: len(block.features) for block in layout.feature_blocks() if client in block.holders}
+        blocks, features = layout.sample_index.of(client), layout.feature_index.of(client)
         return cls(key, key.by_feature(privacy), layout.slots, blocks, features)
 
 

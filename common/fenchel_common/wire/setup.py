@@ -8,7 +8,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Certificate
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import KeyMade, KeyTake, ModelPart, PartyRun, RunSecrets, Spent
+from fenchel_common.setup import NONCE_BYTES, Introduction, KeyMade, KeyTake, ModelPart, PartyRun, RunSecrets, Spent
 from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes, numbers_from_bytes, numbers_to_bytes
 from fenchel_common.wire.parsing import parsed_message
 
@@ -21,12 +21,23 @@ def terms_from_bytes(data: bytes) -> RunConfig:
     return RunConfig.from_json(parsed_message(setup_pb2.RunTerms, data).config)
 
 
-def introduction_to_bytes(certificate: Certificate) -> bytes:
-    return setup_pb2.Introduction(certificate=certificate.der()).SerializeToString()
+def introduction_to_proto(introduction: Introduction) -> setup_pb2.Introduction:
+    return setup_pb2.Introduction(certificate=introduction.certificate.der(), nonce=introduction.nonce)
 
 
-def introduction_from_bytes(data: bytes) -> Certificate:
-    return Certificate.from_der(parsed_message(setup_pb2.Introduction, data).certificate)
+def introduction_from_proto(message: setup_pb2.Introduction) -> Introduction:
+    certificate = Certificate.from_der(message.certificate)
+    if len(message.nonce) != NONCE_BYTES:
+        raise InvalidInput(f"introduction: nonce: must have {NONCE_BYTES} bytes")
+    return Introduction(certificate, message.nonce)
+
+
+def introduction_to_bytes(introduction: Introduction) -> bytes:
+    return introduction_to_proto(introduction).SerializeToString()
+
+
+def introduction_from_bytes(data: bytes) -> Introduction:
+    return introduction_from_proto(parsed_message(setup_pb2.Introduction, data))
 
 
 def key_made_to_bytes(made: KeyMade) -> bytes:

@@ -2,12 +2,11 @@
 
 import itertools
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
@@ -15,122 +14,25 @@ from fenchel_client.algorithms.holdings import arranged_matrix
 from fenchel_client.alignment import arrange
 from fenchel_client.party import Party
 from fenchel_client.privatefiles import write_private
-from fenchel_client.session import Task
 from fenchel_client.setup import Consent, concessions_of
-from fenchel_common import defaults
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Shard
 from fenchel_common.identity import Kit, Roster
-from fenchel_common.ids import ClientId, RoundId, RunId
-from fenchel_common.privacy import Privacy
+from fenchel_common.ids import ClientId, RunId
+from fenchel_common.metrics import LastCertificate
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import ModelPart
 from fenchel_common.wire.alignment import client_layout_from_bytes, federation_layout_from_bytes
-from fenchel_common.wire.setup import model_part_to_bytes, party_run_from_bytes, phase_result_from_bytes
+from fenchel_common.wire.setup import party_run_from_bytes
+from fenchel_deploy.attacks.recorded import Recorded, Scenario, Truth
 from fenchel_deploy.attacks.tables import Table, as_dense, dense_table, sample_names, shards_of, sparse_table
-from fenchel_deploy.attacks.views import Array, Message, PartyView, Transcript
+from fenchel_deploy.attacks.views import Message, PartyView, Transcript
 from fenchel_deploy.federation_file import Federation, PartyEntry, ServerEntry
+from fenchel_deploy.inprocess.parties import Parties
 from fenchel_deploy.provision import provision
-from fenchel_server.algorithms.base import AlgorithmServer, RoundReport
-from fenchel_server.rounds.requests import PhaseRequest
-from fenchel_server.rounds.setup import SetupDone
+from fenchel_server.contract import AlgorithmServer
 from fenchel_server.setup import FederationRun, FederationSetup, run_key
 
 SERVER: Final = "server"
-
-Local = Literal["paper", "corrective"]
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """One run: which table, at which level, by which steps."""
-
-    level: Privacy
-    table: Table = "dense"
-    local: Local = "paper"
-    loss: Literal["hinge", "logistic"] = "hinge"
-    h: int | None = None
-    alignment: Literal["ecdh", "hmac"] = "ecdh"
-    rounds: int = 14
-
-    def config(self, name: str) -> RunConfig:
-        settings: dict[str, object] = {"local": self.local, "loss": self.loss, "lambda": defaults.ATTACKED_LAMBDA}
-        if self.h is not None:
-            settings["h"] = self.h
-        return RunConfig.from_mapping(
-            {
-                "name": name,
-                "settings": settings,
-                "privacy": self.level,
-                "benchmark": self.level is Privacy.PLAIN,
-                "acknowledge_row_leak": True,
-                "alignment": self.alignment,
-                "key": {"bits": defaults.DEMO_KEY_BITS},
-                "stop": {"gap": defaults.ATTACKED_GAP},
-            }
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """What no adversary is given: rows as the blocks have them, labels, ids, and rows of nobody's to compare with."""
-
-    rows: Mapping[ClientId, Array] = field(repr=False)
-    labels: Mapping[ClientId, Array] = field(repr=False)
-    ids: Mapping[ClientId, tuple[str, ...]] = field(repr=False)
-    strangers: Mapping[ClientId, Array] = field(repr=False)
-
-
-class Recorded:
-    """A run that was recorded. Its parties still answer, so that a server that leaves the protocol can be played."""
-
-    def __init__(
-        self,
-        transcript: Transcript,
-        views: Mapping[ClientId, PartyView],
-        truth: Truth,
-        *,
-        parties: Mapping[ClientId, Party],
-        restart: Callable[[], Mapping[ClientId, Party]],
-        restore: Callable[[], AlgorithmServer],
-    ) -> None:
-        self.transcript = transcript
-        self.views = views
-        self.truth = truth
-        self._parties = parties
-        self._restart = restart
-        self._restore = restore
-
-    @property
-    def corrective(self) -> bool:
-        return self.transcript.config.settings["local"] == "corrective"
-
-    def ask(self, client: ClientId, round_id: int, phase: str, body: bytes) -> bytes:
-        """Hands a party a task as if it came from the server; errors are the party's refusal."""
-        return asked(self._parties[client], self.transcript.run, round_id, phase, body)
-
-    def restarted(self) -> "Recorded":
-        """The same run with parties that were started anew from what they had kept, and whose refusals count anew."""
-        return Recorded(
-            self.transcript,
-            self.views,
-            self.truth,
-            parties=self._restart(),
-            restart=self._restart,
-            restore=self._restore,
-        )
-
-    def end_for(self, client: ClientId) -> bytes:
-        """What the real server tells a party at the end of the run, had it ended before its first round."""
-        return model_part_to_bytes(ModelPart(self._restore().last_state(client), primal=None, dual=None, gap=None))
-
-    def left_out(self, results: Mapping[str, Mapping[ClientId, bytes]]) -> Mapping[ClientId, str]:
-        """Whom the real server leaves out of its first round, and why, given these results of each phase."""
-        algorithm, everyone = self._restore(), frozenset(self._parties)
-        step: PhaseRequest | RoundReport = algorithm.open_round(RoundId(1), everyone, everyone)
-        while isinstance(step, PhaseRequest):
-            step = algorithm.advance(step.phase, results.get(step.phase, {}))
-        return step.metrics.absences
 
 
 class Bench:
@@ -206,11 +108,11 @@ class Bench:
             return fresh
 
         def restore() -> AlgorithmServer:
-            return FederationRun(config, roster, certificate=dict).restore(done.record, done.snapshot)
+            return FederationRun(config, roster, certificate=LastCertificate).restore(done.record, done.snapshot)
 
         algorithm = restore()
         for number in range(1, scenario.rounds + 1):
-            recorder.round(algorithm, RoundId(number))
+            recorder.round(algorithm, number, restarted=frozenset(parties) if number == 1 else frozenset())
         layout = federation_layout_from_bytes(done.record.layout)
         key = run_key(config, done.record.public_key)
         transcript = Transcript(run, config, key, layout, tuple(recorder.messages))
@@ -247,32 +149,14 @@ def bench() -> Iterator[Bench]:
         yield Bench(Path(folder))
 
 
-class _Recorder:
+class _Recorder(Parties):
+    """Keeps all that crosses."""
+
     def __init__(self, parties: Mapping[ClientId, Party], run: RunId) -> None:
+        super().__init__(parties, run)
         self.messages: list[Message] = []
-        self._parties = parties
-        self._run = run
 
-    def set_up(self, setup: FederationSetup) -> SetupDone:
-        step: PhaseRequest | SetupDone = setup.open()
-        while isinstance(step, PhaseRequest):
-            step = setup.advance(step.phase, self._fan_out(0, step))
-        return step
-
-    def round(self, algorithm: AlgorithmServer, round_id: RoundId) -> None:
-        fresh = frozenset(self._parties) if round_id == 1 else frozenset()
-        step: PhaseRequest | RoundReport = algorithm.open_round(round_id, frozenset(self._parties), fresh)
-        while isinstance(step, PhaseRequest):
-            step = algorithm.advance(step.phase, self._fan_out(round_id, step))
-
-    def _fan_out(self, round_id: int, request: PhaseRequest) -> dict[ClientId, bytes]:
-        results = {}
-        for client, body in request.tasks.items():
-            results[client] = asked(self._parties[client], self._run, round_id, request.phase, body)
-            self.messages.append(Message(round_id, request.phase, client, body, results[client]))
-        return results
-
-
-def asked(party: Party, run: RunId, round_id: int, phase: str, body: bytes) -> bytes:
-    result, _ = phase_result_from_bytes(party.handle(Task(run, RoundId(round_id), phase, body, attempt=1)))
-    return result
+    def answer(self, round_id: int, phase: str, client: ClientId, body: bytes) -> bytes:
+        result = super().answer(round_id, phase, client, body)
+        self.messages.append(Message(round_id, phase, client, body, result))
+        return result

@@ -21,7 +21,6 @@ from fenchel_common.algorithms.hyfdca import (
     LOCAL_DUAL,
     PRIMAL,
     PRODUCT_FORMAT,
-    BlockVector,
     DualResult,
     DualTask,
     Figures,
@@ -31,6 +30,7 @@ from fenchel_common.algorithms.hyfdca import (
     SampleRange,
     StateUpdate,
 )
+from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import concatenate
 from fenchel_common.crypto.runkey import RunKey
@@ -55,7 +55,7 @@ class OpenedFigures:
         layout = transcript.layout
         self._scope = Scope.of_federation(layout, client, key=transcript.key, privacy=transcript.config.privacy)
         self._frame = Frame.seen_by_server(layout, client)
-        self._shared = tuple(block for block in layout.blocks_of(client) if len(layout.blocks[block].holders) > 1)
+        self._shared = layout.sample_index.shared_of(client)
         self._has_labels = client in layout.label_holders
         self._loss, self._lambda = settings.loss_function, settings.lambda_
         self._sample_count = layout.sample_count

@@ -10,13 +10,15 @@ from typing import Final, Self
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from fenchel_client.session import Session, Task
+from fenchel_client.session import Session
+from fenchel_client.task import Task
+from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.errors import FederationFailed
 from fenchel_common.identity import Address, Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_deploy.attacks.views import Message, Transcript
 from fenchel_server.rounds.transport import PhaseId, Transport
-from fenchel_server.transport import make_server
+from fenchel_server.transport import listen
 
 READ_BYTES: Final = 64 * 1024
 WAIT_S: Final = 20.0
@@ -76,11 +78,10 @@ def listen_in(transcript: Transcript, client: ClientId, *, server: Kit, party: K
     def again(task: Task) -> bytes:
         return said[task.round, task.phase]
 
-    transport, listener, port = make_server(server, address=Address("localhost", 0), insecure=insecure)
-    listener.start()
+    transport = listen(server, address=Address("localhost", 0), insecure=insecure)
     try:
-        with Wiretap(port) as tap:
-            session = Session(party, again, address=tap.address, insecure=insecure)
+        with Wiretap(transport.port) as tap:
+            session = Session(party, again, dial=GrpcDial(tap.address, insecure=insecure))
             thread = threading.Thread(target=session.run, daemon=True)
             thread.start()
             try:
@@ -90,7 +91,7 @@ def listen_in(transcript: Transcript, client: ClientId, *, server: Kit, party: K
                 thread.join(WAIT_S)
         return bytes(tap.upward + tap.downward)
     finally:
-        listener.stop(None).wait()
+        transport.stop()
 
 
 def _converse(transport: Transport, run: RunId, client: ClientId, messages: Sequence[Message]) -> None:
@@ -109,14 +110,13 @@ def calls_let_in(server: Kit, strangers: Sequence[Kit | None], *, member: Kit) -
 
     The same call must be answered to a member of the federation.
     """
-    _, listener, port = make_server(server, address=Address("localhost", 0))
-    listener.start()
+    transport = listen(server, address=Address("localhost", 0))
     try:
-        if not _answered(server, member, port):
+        if not _answered(server, member, transport.port):
             raise FederationFailed("the server answered not even a member of its federation")
-        return sum(_answered(server, stranger, port) for stranger in strangers)
+        return sum(_answered(server, stranger, transport.port) for stranger in strangers)
     finally:
-        listener.stop(None).wait()
+        transport.stop()
 
 
 def in_clear(captured: bytes, messages: Sequence[Message], *, window: int = 16) -> int:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
 from fenchel_deploy.attacks import pseudonyms, tampering
-from fenchel_deploy.attacks.federation import Bench, Recorded, Scenario
+from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.findings import (
     ENCRYPTED,
     EVERY_LEVEL,
@@ -20,6 +20,7 @@ from fenchel_deploy.attacks.findings import (
 )
 from fenchel_deploy.attacks.opened_figures import OpenedFigures
 from fenchel_deploy.attacks.outsider import calls_let_in, in_clear, listen_in
+from fenchel_deploy.attacks.recorded import Recorded, Scenario
 from fenchel_deploy.attacks.rows import Estimate
 from fenchel_deploy.attacks.scoring import Score, majority_rate, match_rate, pooled, row_score
 from fenchel_deploy.attacks.tables import ALL_DENSE

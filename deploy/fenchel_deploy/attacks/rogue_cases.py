@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 
 from fenchel_client.party import MAX_REFUSALS
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector, StateUpdate
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, StateUpdate
+from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId
 from fenchel_common.objectives import squared_row_norms
@@ -15,11 +16,13 @@ from fenchel_common.privacy import Privacy
 from fenchel_common.setup import FINISH, ModelPart
 from fenchel_common.wire.hyfdca import state_to_bytes
 from fenchel_common.wire.setup import model_part_to_bytes
-from fenchel_deploy.attacks.federation import Bench, Recorded, Scenario, asked
+from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.findings import ENCRYPTED, SAFE, Attack, Claims, Verdict
 from fenchel_deploy.attacks.opened_figures import encrypted_by_anybody
+from fenchel_deploy.attacks.recorded import Recorded, Scenario
 from fenchel_deploy.attacks.rogue_server import LoneCell, Reaction, norms_in_clear
 from fenchel_deploy.attacks.views import Array, KeyEyes
+from fenchel_deploy.inprocess.parties import asked
 
 ROGUE: Final = "server that leaves the protocol"
 SAFE_WHERE_ENCRYPTED: Final[Claims] = dict.fromkeys(ENCRYPTED, "safe")
@@ -118,7 +121,7 @@ def _play_finish(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
 def _another_end(recorded: Recorded, name: ClientId) -> bytes:
     """The end of the run once more, with weights of the server's own choice."""
     transcript = recorded.transcript
-    blocks = tuple(block.id for block in transcript.layout.feature_blocks() if name in block.holders)
+    blocks = tuple(transcript.layout.feature_index.of(name))
     share_key = transcript.key.by_feature(transcript.config.privacy)
     chosen = np.full(len(blocks) * transcript.layout.slots, 7.0)
     model = BlockVector(blocks, encrypted_by_anybody(chosen, PRODUCT_FORMAT, share_key))

@@ -17,7 +17,6 @@ from fenchel_common.algorithms.hyfdca import (
     LOCAL_DUAL,
     PRIMAL,
     PRODUCT_FORMAT,
-    BlockVector,
     DualResult,
     DualTask,
     Figures,
@@ -26,10 +25,11 @@ from fenchel_common.algorithms.hyfdca import (
     SampleRange,
     StateUpdate,
 )
+from fenchel_common.blocks import BlockVector
+from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.crypto.vectors import EncryptedVector, Vector
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import ClientLayout, IgnoredFeatures
 from fenchel_common.setup import INTRODUCE, KEY_TAKE, LAYOUT
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.alignment import client_layout_to_bytes
@@ -180,7 +180,7 @@ def _bisected(accepted: Callable[[float], bool], precision: float) -> float:
 
 def _foreign_products(transcript: Transcript, victim: ClientId) -> tuple[int, Vector]:
     """A block that the victim shares, and the last inner products of another holder there."""
-    held = set(transcript.layout.blocks_of(victim))
+    held = transcript.layout.sample_index.of(victim)
     privacy = transcript.config.privacy
     for message in reversed(transcript.messages):
         if message.phase != INNER_PRODUCT or message.client == victim:

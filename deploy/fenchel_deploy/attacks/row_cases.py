@@ -5,7 +5,7 @@ from typing import Final
 
 from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
-from fenchel_deploy.attacks.federation import Bench, Recorded, Scenario
+from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.findings import (
     ENCRYPTED,
     LEAKS,
@@ -18,6 +18,7 @@ from fenchel_deploy.attacks.findings import (
     Verdict,
 )
 from fenchel_deploy.attacks.insiders import labels_by_sign, shares_of_the_other
+from fenchel_deploy.attacks.recorded import Recorded, Scenario
 from fenchel_deploy.attacks.rows import (
     Estimate,
     differences,

@@ -10,14 +10,14 @@ from typing import Final
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
 from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
-from fenchel_client.crypto.keywrap import WrappedKey, wrap
+from fenchel_client.crypto.keywrap import wrap
 from fenchel_common.algorithms.hyfdca import INNER_PRODUCT, PRIMAL
 from fenchel_common.errors import FenchelError
-from fenchel_common.identity import Certificate, Kit
+from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
-from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, KeyTake, RunSecrets
+from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, Introduction, KeyTake, RunSecrets
 from fenchel_common.wire.alignment import Relay, listing_from_bytes, phase_name, relay_to_bytes
-from fenchel_common.wire.ceremony import certificates_to_bytes
+from fenchel_common.wire.ceremony import introductions_to_bytes, wrapped_key_from_bytes, wrapped_key_to_bytes
 from fenchel_common.wire.setup import introduction_from_bytes, key_take_from_bytes, key_take_to_bytes, secrets_to_bytes
 from fenchel_deploy.attacks.traces import ids_in
 from fenchel_deploy.attacks.views import Message, Oracle, Transcript
@@ -106,13 +106,13 @@ def swapped_keys(
 ) -> Outcomes:
     """The relay of the key ceremony puts something else in place of what the key holder sealed for `victim`."""
     genuine = _key_for(transcript, victim)
-    blob = WrappedKey.from_bytes(genuine.wrapped)
+    blob = wrapped_key_from_bytes(genuine.wrapped)
     private = generate_private_key(transcript.config.key.bits)
     secret = secrets_to_bytes(RunSecrets(private_key_to_bytes(private), bytes(32)))
-    certificate = _certificate_of(transcript, victim)
+    certificate = _introduction_of(transcript, victim).certificate
 
     def forged(signer: Kit) -> bytes:
-        return wrap(
+        wrapped = wrap(
             secret,
             recipient_cert=certificate,
             signer_key=signer.private_key(),
@@ -120,7 +120,8 @@ def swapped_keys(
             roster_fingerprint=blob.roster_fingerprint,
             run=transcript.run,
             terms=blob.terms,
-        ).to_bytes()
+        )
+        return wrapped_key_to_bytes(wrapped)
 
     another = next(name for name in transcript.layout.clients[1:] if name != victim)
     altered = bytearray(genuine.wrapped)
@@ -140,14 +141,16 @@ def swapped_keys(
 def extra_recipients(transcript: Transcript, ask: Oracle, *, server: Kit, stranger: Kit) -> Outcomes:
     """The server asks the key holder to seal the key for someone who is not on the roster."""
     holder = transcript.layout.clients[0]
-    certificates = [_certificate_of(transcript, client) for client in transcript.layout.clients]
+    introduced = [_introduction_of(transcript, client) for client in transcript.layout.clients]
     return {
-        name: went_through(ask, holder, 0, KEY_MAKE, certificates_to_bytes([*certificates, extra]))
-        for name, extra in {"the server": server.certificate, "a stranger": stranger.certificate}.items()
+        name: went_through(
+            ask, holder, 0, KEY_MAKE, introductions_to_bytes([*introduced, Introduction(kit.certificate, bytes(32))])
+        )
+        for name, kit in {"the server": server, "a stranger": stranger}.items()
     }
 
 
-def _certificate_of(transcript: Transcript, client: ClientId) -> Certificate:
+def _introduction_of(transcript: Transcript, client: ClientId) -> Introduction:
     introduced = next(message for message in transcript.of(client) if message.phase == INTRODUCE)
     return introduction_from_bytes(introduced.result)
 
@@ -170,8 +173,7 @@ def _telling_tasks(transcript: Transcript) -> list[Message]:
 
 def _has_foreign_blocks(transcript: Transcript, message: Message, other: ClientId) -> bool:
     layout, state = transcript.layout, STATE_TASKS[message.phase].FromString(message.task).state
-    features = {block.id for block in layout.feature_blocks() if other in block.holders}
-    samples = set(layout.blocks_of(other))
+    features, samples = layout.feature_index.of(other).keys(), layout.sample_index.of(other).keys()
     return not set(ids_in(state.alpha.blocks)) <= samples or not set(ids_in(state.model.blocks)) <= features
 
 
@@ -179,12 +181,12 @@ def _speaks_of_foreign_blocks(transcript: Transcript, phase: str, result: bytes,
     layout = transcript.layout
     if phase == PRIMAL:
         told = hyfdca_pb2.HyfdcaPrimalResult.FromString(result).share.blocks
-        return not set(ids_in(told)) <= {block.id for block in layout.feature_blocks() if liar in block.holders}
+        return not set(ids_in(told)) <= layout.feature_index.of(liar).keys()
     if phase == INNER_PRODUCT:
         told = hyfdca_pb2.HyfdcaProductResult.FromString(result).products.blocks
     else:
         told = hyfdca_pb2.HyfdcaDualResult.FromString(result).changes.blocks
-    return not set(ids_in(told)) <= set(layout.blocks_of(liar))
+    return not set(ids_in(told)) <= layout.sample_index.of(liar).keys()
 
 
 def _primal_tasks(transcript: Transcript, client: ClientId) -> tuple[Message, Message]:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from fenchel.v1 import corrective_pb2, hyfdca_pb2
 from fenchel_common.algorithms.hyfdca import INNER_PRODUCT, INNER_PRODUCT_AFTER, LOCAL_DUAL, PRIMAL, SYNC
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import ClientLayout, FederationLayout
+from fenchel_common.layout import FederationLayout
 from fenchel_common.wire.arrays import numbers_from_bytes
 from fenchel_common.wire.hyfdca import RANGE_NUMBERS
 from fenchel_deploy.attacks.views import Array, Eyes, Message
@@ -33,12 +34,11 @@ class Frame:
     def seen_by_server(cls, layout: FederationLayout, client: ClientId) -> "Frame":
         own = layout.client_features[client]
         features = {
-            block.id: np.searchsorted(own, block.features)
-            for block in layout.feature_blocks()
-            if client in block.holders
+            block: np.searchsorted(own, layout.feature_blocks[block].features)
+            for block in layout.feature_index.of(client)
         }
         return cls(
-            _stretches([(block, layout.blocks[block].size) for block in layout.blocks_of(client)]),
+            _stretches(list(layout.sample_index.of(client).items())),
             features,
             layout.slots,
         )

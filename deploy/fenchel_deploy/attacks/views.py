@@ -15,12 +15,13 @@ from fenchel_client.alignment import ArrangedShard
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, split
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.layout import ClientLayout, FederationLayout
+from fenchel_common.layout import FederationLayout
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import RunSecrets
 from fenchel_common.wire.vectors import format_from_proto, vector_from_proto

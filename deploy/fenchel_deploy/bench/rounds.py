@@ -25,10 +25,13 @@ from fenchel_common.losses import loss_named
 from fenchel_common.objectives import primal
 from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
-from fenchel_deploy.bench.inprocess import FastSteps, InProcess
+from fenchel_deploy.bench.faststeps import FastSteps
 from fenchel_deploy.experiments.centralized import solve_centralized
 from fenchel_deploy.experiments.collections import load_collected
+from fenchel_deploy.inprocess.halves import hyfdca_halves
 from fenchel_deploy.local import LocalFederation
+from fenchel_server.rounds.ledger import TOTAL
+from fenchel_server.rounds.outcome import RunOutcome
 
 COARSE, FINE = 1e-2, 1e-3
 AGREEMENT = 1e-6
@@ -162,13 +165,13 @@ def _measured(setting: Setting, sweep: Sweep) -> Iterable[Row]:
 
 
 def _corrective(setting: Setting, shards: Sequence[Shard], maximum_rounds: int) -> Row:
-    federation = InProcess(shards, setting.hyfdca(CORRECTIVE, "auto"))
+    federation = hyfdca_halves(shards, setting.hyfdca(CORRECTIVE, "auto"))
     errors: list[float] = []
     # The model of a round is the one that it certifies, made from the rounds before it; the first one's is zero.
     duals = [federation.round().metrics.dual]
     for _ in range(maximum_rounds):
         duals.append(federation.round().metrics.dual)
-        errors.append(setting.relative_error(federation.model(setting.dataset.features)))
+        errors.append(setting.relative_error(federation.weights(setting.dataset.features)))
         if errors[-1] <= FINE:
             break
     known = [dual for dual in duals if dual is not None]
@@ -249,11 +252,11 @@ def _repeated(setting: Setting, row: Mapping[str, Any]) -> Row:
         ended = [event for event in federation.events() if event["event"] == "ended"]
         federation.wait()
         error = setting.relative_error(federation.model(setting.dataset.features))
-    outcome = ended[0]["outcome"]
+    outcome = RunOutcome.from_mapping(ended[0]["outcome"])
     return setting.describe() | {
         "rounds": rounds,
         "relative_error": error,
         "relative_error_in_clear": row["last_error"],
         "agrees": abs(error - row["last_error"]) <= AGREEMENT,
-        "seconds": outcome["seconds"]["total"],
+        "seconds": outcome.seconds[TOTAL],
     }

@@ -11,6 +11,7 @@ from fenchel_client.concessions import Concession, explained
 from fenchel_client.party import Party
 from fenchel_client.session import Session
 from fenchel_client.setup import Consent
+from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Kit, LiveKit
@@ -69,8 +70,7 @@ def client(
         party.handle,
         idle=party.idle,
         limit=party.task_limit,
-        address=Address.parse(server) if server else None,
-        insecure=insecure,
+        dial=GrpcDial(Address.parse(server) if server else None, insecure=insecure),
     )
     signal.signal(signal.SIGTERM, lambda *_: session.stop())
     end = session.run()

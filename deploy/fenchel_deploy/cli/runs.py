@@ -13,6 +13,7 @@ from rich.table import Table
 
 from fenchel_common.errors import FenchelError, RecordConflict, StoreError, UnknownRun
 from fenchel_common.ids import RoundId, RunId
+from fenchel_common.metrics import RoundMetrics
 from fenchel_deploy.cli.console import terminal
 from fenchel_deploy.cli.output import printable
 from fenchel_server.rounds.ledger import costs_of
@@ -186,10 +187,10 @@ def _facts_table(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str |
 def _rounds_table(rounds: tuple[RoundRecord, ...]) -> Table:
     table = Table("round", "primal", "dual", "gap", "accuracy", "seconds", "up", "down", "left out")
     for held in rounds:
-        metrics = json.loads(held.metrics)
+        metrics = RoundMetrics.from_json(held.metrics)
         table.add_row(
             str(held.round_id),
-            *(_figure(metrics.get(name)) for name in ("primal", "dual", "gap", "accuracy")),
+            *(_figure(value) for value in (metrics.primal, metrics.dual, metrics.gap, metrics.accuracy)),
             f"{held.seconds['total']:.2f}",
             str(held.bytes_up),
             str(held.bytes_down),
@@ -198,8 +199,8 @@ def _rounds_table(rounds: tuple[RoundRecord, ...]) -> Table:
     return table
 
 
-def _figure(value: float | str | None) -> str:
-    return "–" if value is None else f"{float(value):.6g}"
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.6g}"
 
 
 def _pending_stop(record: RunRecord, reason: str) -> str | None:

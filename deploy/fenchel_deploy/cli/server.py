@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -12,10 +13,14 @@ import typer
 from rich.table import Table
 
 from fenchel_common.identity import Address, Kit
+from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.output import Format, log_to_stderr, printable
+from fenchel_server import transport
 from fenchel_server.app import FAREWELL_S, serve
+from fenchel_server.release import ReleaseSummary
+from fenchel_server.rounds.outcome import RunOutcome
 
 ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - a server listens
 EXIT_INCOMPLETE = 1
@@ -63,8 +68,8 @@ def server(
         state,
         config=config,
         address=address,
+        listen=partial(transport.listen, insecure=insecure),
         stay=stay,
-        insecure=insecure,
         announce=_print_json if output is Format.JSON else _print_lines,
         results=results,
         farewell_s=farewell,
@@ -103,12 +108,12 @@ def _print_lines(event: Mapping[str, Any]) -> None:
         line = f"all runs are over; waiting up to {event['within_s']:g} s for {', '.join(event['for'])} to hear so"
     elif kind == "round":
         line = f"run {event['run']}: round {event['round']}, {event['seconds']:.2f} s"
-        if event["gap"] is not None:
-            line += f", gap {event['gap']:.3e}, accuracy {event['accuracy']:.4f}"
-        elif event["primal"] is not None:
-            line += f", P(w) {event['primal']:.6f}, accuracy {event['accuracy']:.4f}"
-        if event["absences"]:
-            line += f", without {event['absences']}"
+        metrics = RoundMetrics.from_mapping(event)
+        if metrics.measured:
+            known = f"P(w) {metrics.primal:.6f}" if metrics.gap is None else f"gap {metrics.gap:.3e}"
+            line += f", {known}, accuracy {metrics.accuracy:.4f}"
+        if metrics.absences:
+            line += f", without {metrics.absences}"
     else:
         line = f"run {event['run']} ({event['name']}) {event['status']}: {event['reason']}"
         if event["outcome"] is not None:
@@ -118,19 +123,20 @@ def _print_lines(event: Mapping[str, Any]) -> None:
 
 
 def _print_result(event: Mapping[str, Any]) -> None:
-    outcome, certificate = event["outcome"], event["outcome"]["certificate"]
+    outcome = RunOutcome.from_mapping(event["outcome"])
+    certificate = outcome.certificate
     rows = {
-        "objective P(w)": _figure(certificate["primal"], ".9f"),
-        "lower bound D(α)": _figure(certificate["dual"], ".9f"),
-        "duality gap, the proof": _figure(certificate["gap"], ".2e"),
-        "accuracy": _figure(certificate["accuracy"], ".4f"),
-        "rounds × round trips": f"{outcome['rounds']} × {outcome['rtc_per_round'] or '–'}",
+        "objective P(w)": _figure(certificate.primal, ".9f"),
+        "lower bound D(α)": _figure(certificate.dual, ".9f"),
+        "duality gap, the proof": _figure(certificate.gap, ".2e"),
+        "accuracy": _figure(certificate.accuracy, ".4f"),
+        "rounds × round trips": f"{outcome.rounds} × {outcome.rtc_per_round or '–'}",
         "key": f"{event['key_bits']} bits" if event["key_bits"] else "none: PLAINTEXT, or stopped before it was made",
     }
-    if outcome.get("release") is not None:
-        rows |= _release_rows(event["run"], outcome["release"])
-    rows |= {f"{kind}, seconds": f"{seconds:.2f}" for kind, seconds in outcome["seconds"].items()}
-    rows |= {f"bytes {way}": f"{count:,}" for way, count in outcome["bytes"].items()}
+    if outcome.release is not None:
+        rows |= _release_rows(event["run"], outcome.release)
+    rows |= {f"{kind}, seconds": f"{seconds:.2f}" for kind, seconds in outcome.seconds.items()}
+    rows |= {"bytes up": f"{outcome.bytes.up:,}", "bytes down": f"{outcome.bytes.down:,}"}
     table = Table(title=event["name"], show_header=False)
     table.add_column()
     table.add_column(justify="right")
@@ -139,12 +145,12 @@ def _print_result(event: Mapping[str, Any]) -> None:
     PlainConsole(file=sys.stdout).print(table)
 
 
-def _release_rows(run: str, release: Mapping[str, Any]) -> dict[str, str]:
-    rows = {"model": f"{run}.model.npz" if release["whole"] else f"not released: {release['reason']}"}
-    if noise := release["noise"]:
-        rows["its noise"] = f"σ = {noise['sigma']:.3g}, (ε, δ) = ({noise['epsilon']:g}, {noise['delta']:g})"
+def _release_rows(run: str, release: ReleaseSummary) -> dict[str, str]:
+    rows = {"model": f"{run}.model.npz" if release.whole else f"not released: {release.reason}"}
+    if noise := release.noise:
+        rows["its noise"] = f"σ = {noise.sigma:.3g}, (ε, δ) = ({noise.epsilon:g}, {noise.delta:g})"
     return rows
 
 
 def _figure(value: float | None, form: str) -> str:
-    return "–" if value is None else format(float(value), form)
+    return "–" if value is None else format(value, form)

@@ -9,6 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from fenchel_common.metrics import RoundMetrics
 from fenchel_common.privacy import Privacy
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.output import Format, printable
@@ -30,7 +31,7 @@ class TrainingView:
         self._options = options
         self._state = "solving the centralized problem, to compare with"
         self._round: Mapping[str, Any] = {}
-        self._certified: Mapping[str, Any] = {}
+        self._measured: RoundMetrics | None = None
         self._warnings: list[str] = []
 
     def tell(self, event: Mapping[str, Any]) -> None:
@@ -46,21 +47,21 @@ class TrainingView:
             case "round":
                 self._state = "training"
                 self._round = event
-                if event["primal"] is not None:
-                    self._certified = event
+                if (metrics := RoundMetrics.from_mapping(event)).measured:
+                    self._measured = metrics
             case "ended":
                 self._state = f"{event['status']}: {event['reason']}"
 
     def __rich__(self) -> Group:
-        options, figures = self._options, self._certified
+        options, measured = self._options, self._measured
         parties = options.grid[0] * options.grid[1]
         stamp = " PLAINTEXT" if options.privacy is Privacy.PLAIN else f", {options.key_bits}-bit key"
         lines = [Text(printable(f"{options.dataset} over {parties} parties{stamp}: {self._state}"))]
         if self._round:
             line = f"round {self._round['round']}, {self._round['seconds']:.2f} s"
-            if figures:
-                known = f"P(w) {figures['primal']:.6f}" if figures["gap"] is None else f"gap {figures['gap']:.2e}"
-                line += f"; {known}, accuracy {figures['accuracy']:.4f} (round {figures['round']})"
+            if measured is not None:
+                known = f"P(w) {measured.primal:.6f}" if measured.gap is None else f"gap {measured.gap:.2e}"
+                line += f"; {known}, accuracy {measured.accuracy:.4f} (round {measured.round})"
             lines.append(Text(line))
         lines += [Text(printable(f"WARNING: {warning}"), style="bold") for warning in self._warnings]
         return Group(*lines)
@@ -77,7 +78,7 @@ def print_report(console: Console, report: Mapping[str, Any]) -> None:
     table.add_row("relative error", f"{report['relative_error']:.2e}", "")
     gap = report["gap"]
     none = "none: a share is stale" if report["certified"] else "none"
-    table.add_row("duality gap, the proof", none if gap is None else f"{gap:.2e}", "")
+    table.add_row("duality gap, the proof", none if gap is None else f"{float(gap):.2e}", "")
     table.add_row("rounds × round trips", f"{report['rounds']} × {report['rtc_per_round']}", "")
     for name, value in report.get("figures", {}).items():
         table.add_row(name.replace("_", " "), f"{value:.6g}" if isinstance(value, float) else str(value), "")

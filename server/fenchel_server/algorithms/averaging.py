@@ -10,8 +10,8 @@ of losses, of each block of the model its first holder gives ‖w‖². Where pa
 ciphertext and goes back to the reporter in a phase of its own.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Generic, Self, TypeVar
@@ -29,42 +29,36 @@ from fenchel_common.algorithms.averaging import (
     Task,
     Work,
 )
-from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.blocks import BlockVector, joined, summed
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.errors import FenchelError, InvalidInput, StateDamaged
+from fenchel_common.errors import StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.wire import averaging as wire
 from fenchel_common.wire.averaging_snapshot import AveragingSnapshot, snapshot_from_bytes, snapshot_to_bytes
 from fenchel_server.algorithms.averaging_answers import read_result
-from fenchel_server.algorithms.averaging_log import AveragingLog, summed
+from fenchel_server.algorithms.averaging_log import AveragingLog
 from fenchel_server.algorithms.averaging_plan import Closing, Numbers, Plan
-from fenchel_server.algorithms.base import Outcome, RoundReport
-from fenchel_server.algorithms.sampling import active_clients
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.algorithms.phased import OpenRound, PhasedServer, is_due, not_there, read_answers
+from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
 S = TypeVar("S", bound=AveragingSettings)
 
 
-@dataclass(slots=True)
-class _Round:
-    """A round under way; `present` shrinks when a client fails a phase, `pending` are the open tasks."""
+@dataclass(slots=True, kw_only=True)
+class _Round(OpenRound):
+    """`active` clients train, `pending` are the open tasks."""
 
-    id: RoundId
-    closing: bool
     measuring: bool
     active: list[ClientId]
-    present: list[ClientId]
-    phase: str = ""
     pending: dict[ClientId, Task] = field(default_factory=dict)
     plan: Plan = field(default_factory=Plan)
     shares: dict[ClientId, Measurement] = field(default_factory=dict)
     contributors: list[ClientId] = field(default_factory=list)
-    absences: dict[ClientId, str] = field(default_factory=dict)
 
 
-class AveragingServer(ABC, Generic[S]):
+class AveragingServer(PhasedServer[S, _Round], Generic[S]):
     """The server half of an algorithm; a subclass overrides `plan`, and what else differs from the defaults.
 
     Parameters
@@ -84,25 +78,11 @@ class AveragingServer(ABC, Generic[S]):
         openings: Mapping[ClientId, bytes],
     ) -> None:
         del openings
-        if any(not layout.label_holders_of(block.id) for block in layout.blocks):
-            raise InvalidInput("blocks: every sample needs a party that has its label")
-        self.settings = settings
-        self.layout = layout
+        super().__init__(settings, layout, round_id=RoundId(0))
         self.memory: Numbers = {}
         self._key = key
         self._log = AveragingLog(layout, vectors=settings.vectors, width=settings.width)
-        self._samples = {
-            client: {block: layout.blocks[block].size for block in layout.blocks_of(client)}
-            for client in layout.clients
-        }
-        self._shared = frozenset(block.id for block in layout.blocks if len(block.holders) > 1)
-        self._reporters: dict[ClientId, tuple[int, ...]] = {}
-        for block in layout.blocks:
-            reporter = layout.label_holders_of(block.id)[0]
-            self._reporters[reporter] = (*self._reporters.get(reporter, ()), block.id)
         self._applied: dict[ClientId, RoundId | None] = dict.fromkeys(layout.clients)
-        self._round_id = RoundId(0)
-        self._round: _Round | None = None
 
     @abstractmethod
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
@@ -117,11 +97,6 @@ class AveragingServer(ABC, Generic[S]):
         del reports
         return Closing(told=plan.told)
 
-    def taking_part(self, round_id: RoundId) -> frozenset[ClientId]:
-        """Who is to work in a round, whether or not they are there."""
-        rule = self.settings.participation_rule
-        return active_clients(rule, self.layout.clients, seed=self.settings.seed, round_id=round_id)
-
     def objective(self, whole: Measurement) -> float:
         """P(w) from the sums over all samples."""
         return self.settings.lambda_ / 2.0 * whole.squared_norm + whole.loss_sum / whole.samples
@@ -132,13 +107,13 @@ class AveragingServer(ABC, Generic[S]):
         return {}
 
     def samples_of(self, client: ClientId) -> int:
-        return sum(self._samples[client].values())
+        return sum(self.layout.sample_index.of(client).values())
 
     @classmethod
     def restore(cls, snapshot: bytes, *, settings: S, layout: FederationLayout, key: RunKey) -> Self:
         """A server that goes on where the snapshot was taken; every client then counts as restarted."""
         server = cls(settings, layout=layout, key=key, openings={})
-        every = {block: len(held.coordinates) for block, held in enumerate(server._log.blocks)}
+        every = dict(enumerate(server._log.index.sizes))
         saved = snapshot_from_bytes(snapshot, server._scope(every, samples={}))
         if not set(saved.kept) <= set(layout.clients):
             raise StateDamaged("the snapshot is of other clients than the layout")
@@ -156,38 +131,28 @@ class AveragingServer(ABC, Generic[S]):
         """All that a client needs to know the present state, whatever it knew before."""
         return wire.state_to_bytes(self._log.update_for(client, None))
 
-    def open_round(
-        self,
-        round_id: RoundId,
-        available: frozenset[ClientId],
-        restarted: frozenset[ClientId],
-        *,
-        closing: bool = False,
-    ) -> PhaseRequest:
-        if round_id != self._round_id + 1:
-            raise InvalidInput(f"round_id: {round_id} cannot follow round {self._round_id}")
-        for client in restarted & frozenset(self.layout.clients):
-            self._applied[client] = None
-        closing = closing or round_id > self.settings.stop.rounds
-        every = self.settings.measure_every
+    def _forget(self, clients: Iterable[ClientId]) -> None:
+        self._applied |= dict.fromkeys(clients)
+
+    def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> _Round:
         chosen = frozenset() if closing else self.taking_part(round_id) & self.layout.label_holders
-        current = _Round(
+        return _Round(
             id=round_id,
             closing=closing,
-            measuring=closing or (every > 0 and round_id % every == 0),
-            active=[client for client in self.layout.clients if client in chosen & available],
             present=[client for client in self.layout.clients if client in available],
+            absences=not_there(chosen - available),
+            measuring=closing or is_due(round_id, self.settings.measure_every),
+            active=[client for client in self.layout.clients if client in chosen & available],
         )
-        current.absences.update(dict.fromkeys(sorted(chosen - available), "not there when the round began"))
-        self._round = current
+
+    def _first_request(self) -> PhaseRequest:
+        current = self._current()
         if current.active and self.surveys():
-            return self._request(SURVEY, {client: self._task(client) for client in current.active})
+            return self._ask(SURVEY, {client: self._task(client) for client in current.active})
         return self._local_request({})
 
-    def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
+    def _take(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
         current = self._current()
-        if phase != current.phase:
-            raise InvalidInput(f"phase: {phase!r} is not the open phase {current.phase!r}")
         answers = self._answers(results)
         if any(answer.diverged for answer in answers.values()):
             return self._report(
@@ -203,15 +168,9 @@ class AveragingServer(ABC, Generic[S]):
         self._take_vectors(answers)
         return self._measure_request(answers) or self._report()
 
-    def _current(self) -> _Round:
-        if self._round is None:
-            raise InvalidInput("phase: no round is open")
-        return self._round
-
-    def _request(self, phase: str, tasks: dict[ClientId, Task]) -> PhaseRequest:
-        current = self._current()
-        current.phase, current.pending = phase, tasks
-        return PhaseRequest(phase, {client: wire.task_to_bytes(task) for client, task in tasks.items()})
+    def _ask(self, phase: str, tasks: dict[ClientId, Task]) -> PhaseRequest:
+        self._current().pending = tasks
+        return self._request(phase, {client: wire.task_to_bytes(task) for client, task in tasks.items()})
 
     def _task(
         self,
@@ -243,7 +202,7 @@ class AveragingServer(ABC, Generic[S]):
         current.active = [client for client in current.active if current.plan.weights.get(client, 1.0) > 0.0]
         checkpoints: dict[ClientId, tuple[int, ...]] = {}
         if not self.settings.vectors.restates and len(self._log.entries) >= CHECKPOINT_AFTER:
-            checkpoints = self._log.first_holders(current.active)
+            checkpoints = self._log.index.first_holders(current.active)
         norms, reports, products = self._measuring_parts()
         tasks = {}
         for client in current.present:
@@ -257,7 +216,7 @@ class AveragingServer(ABC, Generic[S]):
             )
             if task.work or task.product_blocks or task.report_blocks or task.norm_blocks:
                 tasks[client] = task
-        return self._request(LOCAL, tasks)
+        return self._ask(LOCAL, tasks)
 
     def _check_plan(self, plan: Plan) -> None:
         names = self.settings.vectors
@@ -276,55 +235,43 @@ class AveragingServer(ABC, Generic[S]):
     ]:
         """Who answers in `local` for ‖w‖², for samples, and with inner products, if the round measures."""
         current = self._current()
-        if not current.measuring or len(current.present) < len(self.layout.clients):
+        if not current.measuring or not self._all_present:
             return {}, {}, {}
-        products = {
-            client: tuple(block for block in held if block in self._shared) for client, held in self._samples.items()
-        }
-        return self._log.first_holders(current.present), {} if self._shared else self._reporters, products
+        products = {client: self.layout.sample_index.shared_of(client) for client in self.layout.clients}
+        reports = self.layout.reporters if self.layout.is_horizontal else {}
+        return self._log.index.first_holders(current.present), reports, products
 
     def _measure_request(self, answers: Mapping[ClientId, Result]) -> PhaseRequest | None:
         """The sums of losses on shared samples, if every holder has given its inner products."""
         current = self._current()
-        complete = len(current.present) == len(self.layout.clients)
-        if not (current.measuring and self._shared and complete):
+        if self.layout.is_horizontal or not (current.measuring and self._all_present):
             return None
-        given = [answer.products for answer in answers.values() if answer.products is not None]
-        products = summed(given)
-        place = {block: place for place, block in enumerate(products.blocks)}
-        tasks = {}
-        for client, blocks in self._reporters.items():
-            due = tuple(block for block in blocks if block in place)
-            vector = products.vector.select([place[block] for block in due]) if due else None
-            tasks[client] = Task(
+        products = _summed(answer.products for answer in answers.values())
+        tasks = {
+            client: Task(
                 round_id=current.id,
                 stream=self.layout.clients.index(client),
                 state=StateUpdate(),
                 report_blocks=blocks,
-                products=None if vector is None else BlockVector(due, vector),
+                products=products.restricted_to(frozenset(blocks)),
             )
-        return self._request(MEASURE, tasks)
+            for client, blocks in self.layout.reporters.items()
+        }
+        return self._ask(MEASURE, tasks)
 
     def _answers(self, results: Mapping[ClientId, bytes]) -> dict[ClientId, Result]:
         """The good answers; the other clients are left out of the rest of the round and must be told all anew."""
         current = self._current()
-        good: dict[ClientId, Result] = {}
-        for client, task in current.pending.items():
-            reason = "no result"
-            if client in results:
-                try:
-                    scope = self._scope(self._log.held[client], samples=self._samples[client])
-                    good[client] = read_result(results[client], task=task, phase=current.phase, scope=scope)
-                    self._applied[client] = RoundId(current.id - 1)
-                    continue
-                except FenchelError as error:
-                    reason = f"rejected: {error}"
-            self._applied[client] = None
-            current.absences[client] = f"{current.phase}: {reason}"
-            current.present.remove(client)
-            if client in current.active:
-                current.active.remove(client)
-        return good
+
+        def read(client: ClientId, body: bytes) -> Result:
+            scope = self._scope(self._log.index.of(client), samples=self.layout.sample_index.of(client))
+            return read_result(body, task=current.pending[client], phase=current.phase, scope=scope)
+
+        answers = read_answers(current.pending, results, read)
+        self._forget(answers.failed)
+        self._applied |= dict.fromkeys(answers.good, RoundId(current.id - 1))
+        current.active = [client for client in current.active if client not in answers.failed]
+        return self._without_failed(answers)
 
     def _take_vectors(self, answers: Mapping[ClientId, Result]) -> None:
         """Adds up what came, on ciphertext, as the round's entry."""
@@ -338,7 +285,7 @@ class AveragingServer(ABC, Generic[S]):
             return
         closing = self.close(current.plan, {client: answer.reported for client, answer in given.items()})
         self.memory = self.memory if closing.memory is None else dict(closing.memory)
-        sums = {name: summed(answer.vectors[name] for answer in given.values()) for name in names.summed}
+        sums = {name: _summed(answer.vectors[name] for answer in given.values()) for name in names.summed}
         weights: dict[int, float] = dict.fromkeys(sums[names.summed[0]].blocks, 0.0)
         for client, answer in given.items():
             for block in answer.vectors[names.summed[0]].blocks:
@@ -364,7 +311,6 @@ class AveragingServer(ABC, Generic[S]):
         measured = whole.samples == self.layout.sample_count
         if current.closing and outcome is None:
             outcome, reason = Outcome.FINISHED, "the run was to end here"
-        self._round_id, self._round = current.id, None
         metrics = RoundMetrics(
             round=current.id,
             primal=self.objective(whole) if measured else None,
@@ -374,4 +320,12 @@ class AveragingServer(ABC, Generic[S]):
             note="not measured: a client was missing" if current.measuring and not measured else "",
             figures=self.figures(current.shares) if measured else {},
         )
-        return RoundReport(metrics, outcome, reason)
+        return self._ended(metrics, outcome, reason)
+
+
+def _summed(vectors: Iterable[BlockVector | None]) -> BlockVector:
+    """The sums by block of vectors of which at least one is there, as one vector."""
+    sums = summed(vectors)
+    whole = joined(sorted(sums), sums)
+    assert whole is not None, "at least one client gave a vector"
+    return whole

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fenchel_common.algorithms.averaging import SURVEY, Result, Task, chosen_blocks
-from fenchel_common.algorithms.hyfdca import BlockVector
+from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.wire.averaging import Scope, result_from_bytes
 

@@ -1,15 +1,14 @@
 """What the server keeps of a run on the averaging rails: encrypted sums, by block and round, that it cannot read."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fenchel_common.algorithms.averaging import Entry, Positions, StateUpdate, Vectors
-from fenchel_common.algorithms.hyfdca import BlockVector
-from fenchel_common.crypto.vectors import Vector, join, total
+from fenchel_common.blocks import BlockVector, joined
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.layout import FederationLayout
+from fenchel_common.layout import BlockIndex, FederationLayout
 from fenchel_common.wire.averaging_snapshot import Base
 
 
@@ -39,8 +38,8 @@ class AveragingLog:
 
     Attributes
     ----------
-    held
-        For each client the sizes of its blocks of coordinates, by ascending id.
+    index
+        Who holds which block of coordinates.
     base
         For a block the state before the entry of a round; older entries of the block are gone. Without one the state
         starts at zero.
@@ -51,34 +50,25 @@ class AveragingLog:
         self._vectors = vectors
         self._width = width
         self.blocks = coordinate_blocks(layout, width=width)
-        self.held = {
-            client: {block: len(held.coordinates) for block, held in enumerate(self.blocks) if client in held.holders}
-            for client in layout.clients
-        }
+        self.index = BlockIndex(
+            layout.clients,
+            tuple(block.holders for block in self.blocks),
+            tuple(len(block.coordinates) for block in self.blocks),
+        )
         self.base: dict[int, Base] = {}
         self.entries: list[Entry] = []
         self.kept: dict[ClientId, dict[str, BlockVector]] = {}
 
-    def first_holders(self, clients: Collection[ClientId]) -> dict[ClientId, tuple[int, ...]]:
-        """Each block of coordinates with the first of its holders among `clients`."""
-        found: dict[ClientId, list[int]] = {}
-        for block, held in enumerate(self.blocks):
-            for client in held.holders:
-                if client in clients:
-                    found.setdefault(client, []).append(block)
-                    break
-        return {client: tuple(blocks) for client, blocks in found.items()}
-
     def update_for(self, client: ClientId, since: RoundId | None) -> StateUpdate:
         """What a client lacks that has applied the entries up to a round, or that has nothing at all."""
-        held = self.held[client]
+        held = self.index.of(client)
         after = RoundId(-1) if since is None else since
         newer = [self._restricted(entry, held) for entry in self.entries if entry.round_id > after]
         rebased = [block for block in held if block in self.base and self.base[block].round_id > after + 1]
         return StateUpdate(
             reset=since is None,
             layout=self._positions(client) if since is None else None,
-            base={name: self._base_of(name, rebased) for name in self._vectors.state} if rebased else {},
+            base={name: base for name in self._vectors.state if (base := self._base_of(name, rebased)) is not None},
             entries=tuple(entry for entry in newer if entry is not None),
             kept=self.kept.get(client, {}) if since is None else {},
         )
@@ -93,8 +83,9 @@ class AveragingLog:
     def rebase(self, checkpoint: Mapping[str, BlockVector], round_id: RoundId) -> None:
         """Takes the state of some blocks as it entered a round, in place of the entries that made it."""
         (blocks,) = {vector.blocks for vector in checkpoint.values()}
-        for place, block in enumerate(blocks):
-            state = {name: BlockVector((block,), held.vector.select([place])) for name, held in checkpoint.items()}
+        parts = {name: vector.parts() for name, vector in checkpoint.items()}
+        for block in blocks:
+            state = {name: BlockVector((block,), held[block]) for name, held in parts.items()}
             self.base[block] = Base(round_id, state)
         self._forget(blocks, before=round_id)
         oldest = min((self.base[block].round_id if block in self.base else 0) for block in range(len(self.blocks)))
@@ -106,7 +97,7 @@ class AveragingLog:
         for entry in self.entries:
             left = entry
             if entry.round_id < before and entry.coordinates is None:
-                remaining = self._restricted(entry, [block for block in entry.weights if block not in gone])
+                remaining = self._restricted(entry, entry.weights.keys() - gone)
                 if remaining is None:
                     continue
                 left = remaining
@@ -117,15 +108,14 @@ class AveragingLog:
         """The entry on some blocks of the layout; None if there is nothing on them."""
         if entry.coordinates is not None:
             return entry
-        places = [place for place, block in enumerate(entry.weights) if block in blocks]
-        if len(places) == len(entry.weights):
-            return entry
         chosen = {block: weight for block, weight in entry.weights.items() if block in blocks}
-        sums = {name: BlockVector(tuple(chosen), held.vector.select(places)) for name, held in entry.sums.items()}
-        return replace(entry, weights=chosen, sums=sums) if places else None
+        if len(chosen) == len(entry.weights):
+            return entry
+        sums = {name: part for name, whole in entry.sums.items() if (part := whole.restricted_to(chosen)) is not None}
+        return replace(entry, weights=chosen, sums=sums) if chosen else None
 
-    def _base_of(self, name: str, blocks: list[int]) -> BlockVector:
-        return BlockVector(tuple(blocks), join([self.base[block].state[name].vector for block in blocks]))
+    def _base_of(self, name: str, blocks: Sequence[int]) -> BlockVector | None:
+        return joined(blocks, {block: self.base[block].state[name].vector for block in blocks})
 
     def _positions(self, client: ClientId) -> dict[int, Positions]:
         """For each of the client's blocks the places of its coordinates among the client's own."""
@@ -133,15 +123,5 @@ class AveragingLog:
         return {
             block: np.searchsorted(features, self.blocks[block].coordinates // self._width) * self._width
             + self.blocks[block].coordinates % self._width
-            for block in self.held[client]
+            for block in self.index.of(client)
         }
-
-
-def summed(vectors: Iterable[BlockVector]) -> BlockVector:
-    """The sum by block, each over those that have the block."""
-    by_block: dict[int, list[Vector]] = {}
-    for vector in vectors:
-        for place, block in enumerate(vector.blocks):
-            by_block.setdefault(block, []).append(vector.vector.select([place]))
-    blocks = sorted(by_block)
-    return BlockVector(tuple(blocks), join([total(by_block[block]) for block in blocks]))

@@ -47,8 +47,7 @@ class Rounding:
     def of(cls, layout: FederationLayout, *, lipschitz: float, shares: int) -> "Rounding":
         """For a federation whose figures are sums of `shares` parts."""
         off = [
-            len(block.features) * PRODUCT_FORMAT.error_bound(len(block.holders)) ** 2
-            for block in layout.feature_blocks()
+            len(block.features) * PRODUCT_FORMAT.error_bound(len(block.holders)) ** 2 for block in layout.feature_blocks
         ]
         return cls(
             losses=rounding_error(layout, lipschitz),
@@ -88,7 +87,7 @@ def dual_value(figures: Figures) -> float:
 
 def rounding_error(layout: FederationLayout, lipschitz: float) -> float:
     """The most by which fixed-point inner products change the mean loss, which is Lipschitz in them."""
-    shared = [block for block in layout.blocks if len(block.holders) > 1]
+    shared = [block for block in layout.blocks if block.id in layout.sample_index.shared]
     off = sum(block.size * PRODUCT_FORMAT.error_bound(len(block.holders)) for block in shared)
     return lipschitz * off / layout.sample_count
 

@@ -12,12 +12,13 @@ large, and the anchor's ciphertexts are replaced in the same moment; so a round 
 void and harmless.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass, field
 from typing import Final, TypeVar
 
 from fenchel_common.algorithms.corrective import Anchor, DualResult, DualTask, Opening, PrimalTask, Products
-from fenchel_common.algorithms.hyfdca import INNER_PRODUCT, LOCAL_DUAL, PRIMAL, BlockVector, HyfdcaSettings
+from fenchel_common.algorithms.hyfdca import INNER_PRODUCT, LOCAL_DUAL, PRIMAL, HyfdcaSettings
+from fenchel_common.blocks import BlockVector, joined, joined_on, summed
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.errors import InvalidInput, StateDamaged
@@ -26,12 +27,11 @@ from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.corrective_snapshot import CorrectiveState, state_from_bytes, state_to_bytes
-from fenchel_server.algorithms.base import Outcome, RoundReport
 from fenchel_server.algorithms.certificate import Certificate
-from fenchel_server.algorithms.corrective_exchange import CorrectiveExchange, certified, summed_blocks
-from fenchel_server.algorithms.exchange import Answers, read_openings
-from fenchel_server.algorithms.state import joined
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.algorithms.corrective_exchange import CorrectiveExchange, certified
+from fenchel_server.algorithms.exchange import read_openings
+from fenchel_server.algorithms.phased import Answers, OpenRound, PhasedServer, is_due, not_there
+from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
 R = TypeVar("R")
 
@@ -41,37 +41,30 @@ STANDSTILL: Final = "void: no sample had all its holders there"
 UNCERTIFIED: Final = "no certificate: a client was missing"
 
 
-@dataclass(slots=True)
-class _Round:
-    """A round under way.
+@dataclass(slots=True, kw_only=True)
+class _Round(OpenRound):
+    """The clients of live blocks take part.
 
     Attributes
     ----------
     live
         The blocks that take part, all of whose holders are there.
-    present
-        The clients of live blocks; one leaves when it fails.
     openings
-        What each of them is told first.
+        What each client is told first.
     """
 
-    id: RoundId
-    closing: bool
     certifying: bool
     collapse: bool
     live: frozenset[int]
-    present: list[ClientId]
     openings: dict[ClientId, Opening] = field(default_factory=dict)
-    phase: str = ""
     products: dict[ClientId, Products] = field(default_factory=dict)
     duals: dict[ClientId, DualResult] = field(default_factory=dict)
     certificate: Certificate | None = None
     samples_updated: int = 0
-    absences: dict[ClientId, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
-class CorrectiveServer:
+class CorrectiveServer(PhasedServer[HyfdcaSettings, _Round]):
     """The server half of HyFDCA with `local = "corrective"`.
 
     Parameters
@@ -88,7 +81,7 @@ class CorrectiveServer:
         key: RunKey,
         openings: Mapping[ClientId, bytes],
     ) -> None:
-        norms = summed_blocks(read_openings(openings, layout=layout, key=key, privacy=settings.privacy).values())
+        norms = summed(read_openings(openings, layout=layout, key=key, privacy=settings.privacy).values())
         state = CorrectiveState(RoundId(0), sound=frozenset(layout.clients), norms=norms)
         self._setup(settings, layout, key, state)
 
@@ -105,17 +98,11 @@ class CorrectiveServer:
         return server
 
     def _setup(self, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey, state: CorrectiveState) -> None:
-        if any(not layout.label_holders_of(block.id) for block in layout.blocks):
-            raise InvalidInput("blocks: every sample needs a party that has its label")
-        self._settings = settings
-        self._layout = layout
+        super().__init__(settings, layout, round_id=state.round_id)
         self._state = state
         self._exchange = CorrectiveExchange(layout, key, privacy=settings.privacy)
-        self._feature_blocks = layout.feature_blocks()
-        self._shared = frozenset(block.id for block in layout.blocks if len(block.holders) > 1)
         self._has_norms: set[ClientId] = set()
         self._vertices = layout.label_holders == frozenset(layout.clients)
-        self._round: _Round | None = None
 
     def last_state(self, client: ClientId) -> bytes:
         return wire.model_to_bytes(self._features_of(client, self._state.model))
@@ -123,81 +110,59 @@ class CorrectiveServer:
     def snapshot(self) -> bytes:
         return state_to_bytes(self._state)
 
-    def open_round(
-        self,
-        round_id: RoundId,
-        available: frozenset[ClientId],
-        restarted: frozenset[ClientId],
-        *,
-        closing: bool = False,
-    ) -> PhaseRequest:
+    def _forget(self, clients: Set[ClientId]) -> None:
+        self._state.sound -= clients
+        self._has_norms -= clients
+
+    def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> _Round:
         state = self._state
-        if round_id != state.round_id + 1:
-            raise InvalidInput(f"round_id: {round_id} cannot follow round {state.round_id}")
-        state.sound -= restarted
-        self._has_norms -= restarted
-        live = frozenset(block.id for block in self._layout.blocks if available.issuperset(block.holders))
-        present = [
-            client for client in self._layout.clients if any(block in live for block in self._layout.blocks_of(client))
-        ]
-        closing = closing or round_id > self._settings.stop.rounds
-        every = self._settings.certificates_every
+        held = self.layout.sample_index
+        live = held.complete(available)
+        present = [client for client in self.layout.clients if not live.isdisjoint(held.of(client))]
         makers = frozenset(present)
         collapse = makers != state.makers or not makers <= state.sound or state.concluded != round_id - 1
         state.collapses += collapse and state.anchor > 0
         state.makers = makers
-        self._round = _Round(
+        return _Round(
             id=round_id,
             closing=closing,
-            certifying=closing or (every > 0 and round_id % every == 0),
+            present=present,
+            absences=not_there(frozenset(self.layout.clients) - available),
+            certifying=closing or is_due(round_id, self.settings.certificates_every),
             collapse=collapse,
             live=live,
-            present=present,
         )
-        missing = frozenset(self._layout.clients) - available
-        self._round.absences.update(dict.fromkeys(sorted(missing), "not there when the round began"))
-        self._round.openings = {client: self._opening(client) for client in present}
+
+    def _first_request(self) -> PhaseRequest:
+        current = self._current()
+        features = self.layout.feature_index.first_holders(frozenset(current.present))
+        current.openings = {client: self._opening(client, features.get(client, ())) for client in current.present}
         return self._product_request() or self._dual_request()
 
-    def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
-        current = self._current()
-        if phase != current.phase:
-            raise InvalidInput(f"phase: {phase!r} is not the open phase {current.phase!r}")
+    def _take(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
         if phase == INNER_PRODUCT:
             return self._close_products(results) or self._dual_request()
         if phase == LOCAL_DUAL:
             return self._close_dual(results) or self._primal_request()
         return self._close_primal(results)
 
-    def _current(self) -> _Round:
-        if self._round is None:
-            raise InvalidInput("phase: no round is open")
-        return self._round
-
-    def _request(self, phase: str, tasks: dict[ClientId, bytes]) -> PhaseRequest:
-        self._current().phase = phase
-        return PhaseRequest(phase, tasks)
-
     @property
     def _complete(self) -> bool:
         """Whether every sample takes part."""
-        return len(self._current().live) == len(self._layout.blocks)
+        return len(self._current().live) == len(self.layout.blocks)
 
     def _live_blocks(self, client: ClientId) -> tuple[int, ...]:
-        return tuple(block for block in self._layout.blocks_of(client) if block in self._current().live)
+        return tuple(block for block in self.layout.sample_index.of(client) if block in self._current().live)
 
     def _features_of(self, client: ClientId, blocks: Mapping[int, Vector]) -> BlockVector | None:
-        held = [block.id for block in self._feature_blocks if client in block.holders and block.id in blocks]
-        return joined(held, blocks)
+        return joined_on(self.layout.feature_index.of(client), blocks)
 
-    def _opening(self, client: ClientId) -> Opening:
+    def _opening(self, client: ClientId, feature_blocks: tuple[int, ...]) -> Opening:
         current, state = self._current(), self._state
-        present = set(current.present)
         lost = None
         if current.collapse and client not in state.sound:
-            held = [block for block in self._layout.blocks_of(client) if block in state.alpha]
             lost = Anchor(
-                alpha=joined(held, state.alpha),
+                alpha=joined_on(self.layout.sample_index.of(client), state.alpha),
                 weights=self._features_of(client, state.weights),
                 model=self._features_of(client, state.model),
             )
@@ -207,14 +172,8 @@ class CorrectiveServer:
             collapse=current.collapse,
             lost=lost,
             live_blocks=self._live_blocks(client),
-            report_blocks=tuple(
-                block for block in self._live_blocks(client) if self._layout.label_holders_of(block)[0] == client
-            ),
-            feature_blocks=tuple(
-                block.id
-                for block in self._feature_blocks
-                if next((holder for holder in block.holders if holder in present), None) == client
-            ),
+            report_blocks=tuple(block for block in self.layout.reporters.get(client, ()) if block in current.live),
+            feature_blocks=feature_blocks,
             point=None if current.collapse else self._features_of(client, state.point),
             vertex=None if current.collapse else self._features_of(client, state.vertex),
             conjugates=None if current.collapse else state.conjugates,
@@ -226,7 +185,7 @@ class CorrectiveServer:
 
     def _product_request(self) -> PhaseRequest | None:
         """Not needed where every client has whole rows: it then finds inner products and Gram matrix by itself."""
-        if self._layout.partition == "horizontal":
+        if self.layout.partition == "horizontal":
             return None
         openings = self._current().openings
         return self._request(
@@ -243,17 +202,18 @@ class CorrectiveServer:
 
     def _dual_request(self) -> PhaseRequest:
         current = self._current()
-        points = summed_blocks(answer.point for answer in current.products.values())
-        vertices = summed_blocks(answer.vertex for answer in current.products.values())
+        points = summed(answer.point for answer in current.products.values())
+        vertices = summed(answer.vertex for answer in current.products.values())
         gram = total([answer.gram for answer in current.products.values()]) if current.products else None
-        live_samples = sum(self._layout.blocks[block].size for block in current.live)
+        held, labelled = self.layout.sample_index, self.layout.label_index.holders
+        live_samples = sum(held.sizes[block] for block in current.live)
         tasks = {}
         for client in current.present:
             blocks = self._live_blocks(client)
-            shared = [block for block in blocks if block in self._shared]
+            shared = [block for block in blocks if block in held.shared]
             norms = None
             if client not in self._has_norms:
-                norms = joined([b for b in self._layout.blocks_of(client) if b in self._shared], self._state.norms)
+                norms = joined(held.shared_of(client), self._state.norms)
             products = None
             if gram is not None:
                 vertex = joined(shared, vertices) if vertices else None
@@ -264,8 +224,8 @@ class CorrectiveServer:
                     round_id=current.id,
                     norms=norms,
                     products=products,
-                    divisors=tuple(len(self._layout.label_holders_of(block)) for block in blocks),
-                    scale=live_samples / sum(self._layout.blocks[block].size for block in blocks),
+                    divisors=tuple(len(labelled[block]) for block in blocks),
+                    scale=live_samples / sum(held.sizes[block] for block in blocks),
                     certify_only=current.closing,
                 )
             )
@@ -273,7 +233,7 @@ class CorrectiveServer:
 
     def _close_dual(self, results: Mapping[ClientId, bytes]) -> RoundReport | None:
         current = self._current()
-        solving = frozenset() if current.closing else self._layout.label_holders
+        solving = frozenset() if current.closing else self.layout.label_holders
         read = self._exchange.duals(current.openings, results, solving=solving)
         current.duals = self._without_failed(read)
         self._has_norms |= current.duals.keys()
@@ -282,7 +242,7 @@ class CorrectiveServer:
         if len({answer.combination for answer in current.duals.values()}) > 1:
             raise InvalidInput("combination: clients found different weights for the same points")
         current.samples_updated = sum(
-            self._layout.blocks[block].size
+            self.layout.sample_index.sizes[block]
             for client, answer in current.duals.items()
             if answer.point is not None
             for block in self._live_blocks(client)
@@ -291,7 +251,7 @@ class CorrectiveServer:
 
     def _primal_request(self) -> PhaseRequest:
         current = self._current()
-        points = summed_blocks(answer.point for answer in current.duals.values())
+        points = summed(answer.point for answer in current.duals.values())
         figures = total([answer.figures for answer in current.duals.values()])
         tasks = {
             client: wire.primal_task_to_bytes(
@@ -319,35 +279,35 @@ class CorrectiveServer:
         if len({0 if each.conjugates is None else each.conjugates.length for each in read.good.values()}) > 1:
             raise InvalidInput("conjugates: clients disagree on what they remember")
         answers = self._without_failed(read)
-        model = summed_blocks(answer.model for answer in answers.values())
+        model = summed(answer.model for answer in answers.values())
         told = model.keys() == {block for opening in openings.values() for block in opening.feature_blocks}
         if not answers:
             return self._void(VOID)
         if current.closing and not told:
             return self._void(UNTOLD)
         first = next(iter(answers.values()))
-        weights = state.weights | summed_blocks(answer.weights for answer in current.duals.values())
+        weights = state.weights | summed(answer.weights for answer in current.duals.values())
         if told:
             # Features of the absent have no new weight in a round that begins anew, and the anchor's in others.
             state.model = (state.model if current.collapse else weights) | model
             if first.figures is not None:
-                current.certificate = certified(first.figures, state, settings=self._settings, layout=self._layout)
+                current.certificate = certified(first.figures, state, settings=self.settings, layout=self.layout)
         if (ending := self._verdict()) is not None:
             return ending
         if first.accepted:
             state.anchor, state.weights = current.id, weights
-            state.alpha |= summed_blocks(answer.alpha for answer in current.duals.values())
+            state.alpha |= summed(answer.alpha for answer in current.duals.values())
         # If the best model is another one to the clients than on record, all of them get the one on record.
         state.concluded, state.sound = current.id, frozenset(current.present if told else ())
         state.relative_rounds += not self._complete
-        state.point = summed_blocks(answer.point for answer in answers.values())
-        state.vertex = summed_blocks(answer.vertex for answer in answers.values())
+        state.point = summed(answer.point for answer in answers.values())
+        state.vertex = summed(answer.vertex for answer in answers.values())
         state.conjugates = total([answer.conjugates for answer in answers.values() if answer.conjugates is not None])
         return self._report()
 
     def _verdict(self) -> RoundReport | None:
         """The end of the run, if the certificate or the round's purpose says so."""
-        current, goal = self._current(), self._settings.stop.gap
+        current, goal = self._current(), self.settings.stop.gap
         if current.certificate is not None and goal is not None and current.certificate.gap <= goal:
             return self._report(Outcome.CONVERGED, f"the duality gap is at most {goal:g}")
         if current.closing:
@@ -355,14 +315,9 @@ class CorrectiveServer:
         return None
 
     def _without_failed(self, answers: Answers[R]) -> dict[ClientId, R]:
-        """The good answers; the other clients are left out of the rest of the round, and their memory is in doubt."""
-        current = self._current()
-        for client, reason in answers.failed.items():
-            current.absences[client] = f"{current.phase}: {reason}"
-            current.present.remove(client)
-        self._state.sound -= answers.failed.keys()
-        self._has_norms -= answers.failed.keys()
-        return answers.good
+        """The good answers; the memory of the other clients is in doubt."""
+        self._forget(answers.failed.keys())
+        return super()._without_failed(answers)
 
     def _void_after(self, read: Answers[R]) -> RoundReport | None:
         """The end of a round that cannot go on."""
@@ -378,7 +333,7 @@ class CorrectiveServer:
         current = self._current()
         if current.certifying and current.certificate is None:
             current.notes.append(UNCERTIFIED)
-        self._state.round_id, self._round = current.id, None
+        self._state.round_id = current.id
         metrics = RoundMetrics(
             round=current.id,
             samples_updated=current.samples_updated,
@@ -387,4 +342,4 @@ class CorrectiveServer:
             note="; ".join(current.notes),
             **({} if current.certificate is None else asdict(current.certificate)),
         )
-        return RoundReport(metrics, outcome, reason)
+        return self._ended(metrics, outcome, reason)

@@ -1,14 +1,14 @@
 """Whether the answers of a phase of corrective HyFDCA fit what was asked, what they add up to and what they certify."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
 from fenchel_common.algorithms.corrective import FIGURES, DualResult, Figures, Opening, PrimalResult, Products
-from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, BlockVector, HyfdcaSettings
+from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, HyfdcaSettings
+from fenchel_common.blocks import BlockVector, check_fresh
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Vector, total
-from fenchel_common.errors import FenchelError, InvalidInput
+from fenchel_common.crypto.vectors import Vector
+from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.privacy import Privacy
@@ -16,17 +16,14 @@ from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.corrective_snapshot import CorrectiveState
 from fenchel_common.wire.scope import Scope
 from fenchel_server.algorithms.certificate import Certificate, Rounding
-from fenchel_server.algorithms.exchange import Answers, check_fresh
-from fenchel_server.algorithms.state import blocks_of
-
-R = TypeVar("R")
+from fenchel_server.algorithms.phased import Answers, read_answers
 
 
 class CorrectiveExchange:
     """Reads results; for one layout, key and privacy level."""
 
     def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy) -> None:
-        self._shared = frozenset(block.id for block in layout.blocks if len(block.holders) > 1)
+        self._shared = layout.sample_index.shared
         self._scopes = {
             client: Scope.of_federation(layout, client, key=key, privacy=privacy) for client in layout.clients
         }
@@ -44,7 +41,7 @@ class CorrectiveExchange:
             _check_terms(answer.gram, "gram")
             return answer
 
-        return _read(openings, results, read)
+        return read_answers(openings, results, read)
 
     def duals(
         self, openings: Mapping[ClientId, Opening], results: Mapping[ClientId, bytes], *, solving: frozenset[ClientId]
@@ -60,7 +57,7 @@ class CorrectiveExchange:
             _check_figures(answer.figures, FIGURES, "figures")
             return answer
 
-        return _read(openings, results, read)
+        return read_answers(openings, results, read)
 
     def primals(
         self,
@@ -83,17 +80,7 @@ class CorrectiveExchange:
                 _check_terms(answer.conjugates, "conjugates")
             return answer
 
-        return _read(openings, results, read)
-
-
-def summed_blocks(vectors: Iterable[BlockVector | None]) -> dict[int, Vector]:
-    """Block by block the sum over those who gave it."""
-    by_block: dict[int, list[Vector]] = {}
-    for vector in vectors:
-        if vector is not None:
-            for block, part in blocks_of(vector):
-                by_block.setdefault(block, []).append(part)
-    return {block: total(parts) for block, parts in by_block.items()}
+        return read_answers(openings, results, read)
 
 
 def certified(
@@ -118,21 +105,6 @@ def certified(
         gap_error=error,
         accuracy=figures.accuracy,
     )
-
-
-def _read(
-    asked: Iterable[ClientId], results: Mapping[ClientId, bytes], read: Callable[[ClientId, bytes], R]
-) -> Answers[R]:
-    answers: Answers[R] = Answers({}, {})
-    for client in asked:
-        if client not in results:
-            answers.failed[client] = "no result"
-            continue
-        try:
-            answers.good[client] = read(client, results[client])
-        except FenchelError as error:
-            answers.failed[client] = f"rejected: {error}"
-    return answers
 
 
 def _check(vector: BlockVector | None, blocks: tuple[int, ...], name: str) -> None:

@@ -6,11 +6,10 @@ to come, or is refused, everything about that client's memory is in doubt and is
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from fenchel_common.algorithms.hyfdca import (
     FIGURE_COUNT,
-    BlockVector,
     DualResult,
     DualTask,
     PrimalResult,
@@ -19,6 +18,7 @@ from fenchel_common.algorithms.hyfdca import (
     ProductTask,
     StateUpdate,
 )
+from fenchel_common.blocks import BlockVector, check_fresh, joined_on
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import FenchelError, InvalidInput, ResultRejected
@@ -27,7 +27,7 @@ from fenchel_common.layout import FederationLayout
 from fenchel_common.privacy import Privacy
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
-from fenchel_server.algorithms.state import joined
+from fenchel_server.algorithms.phased import Answers, read_answers
 
 R = TypeVar("R")
 
@@ -52,14 +52,6 @@ class _Pending:
     blocks: tuple[int, ...] = ()
     figures: bool = False
     norms: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Answers(Generic[R]):
-    """The good answers to a phase, and for every other client that had a task the reason."""
-
-    good: dict[ClientId, R]
-    failed: dict[ClientId, str]
 
 
 class Exchange:
@@ -105,15 +97,15 @@ class Exchange:
     def _model_update(self, client: ClientId, model: Mapping[int, Vector]) -> tuple[tuple[Vector, ...], StateUpdate]:
         """w on the client's features, all of it or, if the client has it, nothing."""
         peer = self._peers[client]
-        blocks = [block for block in self._scopes[client].feature_blocks if block in model]
-        held = tuple(model[block] for block in blocks)
+        blocks = self._scopes[client].feature_blocks
+        held = tuple(model[block] for block in blocks if block in model)
         # A sum that has not changed is the same object: see `HyfdcaState.summed_shares`.
         known = (
             peer.model is not None
             and len(peer.model) == len(held)
             and all(old is new for old, new in zip(peer.model, held, strict=True))
         )
-        return held, StateUpdate(reset=peer.lost, model=None if known else joined(blocks, model))
+        return held, StateUpdate(reset=peer.lost, model=None if known else joined_on(blocks, model))
 
     def primal_results(self, results: Mapping[ClientId, bytes]) -> Answers[PrimalResult]:
         """All that opened the same totals must have found the same: who differs from the first is refused."""
@@ -134,22 +126,14 @@ class Exchange:
         return self._answers(results, self._dual_result)
 
     def _answers(self, results: Mapping[ClientId, bytes], read: Callable[[ClientId, bytes, _Pending], R]) -> Answers[R]:
-        answers: Answers[R] = Answers({}, {})
-        for client, pending in self._pending.items():
-            peer = self._peers[client]
-            if client not in results:
-                answers.failed[client] = "no result"
-                peer.doubt()
-                continue
-            try:
-                answers.good[client] = read(client, results[client], pending)
-            except FenchelError as error:
-                answers.failed[client] = f"rejected: {error}"
-                peer.doubt()
-            else:
-                peer.model, peer.lost = pending.model, False
-                peer.has_norms = peer.has_norms or pending.norms
-        self._pending = {}
+        asked, self._pending = self._pending, {}
+        answers = read_answers(asked, results, lambda client, body: read(client, body, asked[client]))
+        for client in answers.failed:
+            self._peers[client].doubt()
+        for client in answers.good:
+            peer, pending = self._peers[client], asked[client]
+            peer.model, peer.lost = pending.model, False
+            peer.has_norms = peer.has_norms or pending.norms
         return answers
 
     def _primal_result(self, client: ClientId, data: bytes, pending: _Pending) -> PrimalResult:
@@ -183,7 +167,7 @@ def read_openings(
     """Each client's encrypted squared row norms of its shared blocks."""
     norms = {}
     for client in layout.clients:
-        blocks = tuple(block for block in layout.blocks_of(client) if len(layout.blocks[block].holders) > 1)
+        blocks = layout.sample_index.shared_of(client)
         if blocks and client not in given:
             raise InvalidInput(f"openings: the row norms of {client} are missing")
         if blocks:
@@ -199,10 +183,3 @@ def _opening(client: ClientId, data: bytes, scope: Scope, blocks: tuple[int, ...
     except FenchelError as error:
         raise ResultRejected(client, str(error)) from None
     return norms
-
-
-def check_fresh(vector: BlockVector, blocks: tuple[int, ...], name: str) -> None:
-    if vector.blocks != blocks:
-        raise InvalidInput(f"{name}.blocks: are not the blocks that were asked for")
-    if vector.vector.terms != 1:
-        raise InvalidInput(f"{name}.vector: must be freshly made, with one term")

@@ -21,6 +21,6 @@ class FedavgServer(AveragingServer[FedavgSettings]):
 
     def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
         """How evenly the model serves parties of whole rows; where rows are shared no accuracy is one party's."""
-        if any(len(block.holders) > 1 for block in self.layout.blocks):
+        if not self.layout.is_horizontal:
             return {}
         return accuracy_spread([held.correct / held.samples for held in measurements.values() if held.samples])

@@ -15,7 +15,6 @@ shares may by then be a round further. Where H follows D, the figures that make 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 
@@ -32,40 +31,30 @@ from fenchel_common.algorithms.hyfdca import (
     SampleRange,
     StateUpdate,
 )
+from fenchel_common.blocks import summed
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector, total
-from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.wire.hyfdca import state_to_bytes
 from fenchel_common.wire.hyfdca_snapshot import HyfdcaSnapshot, snapshot_from_bytes, snapshot_to_bytes
-from fenchel_server.algorithms.base import Outcome, RoundReport
 from fenchel_server.algorithms.certificate import Certificate, DivergenceWatch, Rounding, certify, dual_value
-from fenchel_server.algorithms.exchange import Answers, Exchange, read_openings
+from fenchel_server.algorithms.exchange import Exchange, read_openings
 from fenchel_server.algorithms.pace import Pace, follows_dual
-from fenchel_server.algorithms.sampling import active_clients, draw_samples
+from fenchel_server.algorithms.phased import OpenRound, PhasedServer, is_due, not_there
+from fenchel_server.algorithms.sampling import draw_samples
 from fenchel_server.algorithms.state import HyfdcaState
 from fenchel_server.algorithms.theorems import step_rule
-from fenchel_server.rounds.requests import PhaseRequest
-
-R = TypeVar("R")
+from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
 
-@dataclass(slots=True)
-class _Round:
-    """A round under way.
+@dataclass(slots=True, kw_only=True)
+class _Round(OpenRound):
+    """`active` clients update samples; `answering` are those whose shares of the figures make `totals`."""
 
-    `active` clients update samples; `present` are those taking part, and shrinks when one fails a phase; `answering`
-    are those whose shares of the figures make `totals`.
-    """
-
-    id: RoundId
-    closing: bool
     certifying: bool
     active: frozenset[ClientId]
-    present: list[ClientId]
-    phase: str = ""
     draws: dict[ClientId, tuple[SampleRange, ...]] = field(default_factory=dict)
     answering: frozenset[ClientId] = frozenset()
     totals: Vector | None = None
@@ -74,10 +63,9 @@ class _Round:
     ending: tuple[Outcome, str] | None = None
     changed: frozenset[int] = frozenset()
     samples_updated: int = 0
-    absences: dict[ClientId, str] = field(default_factory=dict)
 
 
-class HyfdcaServer:
+class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
     """The server half of HyFDCA.
 
     Parameters
@@ -96,8 +84,8 @@ class HyfdcaServer:
         key: RunKey,
         openings: Mapping[ClientId, bytes],
     ) -> None:
-        self._setup(settings, layout, key)
-        self._state.add_norms(read_openings(openings, layout=layout, key=key, privacy=settings.privacy))
+        self._setup(settings, layout, key, round_id=RoundId(0))
+        self._state.norms = summed(read_openings(openings, layout=layout, key=key, privacy=settings.privacy).values())
 
     @classmethod
     def restore(
@@ -105,39 +93,33 @@ class HyfdcaServer:
     ) -> "HyfdcaServer":
         """A server that goes on where the snapshot was taken; every client then counts as restarted."""
         server = cls.__new__(cls)
-        server._setup(settings, layout, key)
         saved = snapshot_from_bytes(snapshot, key, privacy=settings.privacy)
+        server._setup(settings, layout, key, round_id=saved.round_id)
         state = server._state
         state.alpha, state.changed, state.norms, state.model = saved.alpha, saved.changed, saved.norms, saved.model
         state.take_client_snapshots(saved.clients)
-        server._round_id = saved.round_id
         server._pace = Pace(saved.pace_share, saved.pace_earlier, saved.pace_dual)
         server._watch.best_gap, server._watch.poor = saved.best_gap, saved.poor_certificates
         for client in layout.clients:
             server._exchange.lose(client)
         return server
 
-    def _setup(self, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey) -> None:
-        if any(not layout.label_holders_of(block.id) for block in layout.blocks):
-            raise InvalidInput("blocks: every sample needs a party that has its label")
-        self._settings = settings
-        self._layout = layout
+    def _setup(self, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey, *, round_id: RoundId) -> None:
+        super().__init__(settings, layout, round_id=round_id)
         self._state = HyfdcaState(layout)
         self._exchange = Exchange(layout, key, privacy=settings.privacy)
         self._held = {
-            client: sum(self._state.held[client].values())
+            client: sum(layout.sample_index.of(client).values())
             for client in layout.clients
             if client in layout.label_holders
         }
-        self._reporters, self._norm_holders = self._state.reporters(), self._state.norm_holders()
+        self._norm_holders = layout.feature_index.first_holders(layout.clients)
         self._rounding = Rounding.of(
             layout,
             lipschitz=settings.loss_function.lipschitz,
-            shares=len(self._reporters.keys() | self._norm_holders.keys()),
+            shares=len(layout.reporters.keys() | self._norm_holders.keys()),
         )
         self._rule = step_rule(settings, layout, self._held)
-        self._round_id = RoundId(0)
-        self._round: _Round | None = None
         self._pace = Pace()
         at_zero = settings.loss_function.value(np.zeros(1), np.ones(1))
         self._watch = DivergenceWatch(initial_gap=float(at_zero[0]))
@@ -164,39 +146,30 @@ class HyfdcaServer:
             )
         )
 
-    def open_round(
-        self,
-        round_id: RoundId,
-        available: frozenset[ClientId],
-        restarted: frozenset[ClientId],
-        *,
-        closing: bool = False,
-    ) -> PhaseRequest:
-        if round_id != self._round_id + 1:
-            raise InvalidInput(f"round_id: {round_id} cannot follow round {self._round_id}")
-        for client in restarted & frozenset(self._layout.clients):
+    def _forget(self, clients: frozenset[ClientId]) -> None:
+        for client in clients:
             self._exchange.lose(client)
-        closing = closing or round_id > self._settings.stop.rounds
-        every = self._settings.certificates_every
-        certifying = closing or (every > 0 and round_id % every == 0)
-        chosen: frozenset[ClientId] = frozenset()
-        if not closing:
-            rule = self._settings.participation_rule
-            chosen = active_clients(rule, self._layout.clients, seed=self._settings.seed, round_id=round_id)
+
+    def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> _Round:
+        certifying = closing or is_due(round_id, self.settings.certificates_every)
+        chosen = frozenset() if closing else self.taking_part(round_id)
         active = chosen & available
-        present = [client for client in self._layout.clients if client in (available if certifying else active)]
-        self._round = _Round(round_id, closing, certifying, active, present)
-        self._round.absences.update(dict.fromkeys(sorted(chosen - available), "not there when the round began"))
-        if closing:
-            self._round.ending = Outcome.FINISHED, "the run was to end here"
+        return _Round(
+            id=round_id,
+            closing=closing,
+            present=[client for client in self.layout.clients if client in (available if certifying else active)],
+            absences=not_there(chosen - available),
+            certifying=certifying,
+            active=active,
+            ending=(Outcome.FINISHED, "the run was to end here") if closing else None,
+        )
+
+    def _first_request(self) -> PhaseRequest:
         return self._sync_request() or self._enter()
 
-    def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
-        current = self._current()
-        if phase != current.phase:
-            raise InvalidInput(f"phase: {phase!r} is not the open phase {current.phase!r}")
+    def _take(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
         if phase == SYNC:
-            self._take_shares(results, RoundId(current.id - 1))
+            self._take_shares(results, RoundId(self._current().id - 1))
             return self._enter()
         if phase == INNER_PRODUCT:
             self._take_products(results)
@@ -209,15 +182,6 @@ class HyfdcaServer:
             return self._product_request_after() or self._report()
         self._take_products(results)
         return self._report()
-
-    def _current(self) -> _Round:
-        if self._round is None:
-            raise InvalidInput("phase: no round is open")
-        return self._round
-
-    def _request(self, phase: str, tasks: dict[ClientId, bytes]) -> PhaseRequest:
-        self._current().phase = phase
-        return PhaseRequest(phase, tasks)
 
     def _sync_request(self) -> PhaseRequest | None:
         """The first PrimalAggregation, for those taking part whose α or share is out of date."""
@@ -242,32 +206,31 @@ class HyfdcaServer:
             for client in current.present
             if client in current.active and client in self._held
         }
-        wanted = self._state.shared
-        complete = len(current.present) == len(self._layout.clients)
-        if self._settings.participation_rule.kind == "all" and complete and not current.certifying:
+        wanted = self.layout.sample_index.shared
+        if self.settings.participation_rule.kind == "all" and self._all_present and not current.certifying:
             wanted &= {part.block for ranges in current.draws.values() for part in ranges}
         return self._product_tasks(INNER_PRODUCT, wanted, self._state.model)
 
     def _product_request_after(self) -> PhaseRequest | None:
-        if not self._settings.asks_products_twice or self._current().ending is not None:
+        if not self.settings.asks_products_twice or self._current().ending is not None:
             return None
-        return self._product_tasks(INNER_PRODUCT_AFTER, self._state.shared, self._state.summed_shares())
+        return self._product_tasks(INNER_PRODUCT_AFTER, self.layout.sample_index.shared, self._state.summed_shares())
 
     def _product_tasks(self, phase: str, wanted: frozenset[int], model: Mapping[int, Vector]) -> PhaseRequest | None:
         tasks = {}
         for client in self._current().present:
-            blocks = tuple(block for block in self._state.held[client] if block in wanted)
+            blocks = tuple(block for block in self.layout.sample_index.of(client) if block in wanted)
             if blocks:
                 tasks[client] = self._exchange.product_task(client, model, blocks)
         return self._request(phase, tasks) if tasks else None
 
     def _draw(self, client: ClientId) -> tuple[SampleRange, ...]:
         return draw_samples(
-            self._state.held[client],
-            self._pace.samples(self._settings, self._held, client),
-            seed=self._settings.seed,
+            self.layout.sample_index.of(client),
+            self._pace.samples(self.settings, self._held, client),
+            seed=self.settings.seed,
             round_id=self._current().id,
-            client_index=self._layout.clients.index(client),
+            client_index=self.layout.clients.index(client),
         )
 
     def _dual_request(self) -> PhaseRequest:
@@ -276,9 +239,9 @@ class HyfdcaServer:
         There are no figures while w is not w(α) or an inner product is not of this w.
         """
         current = self._current()
-        complete = len(current.present) == len(self._layout.clients)
-        if (current.certifying or follows_dual(self._settings)) and complete and not self._state.stale_clients():
-            current.answering = frozenset(self._reporters.keys() | self._norm_holders.keys())
+        figures_due = current.certifying or follows_dual(self.settings)
+        if figures_due and self._all_present and not self._state.stale_clients():
+            current.answering = frozenset(self.layout.reporters.keys() | self._norm_holders.keys())
         tasks = {
             client: self._exchange.dual_task(client, self._state.model, partial(self._dual_task, client))
             for client in current.present
@@ -290,16 +253,16 @@ class HyfdcaServer:
         current, state = self._current(), self._state
         ranges = current.draws.get(client, ())
         answering = client in current.answering
-        reports = self._reporters.get(client, ()) if answering else ()
+        reports = self.layout.reporters.get(client, ()) if answering else ()
         touched = {part.block for part in ranges}.union(reports if current.certifying else ())
         return DualTask(
             state=update,
             norms=state.norms_of(client) if ranges and self._exchange.needs_norms(client) else None,
-            products=state.products_of(sorted(touched & state.shared)),
+            products=state.products_of(sorted(touched & self.layout.sample_index.shared)),
             ranges=ranges,
             divisors=tuple(self._divisor(part.block) for part in ranges),
             gamma=self._rule.gamma_at(current.id),
-            step_scale=self._rule.step_scale(self._held[client], self._layout.sample_count) if ranges else 1.0,
+            step_scale=self._rule.step_scale(self._held[client], self.layout.sample_count) if ranges else 1.0,
             report_blocks=reports,
             norm_blocks=self._norm_holders.get(client, ()) if answering else (),
             with_losses=current.certifying,
@@ -307,8 +270,8 @@ class HyfdcaServer:
 
     def _divisor(self, block: int) -> int:
         """|B_n|: the label holders of a sample; of these the active ones where sets of clients take turns."""
-        holders = self._layout.label_holders_of(block)
-        if self._settings.participation_rule.kind == "cyclic":
+        holders = self.layout.label_index.holders[block]
+        if self.settings.participation_rule.kind == "cyclic":
             return sum(client in self._current().active for client in holders)
         return len(holders)
 
@@ -330,7 +293,7 @@ class HyfdcaServer:
         opener, current.present = current.present[:1], [c for c in current.present if c in current.active]
         tasks = {}
         for client in current.present:
-            blocks = [block for block in state.held[client] if block in current.changed]
+            blocks = [block for block in self.layout.sample_index.of(client) if block in current.changed]
             if blocks:
                 tasks[client] = self._exchange.primal_task(client, state.alpha_of(blocks), current.totals)
         if not tasks and current.totals is not None:
@@ -342,12 +305,12 @@ class HyfdcaServer:
         current = self._current()
         current.figures = next((answer.figures for answer in self._take_shares(results, current.id).values()), None)
         if current.figures is not None and current.certifying:
-            current.certificate = certify(current.figures, lambda_=self._settings.lambda_, rounding=self._rounding)
+            current.certificate = certify(current.figures, lambda_=self.settings.lambda_, rounding=self._rounding)
             current.ending = self._verdict(current.certificate) or current.ending
 
     def _verdict(self, certificate: Certificate) -> tuple[Outcome, str] | None:
         """The end of the run, if the certificate says so."""
-        goal = self._settings.stop.gap
+        goal = self.settings.stop.gap
         if goal is not None and certificate.gap <= goal:
             return Outcome.CONVERGED, f"the duality gap is at most {goal:g}"
         if self._watch.diverges(certificate.gap):
@@ -365,29 +328,20 @@ class HyfdcaServer:
         for client, answer in self._without_failed(self._exchange.product_results(results)).items():
             self._state.keep_products(client, answer.products)
 
-    def _without_failed(self, answers: Answers[R]) -> dict[ClientId, R]:
-        """The good answers; the other clients are left out of the rest of the round."""
-        current = self._current()
-        for client, reason in answers.failed.items():
-            current.absences[client] = f"{current.phase}: {reason}"
-            current.present.remove(client)
-        return answers.good
-
     def _report(self) -> RoundReport:
         current, certificate = self._current(), self._current().certificate
         self._pace = self._pace.after_round(None if current.figures is None else dual_value(current.figures))
         notes = [self._rule.note] if self._rule.note else []
         if current.certifying and certificate is None:
             notes.append("no certificate: a client was missing, or its part of the model is out of date")
-        self._round_id, self._round = current.id, None
         metrics = RoundMetrics(
             round=current.id,
             samples_updated=current.samples_updated,
-            participants=tuple(client for client in self._layout.clients if client in current.active),
+            participants=tuple(client for client in self.layout.clients if client in current.active),
             absences=current.absences,
             stale=self._state.stale_clients(),
             note="; ".join(notes),
             **({} if certificate is None else asdict(certificate)),
         )
         outcome, reason = current.ending or (None, "")
-        return RoundReport(metrics, outcome, reason)
+        return self._ended(metrics, outcome, reason)

@@ -44,7 +44,6 @@ def step_rule(settings: HyfdcaSettings, layout: FederationLayout, held: dict[Cli
         return StepRule(proportional=False, diminishing=False, gamma=settings.gamma, note=note)
     kind = settings.participation_rule.kind
     equal = len(set(held.values())) == 1
-    vertical = all(len(block.holders) == len(layout.clients) for block in layout.blocks)
     proportional, diminishing, note = True, False, ""
     if layout.is_horizontal and (equal or kind != "all"):
         proportional = False  # Theorem 4.8, which includes full participation
@@ -52,7 +51,7 @@ def step_rule(settings: HyfdcaSettings, layout: FederationLayout, held: dict[Cli
             note = "Theorem 4.8 speaks of random subsets, not of sets in turn"
         elif not equal:
             note = "Theorem 4.8 assumes that all clients hold equally many samples"
-    elif kind == "cyclic" and vertical:
+    elif kind == "cyclic" and layout.is_vertical:
         proportional, diminishing = False, True  # Theorem 4.11
         if len(layout.clients) % settings.participation_rule.cycle:
             note = "Theorem 4.11 assumes sets of equal size"

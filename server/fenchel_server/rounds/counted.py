@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.ids import ClientId
-from fenchel_common.leakage import Direction, Ledger, values_in
+from fenchel_common.leakage import Direction, Ledger
 from fenchel_common.wire.catalogue import messages_of
+from fenchel_common.wire.counting import values_in
 from fenchel_server.rounds.transport import Gathered, PhaseId, Transport
 
 

@@ -16,8 +16,8 @@ from fenchel_common.errors import FenchelError, ResultRejected, StoreError
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH
-from fenchel_server.algorithms.base import AlgorithmServer, Outcome, RoundReport
-from fenchel_server.release import Release
+from fenchel_server.contract import AlgorithmServer, Outcome, PhaseRequest, RoundReport
+from fenchel_server.release import Release, ReleaseSummary
 from fenchel_server.rounds.events import (
     Advance,
     AwaitClients,
@@ -40,10 +40,10 @@ from fenchel_server.rounds.events import (
     SetupReady,
     Started,
 )
-from fenchel_server.rounds.ledger import TOTAL, Kind, RoundLedger, metrics_to_json, outcome_to_json, progress_of
+from fenchel_server.rounds.ledger import TOTAL, Kind, RoundLedger, progress_of
 from fenchel_server.rounds.machine import step
+from fenchel_server.rounds.outcome import outcome_of
 from fenchel_server.rounds.phases import Rules, RunState
-from fenchel_server.rounds.requests import PhaseRequest
 from fenchel_server.rounds.setup import SetupDone, SetupServer
 from fenchel_server.rounds.stopping import Limits
 from fenchel_server.rounds.transport import PhaseId, Transport
@@ -262,7 +262,7 @@ class Driver:
                 return self._round_ready(outcome, snapshot)
 
     def _setup_ready(self, done: SetupDone) -> SetupReady:
-        record = self._ledger.record(SETUP_ROUND, "{}")
+        record = self._ledger.record(SETUP_ROUND)
         self._commit = lambda _: self._store.commit_setup(self._run, done.record, record, done.snapshot)
         return SetupReady(done.warnings)
 
@@ -270,7 +270,7 @@ class Driver:
         for client, reason in sorted(report.metrics.absences.items()):
             if not self._ledger.knows_absence_of(client):
                 self._ledger.add_absence(client, WHOLE_ROUND, reason)
-        record = self._ledger.record(report.metrics.round, metrics_to_json(report.metrics, self._ledger.phases))
+        record = self._ledger.record(report.metrics.round, report.metrics)
         self._commit = lambda ending: self._store.commit_round(self._run, replace(record, ending=ending), snapshot)
         return RoundReady(report.metrics, record.seconds[TOTAL], self._ending_of(report), record)
 
@@ -291,15 +291,15 @@ class Driver:
 
     def _close(self, effect: Close) -> Ending:
         committed = self._store.rounds(self._run)
-        unfinished = self._ledger.record(RoundId(len(committed)), "{}")
-        outcome = outcome_to_json(committed, unfinished, effect.undelivered, release=self._take_release())
+        unfinished = self._ledger.record(RoundId(len(committed)))
+        outcome = outcome_of(committed, unfinished, effect.undelivered, release=self._take_release()).to_json()
         ending = effect.ending
         seen = self._seen_outside_rounds()
         self._store.close_run(self._run, ending.status, reason=ending.reason, outcome=outcome, seen=seen)
         log.info("run %s: %s: %s", self._run, ending.status, ending.reason)
         return ending
 
-    def _take_release(self) -> Mapping[str, object] | None:
+    def _take_release(self) -> ReleaseSummary | None:
         """Keeps the model if the last phase brought it, before the run is on record as ended."""
         if self._request.phase != FINISH:
             return None

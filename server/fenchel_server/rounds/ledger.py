@@ -16,12 +16,10 @@ All tries at a round count, not only the one that is committed. A round's time b
 before was closed, so the totals of all rounds add up to the wall-clock time.
 """
 
-import json
 import math
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import replace
 from enum import StrEnum
 
 from fenchel_common.ids import ClientId, RoundId
@@ -33,6 +31,7 @@ from fenchel_server.rounds.transport import Exchange, Gathered
 from fenchel_server.store import AbsenceRecord, RoundRecord
 
 TOTAL = "total"
+NO_METRICS = "{}"
 
 
 class Kind(StrEnum):
@@ -70,11 +69,11 @@ class RoundLedger:
         self._bytes_down = 0
         self._clients: dict[ClientId, ClientCosts] = {}
         self._seen = Ledger()
-        self.phases: list[str] = []
+        self._phases: list[str] = []
 
     def begin_try(self) -> None:
         """Forgets the phases of a try that was abandoned; what it cost stays."""
-        self.phases = []
+        self._phases = []
 
     @contextmanager
     def spending(self, kind: Kind) -> Iterator[None]:
@@ -87,7 +86,7 @@ class RoundLedger:
 
     def add_phase(self, phase: str, gathered: Gathered, *, seconds: float) -> None:
         """Counts a phase, its time, traffic and absences."""
-        self.phases.append(phase)
+        self._phases.append(phase)
         away: dict[Kind, float] = {}
         for client in gathered.results.keys() | gathered.exchanges.keys():
             exchange = gathered.exchanges.get(client)
@@ -118,12 +117,12 @@ class RoundLedger:
         """Whether a reason for leaving the client out of this round is on record already."""
         return any(absence.client == client for absence in self._absences)
 
-    def record(self, round_id: RoundId, metrics: str) -> RoundRecord:
-        """The round's record, as of now."""
+    def record(self, round_id: RoundId, metrics: RoundMetrics | None = None) -> RoundRecord:
+        """The round's record, as of now; only a training round has metrics."""
         total_s = self._clock() - self._began
         return RoundRecord(
             round_id=round_id,
-            metrics=metrics,
+            metrics=NO_METRICS if metrics is None else replace(metrics, phases=tuple(self._phases)).to_json(),
             absences=tuple(self._absences),
             bytes_up=self._bytes_up,
             bytes_down=self._bytes_down,
@@ -170,12 +169,6 @@ class ClientCosts:
         }
 
 
-def metrics_to_json(metrics: RoundMetrics, phases: Sequence[str]) -> str:
-    """The metrics and the phases as JSON; a value that is not finite, which JSON lacks, is written as its name."""
-    held = {name: _jsonable(value) for name, value in asdict(metrics).items()}
-    return json.dumps(held | {"phases": list(phases)}, allow_nan=False)
-
-
 def progress_of(rounds: tuple[RoundRecord, ...]) -> Progress:
     """The progress that the committed training rounds amount to."""
     return Progress(rounds=len(rounds[1:]), seconds=sum(record.seconds[TOTAL] for record in rounds[1:]))
@@ -190,63 +183,6 @@ def costs_of(record: RoundRecord) -> dict[str, object]:
     }
 
 
-def outcome_to_json(
-    rounds: tuple[RoundRecord, ...],
-    finish: RoundRecord,
-    undelivered: Mapping[ClientId, str],
-    *,
-    release: Mapping[str, object] | None = None,
-) -> str:
-    """What the run amounts to: its last certificate, its costs, who did not get the model, and whether the server did.
-
-    `rtc_per_round` is the usual number of round trips in a round; rounds that certify only, or sync, have others.
-    `round_seconds` has the medians over the rounds with that number.
-    """
-    metrics = [json.loads(record.metrics) for record in rounds[1:]]
-    trips = [len(held["phases"]) for held in metrics]
-    usual = statistics.mode(trips) if trips else None
-    usual_rounds = [record for record, count in zip(rounds[1:], trips, strict=True) if count == usual]
-    measured = [held for held in metrics if held.get("primal") is not None or held.get("gap") is not None]
-    certified: dict[str, object] = measured[-1] if measured else {}
-    records = (*rounds, finish)
-    return json.dumps(
-        {
-            "rounds": len(metrics),
-            "rtc_per_round": usual,
-            "certificate": {name: certified.get(name) for name in ("round", "primal", "dual", "gap", "accuracy")},
-            "seconds": {kind: sum(_spent_on(kind, record) for record in records) for kind in (TOTAL, *Kind)},
-            "round_seconds": {
-                kind: statistics.median(_spent_on(kind, record) for record in usual_rounds)
-                for kind in (TOTAL, *Kind)
-                if usual_rounds
-            },
-            "bytes": {
-                "up": sum(record.bytes_up for record in records),
-                "down": sum(record.bytes_down for record in records),
-            },
-            "clients_detail": _clients_detail(records),
-            "undelivered": dict(undelivered),
-            "release": None if release is None else dict(release),
-        }
-    )
-
-
-def _clients_detail(records: Sequence[RoundRecord]) -> dict[ClientId, dict[str, float]]:
-    """Each client's costs over the whole run; a client that was not asked in a round waited for all of it."""
-    names = sorted({client for record in records for client in record.clients})
-    return {client: _sum_of_costs(client, records) for client in names}
-
-
-def _sum_of_costs(client: ClientId, records: Sequence[RoundRecord]) -> dict[str, float]:
-    costs = [record.clients.get(client) or ClientCosts().record(record.seconds[TOTAL]) for record in records]
-    detail = {name: sum(held[name] for held in costs) for name in costs[0] if name != "peak_memory_bytes"}
-    return detail | {"rss_mib": max(held["peak_memory_bytes"] for held in costs) / 2**20}
-
-
-def _spent_on(kind: str, record: RoundRecord) -> float:
-    return record.seconds.get(kind, 0.0)
-
-
 def _split(spent: Spent, *, away_s: float) -> dict[Kind, float]:
     """The time in which a task was away, by what its party says it spent; a claim of more is cut to that time."""
     claims = {kind: getattr(spent, name) for kind, name in OWN_WORK.items()}
@@ -254,7 +190,3 @@ def _split(spent: Spent, *, away_s: float) -> dict[Kind, float]:
     cut = min(1.0, away_s / sum(times.values())) if times else 0.0
     work = {kind: claim * cut for kind, claim in times.items()}
     return {**work, Kind.WIRE: away_s - sum(work.values())}
-
-
-def _jsonable(value: object) -> object:
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fenchel_common.ids import ClientId
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.contract import PhaseRequest
 from fenchel_server.store import SetupRecord
 
 

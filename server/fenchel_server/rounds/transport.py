@@ -91,3 +91,24 @@ class Transport(Protocol):
     def dismiss(self, reason: str) -> None:
         """Tells all clients, also those that come later, that the run is over. Final."""
         ...
+
+
+class Listener(Transport, Protocol):
+    """A transport that is open for clients to come, as the server process knows it."""
+
+    @property
+    def port(self) -> int:
+        """Where clients reach it."""
+        ...
+
+    def set_serving(self, serving: bool) -> None:
+        """Says, to those who check or watch the server's health, whether it can run a round now."""
+        ...
+
+    def wait_dismissed(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
+        """After `dismiss`: those of `clients` that have not come to hear it once all have, or once time is out."""
+        ...
+
+    def stop(self, *, grace_s: float = 0.0) -> None:
+        """Closes, once calls have ended or the grace is over; returns when all is closed. Final."""
+        ...

@@ -7,7 +7,8 @@ A run moves through these statuses; every other move is a `RecordConflict`:
     stopped | failed ──requeue──▶ queued
 
 Round 0 is the set-up; round t is committed only on top of round t − 1, in one transaction with the snapshot that
-replaces the one before. Texts named `config`, `metrics`, `outcome` and `seen` are JSON; `seen` is a leakage ledger.
+replaces the one before. Texts named `config`, `metrics`, `outcome` and `seen` are JSON of a `RunConfig`, a
+`RoundMetrics` (an empty object for the set-up), a `RunOutcome` and a leakage ledger; those classes read and write them.
 """
 
 import secrets

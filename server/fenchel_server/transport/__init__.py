@@ -1,6 +1,6 @@
 """The gRPC way to the clients: the federation's only listener."""
 
-from fenchel_server.transport.server import GrpcTransport, make_server
+from fenchel_server.transport.server import GrpcTransport, listen
 from fenchel_server.transport.servicer import TransportLimits
 
-__all__ = ["GrpcTransport", "TransportLimits", "make_server"]
+__all__ = ["GrpcTransport", "TransportLimits", "listen"]

@@ -1,4 +1,4 @@
-"""Makes the gRPC server, and the transport that the round driver sees."""
+"""The gRPC server, as the transport that the round driver sees."""
 
 import logging
 from collections.abc import Mapping
@@ -41,13 +41,27 @@ logger = logging.getLogger(__name__)
 
 
 class GrpcTransport:
-    """The `Transport` of a real federation."""
+    """The `Listener` of a real federation."""
 
-    def __init__(self, mailbox: Mailbox, health_servicer: health.HealthServicer, *, dismissal_s: float) -> None:
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        health_servicer: health.HealthServicer,
+        server: grpc.Server,
+        *,
+        port: int,
+        dismissal_s: float,
+    ) -> None:
         self._mailbox = mailbox
         self._health = health_servicer
+        self._server = server
+        self._port = port
         self._dismissal_s = dismissal_s
         self.set_serving(False)
+
+    @property
+    def port(self) -> int:
+        return self._port
 
     def gather(
         self,
@@ -73,24 +87,25 @@ class GrpcTransport:
         self._mailbox.dismiss(reason, timeout_s=self._dismissal_s)
 
     def wait_dismissed(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
-        """After `dismiss`: those of `clients` that have not come to hear it once all have, or once time is out."""
         return self._mailbox.wait_dismissed(clients, timeout_s=timeout_s)
+
+    def stop(self, *, grace_s: float = 0.0) -> None:
+        self._server.stop(grace_s or None).wait()
 
     def traffic(self) -> Traffic:
         """Everything that crossed since the start: tasks, results, greetings, receipts and heartbeats."""
         return self._mailbox.traffic()
 
     def set_serving(self, serving: bool) -> None:
-        """Says, to those who check or watch the server's health, whether it can run a round now."""
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for service in (health.OVERALL_HEALTH, SERVICE_NAME):
             self._health.set(service, status)
 
 
-def make_server(
+def listen(
     kit: Kit | LiveKit, *, address: Address, limits: TransportLimits | None = None, insecure: bool = False
-) -> tuple[GrpcTransport, grpc.Server, int]:
-    """The transport, its server (bound, not started) and the port that it is bound to.
+) -> GrpcTransport:
+    """Listens at an address; port 0 stands for any that is free.
 
     Mutual TLS is always on, except with `insecure`, which takes a loopback address only.
     """
@@ -115,7 +130,9 @@ def make_server(
     services = frozenset({health.OVERALL_HEALTH, SERVICE_NAME})
     health_pb2_grpc.add_HealthServicer_to_server(BoundedHealth(health_servicer, services, authoriser), server)
     port = _bind(server, kit_in_use, address, insecure=insecure)
-    return GrpcTransport(mailbox, health_servicer, dismissal_s=bounds.dismissal_s), server, port
+    transport = GrpcTransport(mailbox, health_servicer, server, port=port, dismissal_s=bounds.dismissal_s)
+    server.start()
+    return transport
 
 
 def _bind(server: grpc.Server, kit: LiveKit, address: Address, *, insecure: bool) -> int:

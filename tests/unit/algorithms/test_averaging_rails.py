@@ -27,7 +27,7 @@ from fenchel_common.wire.averaging import result_to_bytes, task_from_bytes
 from fenchel_server.algorithms.averaging import AveragingServer
 from fenchel_server.algorithms.averaging_log import coordinate_blocks
 from fenchel_server.algorithms.averaging_plan import Closing, Numbers, Plan
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.contract import PhaseRequest
 from support.averaging import Averaging
 from support.layouts import A, B, small_federation_layout
 from support.problems import problem

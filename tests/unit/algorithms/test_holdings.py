@@ -6,11 +6,11 @@ from scipy.sparse import csr_array
 
 from fenchel_client.algorithms.holdings import Holdings, arranged_matrix
 from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainCipher, PlainVector
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
-from fenchel_common.layout import ClientLayout, IgnoredFeatures
 from fenchel_common.losses import loss_named
 from fenchel_common.privacy import Privacy
 from support.keys import cipher, run_key

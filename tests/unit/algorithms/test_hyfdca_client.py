@@ -12,7 +12,6 @@ from fenchel_client.algorithms.hyfdca import HyfdcaClient
 from fenchel_common.algorithms.hyfdca import (
     ALPHA_FORMAT,
     PRODUCT_FORMAT,
-    BlockVector,
     DualTask,
     HyfdcaSettings,
     PrimalResult,
@@ -21,15 +20,16 @@ from fenchel_common.algorithms.hyfdca import (
     SampleRange,
     StateUpdate,
 )
+from fenchel_common.blocks import BlockVector
+from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import ClientLayout, IgnoredFeatures
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
-from support.halves import IN_CLEAR, KEY_BITS
+from fenchel_deploy.inprocess.halves import IN_CLEAR, KEY_BITS
 from support.problems import problem
 from support.simulation import Simulation
 

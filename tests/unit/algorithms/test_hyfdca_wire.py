@@ -11,7 +11,6 @@ from fenchel.v1 import hyfdca_pb2
 from fenchel_common.algorithms.hyfdca import (
     ALPHA_FORMAT,
     PRODUCT_FORMAT,
-    BlockVector,
     DualResult,
     DualTask,
     Figures,
@@ -22,6 +21,7 @@ from fenchel_common.algorithms.hyfdca import (
     SampleRange,
     StateUpdate,
 )
+from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import PlainCipher, PlainVector, Vector

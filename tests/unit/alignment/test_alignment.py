@@ -21,7 +21,7 @@ from fenchel_common.wire.alignment import (
     split_elements,
 )
 from fenchel_server.alignment import AlignmentServer
-from fenchel_server.rounds.requests import PhaseRequest
+from fenchel_server.contract import PhaseRequest
 from support.alignment import Aligned, align, make_client, make_shard
 
 NAMES = [ClientId(name) for name in ("anna", "bert", "carl", "dora")]

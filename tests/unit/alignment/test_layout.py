@@ -4,9 +4,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fenchel_common.clientlayout import IgnoredFeatures
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import Block, IgnoredFeatures
+from fenchel_common.layout import Block, BlockIndex
 from support.layouts import small_client_layout, small_federation_layout
 
 A, B = small_federation_layout().clients
@@ -14,13 +15,38 @@ A, B = small_federation_layout().clients
 
 def test_a_federation_layout_answers_who_holds_what() -> None:
     layout = small_federation_layout()
-    assert layout.blocks_of(A) == (0, 1, 2)
-    assert layout.blocks_of(B) == (1, 2)
-    assert layout.label_holders_of(0) == ()
-    assert layout.label_holders_of(1) == (B,)
+    assert dict(layout.sample_index.of(A)) == {0: 2, 1: 2, 2: 1}
+    assert dict(layout.sample_index.of(B)) == {1: 2, 2: 1}
+    assert layout.sample_index.shared == {1, 2}
+    assert layout.sample_index.shared_of(A) == (1, 2)
+    assert layout.label_index.holders == ((), (B,), (B,))
+    assert layout.label_index.shared_of(B) == ()
+    assert layout.reporters == {B: (1, 2)}
+    assert dict(layout.feature_index.of(A)) == {0: 2}
+    assert [block.features.tolist() for block in layout.feature_blocks] == [[0, 2], [1]]
     assert not layout.is_horizontal
+    assert not layout.is_vertical
     with pytest.raises(InvalidInput, match="not part of this layout"):
-        layout.blocks_of(ClientId("c"))
+        layout.sample_index.of(ClientId("c"))
+
+
+def test_the_first_holder_among_some_clients_answers_for_a_block() -> None:
+    index = BlockIndex((A, B), ((A,), (A, B), (B,)), (2, 2, 1))
+    assert index.first_holders((A, B)) == {A: (0, 1), B: (2,)}
+    assert index.first_holders({B}) == {B: (1, 2)}
+    assert index.first_holders(()) == {}
+
+
+def test_a_block_is_complete_if_all_its_holders_are_present() -> None:
+    index = BlockIndex((A, B), ((A,), (A, B), (B,)), (2, 2, 1))
+    assert index.complete(frozenset({A, B})) == {0, 1, 2}
+    assert index.complete(frozenset({B})) == {2}
+
+
+def test_samples_without_a_label_are_refused_where_labels_are_needed() -> None:
+    with pytest.raises(InvalidInput, match="every sample needs a party that has its label"):
+        small_federation_layout().check_labelled()
+    replace(small_federation_layout(), label_holders=frozenset({A})).check_labelled()
 
 
 def test_a_client_layout_finds_the_rows_of_its_blocks() -> None:

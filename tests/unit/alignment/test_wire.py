@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from fenchel.v1 import alignment_pb2
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput
-from fenchel_common.layout import ClientLayout
 from fenchel_common.wire import alignment as wire
 from fenchel_common.wire.alignment import AlignmentMethod, Listing, Relay
 from support.layouts import small_client_layout, small_federation_layout

@@ -10,10 +10,11 @@ from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput
 from fenchel_common.objectives import primal
-from fenchel_deploy.bench.inprocess import FastSteps, InProcess
+from fenchel_deploy.bench.faststeps import FastSteps
 from fenchel_deploy.bench.rounds import Sweep, run, summarise
 from fenchel_deploy.experiments.centralized import solve_centralized
 from fenchel_deploy.experiments.collections import load_collected
+from fenchel_deploy.inprocess.halves import hyfdca_halves
 from support.problems import problem
 
 
@@ -26,11 +27,11 @@ def test_the_fast_simulation_equals_the_real_halves_up_to_fixed_point(
     case = problem(rows=150, columns=8, lambda_=0.05, loss=loss)
     shards = partition(case.data, grid=grid)
     settings = HyfdcaSettings.parse({"lambda": 0.05, "loss": loss, "seed": 3, "stop": {"gap": None}, **values})
-    real, fast = InProcess(shards, settings), FastSteps(case.data, shards, settings)
+    real, fast = hyfdca_halves(shards, settings), FastSteps(case.data, shards, settings)
     for _ in range(20):
         real.round()
         # The real halves tell the model that entered the round.
-        np.testing.assert_allclose(fast.model(), real.model(case.data.features), atol=1e-7)
+        np.testing.assert_allclose(fast.model(), real.weights(case.data.features), atol=1e-7)
         fast.round()
     assert fast.primal() == pytest.approx(case.primal(fast.model()), abs=1e-12)
 
@@ -58,12 +59,12 @@ def test_the_rounds_of_corrective_are_those_before_the_one_that_certifies() -> N
     (row,) = run(sweep, folder=None, repeat_encrypted=False, tell=lambda _: None)["results"]
     data = load_collected("digits", None, rows=150)
     settings = HyfdcaSettings.parse({"local": "corrective", "lambda": 1e-1, "stop": {"gap": None}})
-    federation = InProcess(partition(data, grid=(2, 2)), settings)
+    federation = hyfdca_halves(partition(data, grid=(2, 2)), settings)
     optimum = solve_centralized(data.X, data.y, loss=settings.loss_function, lambda_=1e-1).primal
     errors = []
     for _ in range(row["rounds_1e3"] + 1):
         federation.round()
-        w = federation.model(data.features)
+        w = federation.weights(data.features)
         errors.append(primal(data.X, data.y, w, loss=settings.loss_function, lambda_=1e-1) / optimum - 1.0)
     assert errors[-1] <= 1e-3 < errors[-2]
     assert row["last_error"] == errors[-1]

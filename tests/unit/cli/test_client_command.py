@@ -9,7 +9,8 @@ import typer
 from typer.testing import CliRunner
 
 from fenchel_client.concessions import MEANINGS
-from fenchel_client.session import EndKind, SessionEnd, Task
+from fenchel_client.session import EndKind, SessionEnd
+from fenchel_client.task import Task
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import RoundId, RunId
 from fenchel_common.runconfig import RunConfig

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from fenchel_common.errors import FederationFailed
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli import app as fenchel
 from fenchel_deploy.cli import load_verbs, main, runs, server, training
@@ -42,7 +43,7 @@ def state(tmp_path: Path) -> Path:
         rounds = [
             RoundRecord(
                 round_id=RoundId(number),
-                metrics="{}",
+                metrics=RoundMetrics(round=RoundId(number)).to_json(),
                 absences=(AbsenceRecord(ClientId("north"), "primal", HOSTILE),),
                 bytes_up=1,
                 bytes_down=1,

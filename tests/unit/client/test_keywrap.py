@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fenchel_client.crypto.keywrap import MAX_PRIVATE_KEY_BYTES, WrappedKey, recipients_of, unwrap, wrap
+from fenchel_client.crypto.keywrap import MAX_PRIVATE_KEY_BYTES, recipients_of, unwrap, wrap
 from fenchel_common.errors import (
     CertificateNotValidNow,
     CertificateReplaced,
@@ -28,7 +28,13 @@ from fenchel_common.errors import (
 )
 from fenchel_common.identity import Kit, Role, Roster
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.wire.ceremony import certificates_from_bytes, certificates_to_bytes
+from fenchel_common.setup import Introduction, WrappedKey
+from fenchel_common.wire.ceremony import (
+    introductions_from_bytes,
+    introductions_to_bytes,
+    wrapped_key_from_bytes,
+    wrapped_key_to_bytes,
+)
 from fenchel_deploy.authority import make_key
 from support.kits import authority_of, make_federation
 
@@ -83,9 +89,9 @@ def unwrap_as(recipient: Kit, wrapped: WrappedKey, *, now: datetime | None = Non
 
 
 def test_the_recipient_opens_what_the_key_holder_wrapped(kits: dict[str, Kit]) -> None:
-    encoded = wrap_from(kits["north"], kits["south"]).to_bytes()
+    encoded = wrapped_key_to_bytes(wrap_from(kits["north"], kits["south"]))
     assert SECRET not in encoded
-    assert unwrap_as(kits["south"], WrappedKey.from_bytes(encoded)) == SECRET
+    assert unwrap_as(kits["south"], wrapped_key_from_bytes(encoded)) == SECRET
 
 
 def test_two_wrappings_of_one_key_have_nothing_in_common_that_hides_it(kits: dict[str, Kit]) -> None:
@@ -215,7 +221,7 @@ def test_fields_cannot_be_shifted_into_each_other(kits: dict[str, Kit]) -> None:
 )
 def test_bytes_that_are_not_canonical_are_refused(kits: dict[str, Kit], spoil: Callable[[bytes], bytes]) -> None:
     with pytest.raises(MalformedWrappedKey):
-        WrappedKey.from_bytes(spoil(wrap_from(kits["north"], kits["south"]).to_bytes()))
+        wrapped_key_from_bytes(spoil(wrapped_key_to_bytes(wrap_from(kits["north"], kits["south"]))))
 
 
 @pytest.mark.parametrize("change", [{"ephemeral_key": b"\x04"}, {"sealed": b"\x00" * 16}, {"roster_fingerprint": "00"}])
@@ -223,7 +229,7 @@ def test_fields_of_a_wrong_width_are_refused(kits: dict[str, Kit], change: dict[
     wrapped = wrap_from(kits["north"], kits["south"])
     fields = {name: getattr(wrapped, name) for name in WrappedKey.__dataclass_fields__}
     with pytest.raises(MalformedWrappedKey):
-        WrappedKey.from_bytes(WrappedKey(**{**fields, **change}).to_bytes())
+        wrapped_key_from_bytes(wrapped_key_to_bytes(WrappedKey(**{**fields, **change})))
 
 
 def test_a_signing_key_that_is_not_the_signer_s_is_refused(kits: dict[str, Kit]) -> None:
@@ -257,20 +263,23 @@ def test_the_largest_accepted_private_key_fits_its_wrapping(kits: dict[str, Kit]
         run=RUN,
         terms=TERMS,
     )
-    assert unwrap_as(south, WrappedKey.from_bytes(wrapped.to_bytes())) == bytes(MAX_PRIVATE_KEY_BYTES)
+    assert unwrap_as(south, wrapped_key_from_bytes(wrapped_key_to_bytes(wrapped))) == bytes(MAX_PRIVATE_KEY_BYTES)
 
 
 def test_relayed_certificates_arrive_by_party(kits: dict[str, Kit]) -> None:
-    relayed = certificates_from_bytes(certificates_to_bytes([kits["west"].certificate, kits["south"].certificate]))
+    introduced = {
+        name: Introduction(kits[name].certificate, bytes(31) + name[:1].encode()) for name in ("west", "south")
+    }
+    relayed = introductions_from_bytes(introductions_to_bytes(list(introduced.values())))
     found = recipients_of(relayed, roster=kits["north"].roster, authority=kits["north"].authority)
-    assert found == {"west": kits["west"].certificate, "south": kits["south"].certificate}
+    assert dict(found) == introduced
 
 
 def test_the_key_holder_refuses_a_relayed_certificate_that_it_cannot_confirm(
     kits: dict[str, Kit], strangers: dict[str, Kit], directory: Path
 ) -> None:
     def offer(*certificates: Kit, now: datetime | None = None) -> None:
-        relayed = [kit.certificate for kit in certificates]
+        relayed = [Introduction(kit.certificate, bytes(32)) for kit in certificates]
         recipients_of(relayed, roster=kits["north"].roster, authority=kits["north"].authority, now=now)
 
     outsider = authority_of(directory / "ca").issue(
@@ -297,9 +306,9 @@ def test_the_key_holder_refuses_a_relayed_certificate_that_it_cannot_confirm(
 
 
 @pytest.mark.parametrize("encoded", [b"\xff", b"\x0a\x01x"], ids=["noise", "not a certificate"])
-def test_a_malformed_list_of_certificates_is_refused(encoded: bytes) -> None:
+def test_a_malformed_list_of_introductions_is_refused(encoded: bytes) -> None:
     with pytest.raises(MalformedCertificate):
-        certificates_from_bytes(encoded)
+        introductions_from_bytes(encoded)
 
 
 def test_a_key_that_was_wrapped_for_other_terms_is_refused(kits: dict[str, Kit]) -> None:

@@ -26,8 +26,8 @@ from fenchel_common.wire.labels import (
     labels_compared_to_bytes,
     layout_result_to_bytes,
 )
+from fenchel_deploy.inprocess.halves import KEY_BITS, aligned
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
-from support.halves import KEY_BITS, aligned
 from support.keys import SMALL_BITS, cipher, private_key, run_key
 from support.layouts import small_client_layout
 

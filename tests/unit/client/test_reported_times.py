@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fenchel_client.crypto.timed import Stopwatch, TimedCipher, in_steps
-from fenchel_client.session import Task
+from fenchel_client.task import Task
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.ids import ClientId

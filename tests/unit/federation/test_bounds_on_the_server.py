@@ -6,28 +6,42 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from fenchel.v1 import hyfdca_pb2
+from fenchel.v1 import averaging_pb2, hyfdca_pb2
 from fenchel_client.coverage import check_coverage
 from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind, PrivateKey
-from fenchel_client.party import MAX_REFUSALS, MAX_SETUPS_WITHOUT_A_LAYOUT
-from fenchel_client.session import Task
-from fenchel_client.setup import public_key_of
+from fenchel_client.party import MAX_REFUSALS, MAX_SETUPS_WITHOUT_A_LAYOUT, Party
+from fenchel_client.setup import Consent, public_key_of
 from fenchel_client.statefolder import StateFolder
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, BlockVector, DualTask, StateUpdate
+from fenchel_client.task import Task
+from fenchel_common.algorithms import averaging
+from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, DualTask, PrimalTask, ProductTask, StateUpdate
+from fenchel_common.blocks import BlockVector
+from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, concatenate
-from fenchel_common.crypto.vectors import EncryptedVector
+from fenchel_common.crypto.vectors import EncryptedVector, Vector
 from fenchel_common.errors import InvalidInput, Refusal, WrongTerms
 from fenchel_common.ids import ClientId, RoundId, RunId
-from fenchel_common.layout import ClientLayout, IgnoredFeatures
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LAYOUT, NOT_USABLE, ModelPart, RunSecrets
+from fenchel_common.setup import (
+    FINISH,
+    INTRODUCE,
+    KEY_MAKE,
+    KEY_TAKE,
+    LAYOUT,
+    NOT_USABLE,
+    Introduction,
+    ModelPart,
+    RunSecrets,
+)
+from fenchel_common.wire import averaging as averaging_wire
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.alignment import client_layout_from_bytes, client_layout_to_bytes
-from fenchel_common.wire.ceremony import certificates_to_bytes
+from fenchel_common.wire.ceremony import introductions_to_bytes
 from fenchel_common.wire.setup import key_take_from_bytes, key_take_to_bytes, model_part_to_bytes, terms_to_bytes
 from fenchel_server.rounds.setup import SetupDone
 from support.ceremony import HOLDER, NAMES, OTHER, RUN, SHARDS, Federation, config, only
@@ -188,9 +202,8 @@ def test_a_key_has_one_layout_in_mid_run_and_after_a_restart(federation: Federat
     assert refused(federation, LAYOUT, other).public_reason == "it has another layout for this key"
     federation.parties[OTHER] = federation.party(OTHER)
     federation.answer(OTHER, INTRODUCE, terms_to_bytes(config()))
-    federation.answer(OTHER, KEY_TAKE, listener.tasks[KEY_TAKE])
-    assert refused(federation, LAYOUT, other).public_reason == "it has another layout for this key"
-    federation.answer(OTHER, LAYOUT, body)
+    assert "another set-up" in str(refused(federation, KEY_TAKE, listener.tasks[KEY_TAKE]))
+    assert "restarted during the set-up" in refused(federation, LAYOUT, other).public_reason
 
 
 def test_a_key_that_a_party_gave_up_is_not_taken_again(federation: Federation) -> None:
@@ -282,6 +295,82 @@ def test_the_end_of_a_past_run_changes_nothing_and_its_model_is_for_its_owner_al
     assert refused(federation, INTRODUCE, terms_to_bytes(config())).public_reason == "the run is over at this party"
 
 
+def test_after_the_end_no_layout_comes_back_for_the_key_that_is_gone(federation: Federation) -> None:
+    listener = Listener()
+    federation.set_up(to_party=listener)
+    federation.answer(OTHER, FINISH, finish(), round_id=9)
+    for body in (listener.tasks[LAYOUT], client_layout_to_bytes(one_row(layout_of(listener.tasks[LAYOUT])))):
+        assert "restarted during the set-up" in refused(federation, LAYOUT, body).public_reason
+    assert not list((federation.directory / OTHER).glob("*.run"))
+
+
+def test_the_key_of_an_earlier_set_up_does_not_open_in_a_later_one(federation: Federation) -> None:
+    """Also not that of a run whose files were deleted or moved away: the nonce of a set-up is never used again."""
+    first = Listener()
+    federation.set_up(to_party=first)
+    federation.set_up()
+    for path in (federation.directory / OTHER).iterdir():
+        path.unlink()
+    federation.answer(OTHER, INTRODUCE, terms_to_bytes(config()))
+    assert "another set-up" in str(refused(federation, KEY_TAKE, first.tasks[KEY_TAKE]))
+
+
+def test_consent_that_was_taken_back_holds_for_runs_under_way(federation: Federation, tmp_path: Path) -> None:
+    federation.set_up()
+    kit = federation.kits[OTHER]
+    federation.parties[OTHER] = Party(kit, SHARDS[OTHER], state=tmp_path / OTHER, consent=Consent())
+    reason = refused(federation, "local_dual", b"", round_id=1).public_reason
+    assert reason == "its operator does not accept: 2048-bits, hmac"
+
+
+def test_values_that_outgrow_the_vectors_by_what_an_earlier_task_opened_count_too(federation: Federation) -> None:
+    listener = Listener()
+    done = federation.set_up(to_party=listener)
+    layout, key = layout_of(listener.tasks[LAYOUT]), PublicKey.from_bytes(done.record.public_key)
+    blocks = tuple(layout.feature_blocks)
+    large = np.zeros(len(blocks) * layout.slots, dtype=np.int64)
+    large[: len(SHARDS[OTHER].features)] = 1 << 62
+    numbers = [(1 + m * key.n) % key.n_squared for m in slot_layout(PRODUCT_FORMAT, key.bits).pack(large)]
+    vector = EncryptedVector(key, PRODUCT_FORMAT, large.size, 1024, concatenate(numbers, key.ciphertext_bytes))
+    sync = wire.primal_task_to_bytes(PrimalTask(StateUpdate(model=BlockVector(blocks, vector))))
+    products = wire.product_task_to_bytes(ProductTask(StateUpdate(), (0,)))
+    for _ in range(MAX_REFUSALS):
+        federation.answer(OTHER, "sync", sync, round_id=1)
+        assert refused(federation, "inner_product", products, round_id=1).public_reason == NOT_USABLE
+    assert "takes no further part" in refused(federation, "sync", sync, round_id=1).public_reason
+
+
+def averaging_task(cut: dict[int, NDArray[np.int64]], base: Vector | None = None) -> bytes:
+    given = {} if base is None else {averaging.MODEL: BlockVector((0,), base)}
+    state = averaging.StateUpdate(reset=True, layout=cut, base=given)
+    return averaging_wire.task_to_bytes(averaging.Task(RoundId(1), 0, state, norm_blocks=(0,)))
+
+
+def test_a_party_on_the_averaging_rails_takes_one_cut_of_its_features(federation: Federation) -> None:
+    federation.set_up(config(algorithm="fedavg", settings={"lambda": 0.1}))
+    whole, single = {0: np.array([0, 1])}, {0: np.array([0]), 1: np.array([1])}
+    federation.answer(OTHER, "measure", averaging_task(whole), round_id=1)
+    for cut in (single, {0: np.array([1, 0])}):
+        with pytest.raises(InvalidInput, match=r"state\.layout"):
+            federation.answer(OTHER, "measure", averaging_task(cut), round_id=1)
+
+
+def test_that_values_diverged_counts_towards_the_lock(federation: Federation) -> None:
+    """Whether they did depends on what was opened: the server must not ask for it again and again."""
+    done = federation.set_up(config(algorithm="fedavg", settings={"lambda": 0.1}))
+    key = PublicKey.from_bytes(done.record.public_key)
+    slots = slot_layout(averaging.MODEL_FORMAT, key.bits)
+    large = np.full(slots.slots, 1 << 62, dtype=np.int64)
+    numbers = [(1 + m * key.n) % key.n_squared for m in slots.pack(large)]
+    vector = EncryptedVector(key, averaging.MODEL_FORMAT, large.size, 1024, concatenate(numbers, key.ciphertext_bytes))
+    entry = averaging.Entry(RoundId(1), {}, {0: 1.0}, {averaging.MODEL: BlockVector((0,), vector)})
+    state = averaging.StateUpdate(reset=True, layout={0: np.array([0, 1])}, entries=(entry,))
+    body = averaging_wire.task_to_bytes(averaging.Task(RoundId(2), 0, state))
+    for _ in range(MAX_REFUSALS):
+        assert averaging_pb2.AveragingResult.FromString(federation.answer(OTHER, "local", body, round_id=2)).diverged
+    assert "takes no further part" in refused(federation, "local", body, round_id=2).public_reason
+
+
 def test_the_end_of_a_run_that_a_party_does_not_know_leaves_no_file(federation: Federation) -> None:
     assert "does not have the key" in refused(federation, FINISH, finish(), round_id=9).public_reason
     assert not any((federation.directory / OTHER).iterdir())
@@ -309,14 +398,14 @@ def test_a_key_holder_makes_one_key_for_each_introduction(
         return generate_private_key(bits, kind)
 
     monkeypatch.setattr("fenchel_client.setup.generate_private_key", counted)
-    certificates = certificates_to_bytes([federation.kits[name].certificate for name in NAMES])
+    introduced = introductions_to_bytes([Introduction(federation.kits[name].certificate, bytes(32)) for name in NAMES])
 
     def ask(phase: str, body: bytes) -> bytes:
         return real.handle(Task(RUN, RoundId(0), phase, body))
 
     ask(INTRODUCE, terms_to_bytes(config()))
     for _ in range(3):
-        ask(KEY_MAKE, certificates)
+        ask(KEY_MAKE, introduced)
     assert made == [2048]
 
 

@@ -7,17 +7,16 @@ import pytest
 
 from fenchel_client.concessions import Concession
 from fenchel_client.party import Party
-from fenchel_client.session import Task
 from fenchel_client.setup import TRUST_KIT, Consent
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit
-from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import KEY_MAKE
-from fenchel_common.wire.ceremony import certificates_to_bytes
-from fenchel_common.wire.setup import phase_result_from_bytes
+from fenchel_common.setup import KEY_MAKE, Introduction
+from fenchel_common.wire.ceremony import introductions_to_bytes
+from fenchel_deploy.inprocess.parties import asked
+from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_deploy.provision import provision
-from fenchel_server.rounds.requests import PhaseRequest
 from fenchel_server.rounds.setup import SetupDone
 from fenchel_server.setup import FederationSetup
 from support.kits import federation_of, hand_over, make_federation
@@ -58,17 +57,11 @@ class Federation:
 
     def set_up(self, *, to_party: Tamper = lambda _, body: body) -> SetupDone:
         setup = FederationSetup(CONFIG, Kit.load(self.out / "server").roster)
-        step: PhaseRequest | SetupDone = setup.open()
-        while isinstance(step, PhaseRequest):
-            phase = step.phase
-            results = {
-                client: self._answer(client, phase, to_party(phase, body)) for client, body in step.tasks.items()
-            }
-            step = setup.advance(phase, results)
-        return step
 
-    def _answer(self, client: ClientId, phase: str, body: bytes) -> bytes:
-        return phase_result_from_bytes(self.parties[client].handle(Task(RunId("run"), RoundId(0), phase, body)))[0]
+        def answer(phase: str, client: ClientId, body: bytes) -> bytes:
+            return asked(self.parties[client], RunId("run"), 0, phase, to_party(phase, body))
+
+        return run_phases(setup.open(), setup, answer)
 
 
 @pytest.fixture
@@ -81,7 +74,8 @@ def test_a_server_that_relays_a_replaced_certificate_gets_no_key_for_it(federati
     federation.replace(OTHER)
     federation.give(HOLDER)
     federation.give(OTHER)
-    relayed = certificates_to_bytes([Kit.load(federation.folder(HOLDER)).certificate, old])
+    certificates = [Kit.load(federation.folder(HOLDER)).certificate, old]
+    relayed = introductions_to_bytes([Introduction(certificate, bytes(32)) for certificate in certificates])
 
     def choose_the_old_one(phase: str, body: bytes) -> bytes:
         return relayed if phase == KEY_MAKE else body

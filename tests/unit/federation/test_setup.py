@@ -1,7 +1,7 @@
 """The set-up of a run between the real halves: the key ceremony through an untrusted relay, consent, and rejoining."""
 
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,17 +13,19 @@ from fenchel_client.setup import Consent
 from fenchel_common.errors import InvalidConfig, Refusal, ResultRejected
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
+from fenchel_common.metrics import LastCertificate
 from fenchel_common.setup import (
     FINISH,
     INTRODUCE,
     KEY_MAKE,
     KEY_TAKE,
     LAYOUT,
+    Introduction,
     KeyMade,
     KeyTake,
     ModelPart,
 )
-from fenchel_common.wire.ceremony import certificates_to_bytes
+from fenchel_common.wire.ceremony import introductions_to_bytes
 from fenchel_common.wire.setup import (
     key_made_from_bytes,
     key_made_to_bytes,
@@ -35,6 +37,10 @@ from fenchel_common.wire.setup import (
 from fenchel_server.setup import FederationRun
 from support.ceremony import HOLDER, NAMES, OTHER, SHARDS, Federation, Tamper, config, only
 from support.kits import make_federation
+
+
+def introduced(*kits: Kit) -> bytes:
+    return introductions_to_bytes([Introduction(kit.certificate, bytes(32)) for kit in kits])
 
 
 @pytest.fixture
@@ -149,12 +155,12 @@ def test_a_key_holder_makes_no_key_for_a_roster_that_nobody_approved(tmp_path: P
 def test_a_server_that_asks_the_wrong_party_for_the_key_is_refused(federation: Federation) -> None:
     federation.answer(OTHER, INTRODUCE, terms_to_bytes(config()))
     with pytest.raises(Refusal, match="another key holder"):
-        federation.answer(OTHER, KEY_MAKE, certificates_to_bytes([federation.kits[OTHER].certificate]))
+        federation.answer(OTHER, KEY_MAKE, introduced(federation.kits[OTHER]))
 
 
 def test_a_server_that_slips_in_a_certificate_of_its_own_gets_no_key(federation: Federation, tmp_path: Path) -> None:
     stranger = Kit.load(make_federation(tmp_path / "foreign", NAMES)[OTHER])
-    forged = certificates_to_bytes([federation.kits[HOLDER].certificate, stranger.certificate])
+    forged = introduced(federation.kits[HOLDER], stranger)
     with pytest.raises(Refusal) as caught:
         federation.set_up(to_party=only(KEY_MAKE, lambda _: forged))
     assert caught.value.public_reason == "the relayed certificates are not those of the roster"
@@ -225,8 +231,8 @@ def test_a_party_that_came_late_refuses_what_it_cannot_follow(federation: Federa
 
 def test_the_finish_phase_gives_each_party_the_weights_of_its_own_features(federation: Federation) -> None:
     done = federation.set_up()
-    figures: Mapping[str, float] = {"primal": 1.0, "dual": 0.5, "gap": 0.5}
-    run = FederationRun(config(), federation.kits["server"].roster, certificate=lambda: figures)
+    certificate = LastCertificate(primal=1.0, dual=0.5, gap=0.5)
+    run = FederationRun(config(), federation.kits["server"].roster, certificate=lambda: certificate)
     request = run.finish(done.record, run.restore(done.record, done.snapshot))
     assert request.phase == FINISH
     assert set(request.tasks) == run.clients == {HOLDER, OTHER}

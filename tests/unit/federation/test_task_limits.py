@@ -68,7 +68,7 @@ def test_in_the_rounds_the_layout_decides_also_after_a_restart(federation: InPro
     ("asked", "reason"),
     [
         (key("local_dual", 1), "it does not have the key of this run"),
-        (key("local_dual", 1, "../elsewhere"), "this task belongs to no phase of a run"),
+        (key("local_dual", 1, "../elsewhere"), "it does not have the key of this run"),
         (key("tell_all", 0), "this task belongs to no phase of a run"),
     ],
     ids=["unknown run", "no name of a file", "unknown phase"],

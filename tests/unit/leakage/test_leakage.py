@@ -9,8 +9,9 @@ from google.protobuf.message import Message
 from fenchel.v1 import alignment_pb2, averaging_pb2, ceremony_pb2, hyfdca_pb2, setup_pb2, vectors_pb2, visibility_pb2
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
-from fenchel_common.leakage import UNREADABLE, Direction, Ledger, Sight, Tally, Visibility, meaning_of, values_in
+from fenchel_common.leakage import Direction, Ledger, Sight, Tally, Visibility
 from fenchel_common.wire.arrays import names_to_bytes, numbers_to_bytes
+from fenchel_common.wire.counting import UNREADABLE, meaning_of, values_in
 from fenchel_common.wire.parsing import MAX_ELEMENTS
 
 INDIVIDUAL, AGGREGATE, CIPHERTEXT = Visibility.INDIVIDUAL, Visibility.AGGREGATE, Visibility.CIPHERTEXT
@@ -145,7 +146,7 @@ def test_a_message_inside_a_field_of_bytes_counts_as_that_message() -> None:
     ("kind", "body"),
     [
         (setup_pb2.ModelPart, b"\xff\xff"),
-        (ceremony_pb2.PartyCertificates, b"\x0a\x00" * (MAX_ELEMENTS + 1)),
+        (ceremony_pb2.Introductions, b"\x0a\x00" * (MAX_ELEMENTS + 1)),
     ],
     ids=["no message", "too many elements"],
 )

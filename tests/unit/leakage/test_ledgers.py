@@ -11,8 +11,10 @@ from fenchel_client.setup import Consent
 from fenchel_client.statefolder import LEDGER
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
-from fenchel_common.leakage import UNREADABLE, Direction, Ledger, Tally, Visibility
+from fenchel_common.leakage import Direction, Ledger, Tally, Visibility
+from fenchel_common.metrics import LastCertificate
 from fenchel_common.runconfig import RunConfig
+from fenchel_common.wire.counting import UNREADABLE
 from fenchel_server.rounds.counted import CountedTransport
 from fenchel_server.rounds.driver import Driver
 from fenchel_server.rounds.measured import MeasuredTransport
@@ -66,7 +68,7 @@ def run(directory: Path, config: RunConfig) -> tuple[Ledger, Ledger]:
     counted = CountedTransport(MeasuredTransport(transport), config.algorithm_settings())
     store = MemoryStore()
     store.create_run(RUN, name=config.name, config=config.to_json())
-    parts = FederationRun(config, roster, certificate=dict)
+    parts = FederationRun(config, roster, certificate=LastCertificate)
     ending = Driver(RUN, parts, store=store, transport=counted).drive()
     assert ending.status is RunStatus.COMPLETED, ending.reason
     server, together = Ledger.from_json(store.run(RUN).seen), Ledger()

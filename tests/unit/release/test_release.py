@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from fenchel_client.privatefiles import write_private
 from fenchel_client.release import released_weights
-from fenchel_client.session import Task
+from fenchel_client.task import Task
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.layout import Block, ClientLayout, FederationLayout
+from fenchel_common.layout import Block, FederationLayout
 from fenchel_common.leakage import Direction, Ledger, Sight, Visibility
+from fenchel_common.metrics import LastCertificate
 from fenchel_common.release import ReleaseNoise
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH, ModelPart
@@ -105,7 +107,7 @@ def test_a_roster_that_releases_the_model_gives_the_server_exactly_what_the_part
     assert np.array_equal(release.weights, exact_model(tmp_path))
     assert release.features == tuple(sorted(DATASET.features))
     assert repr(float(release.weights[0])) not in repr(release)
-    assert release.certificate.get("gap") == outcome(held)["certificate"]["gap"]
+    assert release.certificate.gap == outcome(held)["certificate"]["gap"]
     assert outcome(held)["release"] == {"whole": True, "reason": "", "noise": None}
     assert released_values(held) == sum(len(kept_by(tmp_path / party)[0]) for party in held.parties)
 
@@ -280,7 +282,7 @@ BOTH = FederationLayout(
 )
 def test_the_parties_answers_are_checked_and_must_agree(answer: bytes, reason: str) -> None:
     results = {ClientId("p1"): model_release_to_bytes(GIVEN), ClientId("p2"): answer}
-    release = put_together(results, layout=BOTH, certificate={}, noise=None)
+    release = put_together(results, layout=BOTH, certificate=LastCertificate(), noise=None)
     assert reason in release.reason
     assert (None if release.weights is None else release.weights.tolist()) == (None if reason else [1.0, -2.0, 3.0])
 

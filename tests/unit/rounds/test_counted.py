@@ -59,7 +59,7 @@ def test_a_round_has_on_record_what_all_its_tries_showed() -> None:
         ledger.begin_try()
         ledger.add_phase("align_0", gathered, seconds=1.0)
         twice.add_all(gathered.seen)
-    assert Ledger.from_json(ledger.record(RoundId(0), "{}").seen) == twice
+    assert Ledger.from_json(ledger.record(RoundId(0)).seen) == twice
     assert twice.tally(NORTH, Direction.UP)[PSEUDONYMS] == 6
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from fenchel_common.errors import InvalidInput, RecordConflict, StoreError
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.metrics import LastCertificate
 from fenchel_server.release import Release
 from fenchel_server.rounds.driver import Driver, Watcher
 from fenchel_server.rounds.events import CommitRound, CommitSetup, Effect, Event, Gather, OpenAttempt, RoundReady
@@ -71,7 +72,7 @@ def test_a_run_is_driven_to_its_end_and_every_party_gets_the_model() -> None:
 
 def test_a_released_model_is_kept_before_the_run_is_on_record_as_ended() -> None:
     store, kept = toy_store(), list[tuple[Release, RunStatus]]()
-    release = Release(("f",), np.array([1.5]), certificate={"gap": 0.5})
+    release = Release(("f",), np.array([1.5]), certificate=LastCertificate(gap=0.5))
     Driver(
         RUN,
         ToyParts(release=release),

@@ -2,7 +2,7 @@
 
 import threading
 
-from fenchel_client.transport.desk import Assignment, Desk, Outcome
+from fenchel_client.desk import Assignment, Desk, Outcome
 from fenchel_common.ids import RoundId, RunId
 from fenchel_common.wire.frames import TaskKey
 

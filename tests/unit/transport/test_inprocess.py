@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fenchel_client.session import Task
+from fenchel_client.task import Task
 from fenchel_common.errors import Refusal
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_server.rounds.transport import PhaseId, Transport

@@ -2,7 +2,7 @@
 
 import random
 
-from fenchel_client.transport.retry import Backoff
+from fenchel_client.retry import Backoff
 
 
 def test_delays_double_up_to_the_cap_and_stay_within_their_intervals() -> None:

@@ -12,9 +12,10 @@ from fenchel.v1 import hyfdca_pb2, vectors_pb2
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.errors import InvalidInput
-from fenchel_common.layout import MAX_FEATURES, ClientLayout
+from fenchel_common.layout import MAX_FEATURES
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE
 from fenchel_common.wire.alignment import (
     Listing,

@@ -31,11 +31,11 @@ def test_fields_inner_fields_and_packed_numbers_count() -> None:
 
 
 def test_as_many_elements_as_the_limit_are_taken_and_one_more_is_refused() -> None:
-    certificates = ceremony_pb2.PartyCertificates(certificates=[b""] * LIMIT)
-    body = certificates.SerializeToString()
-    assert parsed_message(ceremony_pb2.PartyCertificates, body, limit=LIMIT) == certificates
-    with pytest.raises(InvalidInput, match="PartyCertificates: has more than 100 elements"):
-        parsed_message(ceremony_pb2.PartyCertificates, body + b"\x0a\x00", limit=LIMIT)
+    introductions = ceremony_pb2.Introductions(introductions=[setup_pb2.Introduction()] * LIMIT)
+    body = introductions.SerializeToString()
+    assert parsed_message(ceremony_pb2.Introductions, body, limit=LIMIT) == introductions
+    with pytest.raises(InvalidInput, match="Introductions: has more than 100 elements"):
+        parsed_message(ceremony_pb2.Introductions, body + b"\x0a\x00", limit=LIMIT)
 
 
 def test_numbers_that_are_packed_or_not_count_the_same() -> None:
@@ -78,13 +78,13 @@ def test_what_a_process_wrote_itself_is_not_counted() -> None:
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
-        (ceremony_pb2.PartyCertificates, b"\x0a\x00" * (ENOUGH_BYTES // 2)),
+        (ceremony_pb2.Introductions, b"\x0a\x00" * (ENOUGH_BYTES // 2)),
         (setup_pb2.KeyMade, b"\x12\x00" * (ENOUGH_BYTES // 2)),
         (averaging_pb2.AveragingResult, b"\x12\x02\x0a\x00" * (ENOUGH_BYTES // 4)),
         (hyfdca_pb2.HyfdcaPrimalResult, b"\x12\x80\x80\x80\x04" + bytes(ENOUGH_BYTES)),
         (alignment_pb2.LayoutBlock, b"\x12\x80\x80\x80\x04" + bytes(ENOUGH_BYTES)),
     ],
-    ids=["empty bytes", "empty messages", "messages in messages", "packed doubles", "packed varints"],
+    ids=["empty introductions", "empty messages", "messages in messages", "packed doubles", "packed varints"],
 )
 def test_a_refusal_takes_less_memory_than_the_body(kind: type[Message], body: bytes) -> None:
     tracemalloc.start()

@@ -1,7 +1,7 @@
-"""A federation without a network: both halves of HyFDCA in this process and in clear, round by round.
+"""HyFDCA's rounds without its halves: fast enough for sweeps over many settings.
 
-`InProcess` runs the real halves. `FastSteps` computes what they would for `paper` and `theory`, for all clients at
-once and without fixed point: the draws are the same, the numbers differ by rounding.
+`FastSteps` computes what the real halves would for `paper` and `theory`, for all clients at once and without fixed
+point: the draws are the same, the numbers differ by rounding.
 """
 
 from collections.abc import Sequence
@@ -9,71 +9,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.variants import hyfdca_client
 from fenchel_common.algorithms.hyfdca import HyfdcaSettings
-from fenchel_common.crypto.packing import VectorFormat
-from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Shard
-from fenchel_common.defaults import DEMO_KEY_BITS
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.objectives import squared_row_norms
-from fenchel_server.algorithms.base import RoundReport
+from fenchel_deploy.inprocess.halves import aligned
 from fenchel_server.algorithms.pace import Pace
 from fenchel_server.algorithms.sampling import COORDINATE_STREAM
 from fenchel_server.algorithms.theorems import step_rule
-from fenchel_server.algorithms.variants import HyfdcaVariants
-from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
-from fenchel_server.rounds.requests import PhaseRequest
 
 Array = NDArray[np.float64]
-
-KEY = RunKey.in_clear(DEMO_KEY_BITS)
-
-
-def aligned(shards: Sequence[Shard], *, seed: int) -> tuple[dict[ClientId, Shard], Alignment]:
-    """The shards by client, and where each sample lives."""
-    named = {ClientId(f"party-{place:03d}"): shard for place, shard in enumerate(shards)}
-    holdings = [
-        Holding(name, tuple(sample.encode() for sample in shard.ids), shard.features, shard.y is not None)
-        for name, shard in named.items()
-    ]
-    slots = KEY.slots(VectorFormat())
-    return named, lay_out(holdings, slots=slots, seed=seed, overlap=OverlapRule.ERROR)
-
-
-class InProcess:
-    """The real halves, with full participation."""
-
-    def __init__(self, shards: Sequence[Shard], settings: HyfdcaSettings) -> None:
-        named, alignment = aligned(shards, seed=settings.seed)
-        cipher, key = PlainCipher(KEY.bits), KEY
-        self._clients = {
-            name: hyfdca_client(settings, layout=alignment.clients[name], shard=shard, cipher=cipher, key=key)
-            for name, shard in named.items()
-        }
-        self._layout = alignment.federation
-        openings = {name: client.opening() for name, client in self._clients.items()}
-        self._server = HyfdcaVariants()(settings, layout=alignment.federation, key=key, openings=openings)
-        self._round_id = 0
-
-    def round(self) -> RoundReport:
-        """Runs the next round to its report."""
-        self._round_id += 1
-        there = frozenset(self._clients)
-        step: PhaseRequest | RoundReport = self._server.open_round(RoundId(self._round_id), there, frozenset())
-        while isinstance(step, PhaseRequest):
-            results = {client: self._clients[client].answer(step.phase, body) for client, body in step.tasks.items()}
-            step = self._server.advance(step.phase, results)
-        return step
-
-    def model(self, features: Sequence[str]) -> Array:
-        weights = np.zeros(len(self._layout.features))
-        for name, client in self._clients.items():
-            weights[self._layout.client_features[name]] = client.final_model(self._server.last_state(name))
-        place = {name: index for index, name in enumerate(self._layout.features)}
-        return weights[[place[name] for name in features]]
 
 
 class FastSteps:

@@ -1,0 +1,46 @@
+"""The most bytes that a party lets a task have, from what it knows itself; asked before it holds any of them."""
+
+from fenchel_client.activerun import client_layout_of
+from fenchel_common.data.shard import Shard
+from fenchel_common.errors import InvalidInput, Refusal
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import FINISH, LABELS, LAYOUT, PartyRun
+from fenchel_common.wire.frames import TaskKey
+from fenchel_common.wire.limits import Extent, finish_task_limit, layout_task_limit, round_limits, setup_limits
+
+NO_KEY = "it does not have the key of this run"
+
+
+def before_layout(key: TaskKey) -> bool:
+    """Whether a task belongs to the part of a run in which a party has no layout yet."""
+    return key.round == 0 and key.phase != LABELS
+
+
+def setup_task_limit(key: TaskKey, config: RunConfig | None, *, shard: Shard, parties: int) -> int:
+    """Of a task up to the layout; `config` are the terms, if the party was told them."""
+    try:
+        if key.phase != LAYOUT:
+            return setup_limits(key.phase, parties=parties).task
+    except InvalidInput as error:
+        raise _no_phase(error) from error
+    overlapping = config is None or config.overlap == "first"
+    return layout_task_limit(
+        samples=len(shard.ids), features=len(shard.features), parties=parties, overlapping=overlapping
+    )
+
+
+def run_task_limit(key: TaskKey, kept: PartyRun | None, *, shard: Shard) -> int:
+    """Of a task after the layout; `kept` is what the party has of the run."""
+    if kept is None:
+        if key.phase == FINISH:
+            return finish_task_limit(features=len(shard.features))
+        raise Refusal(f"there is no key of run {key.run} here", public_reason=NO_KEY)
+    try:
+        extent = Extent.of_client(client_layout_of(kept, shard), key_bits=kept.config.key.bits)
+        return round_limits(key.phase, extent, kept.config.algorithm_settings()).task
+    except InvalidInput as error:
+        raise _no_phase(error) from error
+
+
+def _no_phase(error: InvalidInput) -> Refusal:
+    return Refusal(str(error), public_reason="this task belongs to no phase of a run")

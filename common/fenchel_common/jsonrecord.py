@@ -1,0 +1,75 @@
+"""Frozen dataclasses as JSON: how the store, the files of results and the events on standard output hold them.
+
+JSON lacks numbers that are not finite. They are written as their names, `inf`, `-inf` and `nan`, and read back as
+numbers. Keys that the dataclass does not know are ignored, and a field with a default may be missing, so that records
+of older versions stay readable.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from fenchel_common.errors import StateDamaged
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
+
+
+def to_mapping(record: "DataclassInstance") -> dict[str, Any]:
+    """The record as values that JSON has, in the order of its fields."""
+    return {name: jsonable(value) for name, value in asdict(record).items()}
+
+
+def to_json(record: "DataclassInstance") -> str:
+    """The record as one line of JSON."""
+    return json.dumps(to_mapping(record), allow_nan=False)
+
+
+def from_mapping(kind: type[T], held: Mapping[str, Any]) -> T:
+    """Reads back what `to_mapping` gave, or `StateDamaged`."""
+    try:
+        record: T = _reader(kind).validate_python(held)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise _damaged(f"{field}: {first['msg']}" if field else first["msg"]) from None
+    return record
+
+
+def from_json(kind: type[T], text: str) -> T:
+    """Reads back what `to_json` wrote, or `StateDamaged`."""
+    try:
+        held = json.loads(text)
+    except ValueError:
+        raise _damaged("it is not JSON") from None
+    return from_mapping(kind, held)
+
+
+def jsonable(value: object) -> object:
+    """The value with every number that is not finite replaced by its name."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {name: jsonable(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(inner) for inner in value]
+    return value
+
+
+@cache
+def _reader(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _damaged(fault: str) -> StateDamaged:
+    return StateDamaged(
+        f"a record is not what this Fenchel writes ({fault}); it was altered, or a newer Fenchel wrote it: use the"
+        " Fenchel that wrote it, or a copy of the state from before"
+    )

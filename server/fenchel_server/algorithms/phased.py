@@ -1,0 +1,172 @@
+"""What the server halves of all algorithms do alike: one round after the other, phase by phase, with fewer clients.
+
+A round opens with the clients that are there. Each phase asks some of them and reads their answers. A client whose
+answer is missing or refused is left out of the rest of the round, and the report says why.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.errors import FenchelError, InvalidInput
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.layout import FederationLayout
+from fenchel_common.metrics import RoundMetrics
+from fenchel_server.algorithms.sampling import active_clients
+from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
+
+NOT_THERE: Final = "not there when the round began"
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenRound:
+    """A round under way; an algorithm adds what its phases hand on to each other.
+
+    Attributes
+    ----------
+    closing
+        Whether the round certifies or measures the model as it is and changes nothing.
+    present
+        The clients that take part, in roster order; one leaves when it fails a phase.
+    phase
+        The phase whose results are awaited.
+    absences
+        For each client that is missing or has failed the reason.
+    """
+
+    id: RoundId
+    closing: bool
+    present: list[ClientId]
+    phase: str = ""
+    absences: dict[ClientId, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers(Generic[R]):
+    """The good answers to a phase, and for every other client that had a task the reason."""
+
+    good: dict[ClientId, R]
+    failed: dict[ClientId, str]
+
+
+S = TypeVar("S", bound=AlgorithmSettings)
+C = TypeVar("C", bound=OpenRound)
+
+
+class PhasedServer(ABC, Generic[S, C]):
+    """Opens and closes rounds and guards their order; a subclass says what the phases are.
+
+    The caller opens round t + 1 after the report of round t, and hands in the results of the phase that was asked for
+    last. Anything else is refused with `InvalidInput`, and the state stays as it was.
+
+    Parameters
+    ----------
+    round_id
+        The last round that has ended, 0 before the first.
+    """
+
+    def __init__(self, settings: S, layout: FederationLayout, *, round_id: RoundId) -> None:
+        layout.check_labelled()
+        self.settings = settings
+        self.layout = layout
+        self._round_id = round_id
+        self._round: C | None = None
+
+    def open_round(
+        self,
+        round_id: RoundId,
+        available: frozenset[ClientId],
+        restarted: frozenset[ClientId],
+        *,
+        closing: bool = False,
+    ) -> PhaseRequest:
+        if round_id != self._round_id + 1:
+            raise InvalidInput(f"round_id: {round_id} cannot follow round {self._round_id}")
+        self._forget(restarted & frozenset(self.layout.clients))
+        self._round = self._begin(round_id, available, closing=closing or round_id > self.settings.stop.rounds)
+        return self._first_request()
+
+    def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
+        current = self._current()
+        if phase != current.phase:
+            raise InvalidInput(f"phase: {phase!r} is not the open phase {current.phase!r}")
+        return self._take(phase, results)
+
+    @abstractmethod
+    def _forget(self, clients: frozenset[ClientId]) -> None:
+        """These clients have restarted: what they knew must be told again."""
+
+    @abstractmethod
+    def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> C:
+        """The round that opens with the available clients."""
+
+    @abstractmethod
+    def _first_request(self) -> PhaseRequest:
+        """The first phase of the round that was begun."""
+
+    @abstractmethod
+    def _take(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
+        """Takes the results of the open phase and gives the next phase, or the report made by `_ended`."""
+
+    def taking_part(self, round_id: RoundId) -> frozenset[ClientId]:
+        """Who is to work in a round, whether or not they are there."""
+        rule = self.settings.participation_rule
+        return active_clients(rule, self.layout.clients, seed=self.settings.seed, round_id=round_id)
+
+    @property
+    def _all_present(self) -> bool:
+        """Whether every client takes part and none has failed so far."""
+        return len(self._current().present) == len(self.layout.clients)
+
+    def _current(self) -> C:
+        if self._round is None:
+            raise InvalidInput("phase: no round is open")
+        return self._round
+
+    def _request(self, phase: str, tasks: Mapping[ClientId, bytes]) -> PhaseRequest:
+        """Makes this the open phase."""
+        self._current().phase = phase
+        return PhaseRequest(phase, tasks)
+
+    def _without_failed(self, answers: Answers[R]) -> dict[ClientId, R]:
+        """The good answers; the other clients are left out of the rest of the round."""
+        current = self._current()
+        for client, reason in answers.failed.items():
+            current.absences[client] = f"{current.phase}: {reason}"
+            current.present.remove(client)
+        return answers.good
+
+    def _ended(self, metrics: RoundMetrics, outcome: Outcome | None, reason: str) -> RoundReport:
+        """Closes the round; with an outcome the run is over."""
+        self._round_id, self._round = self._current().id, None
+        return RoundReport(metrics, outcome, reason)
+
+
+def read_answers(
+    asked: Iterable[ClientId], results: Mapping[ClientId, bytes], read: Callable[[ClientId, bytes], R]
+) -> Answers[R]:
+    """Reads the answer of each client that was asked; `read` raises a `FenchelError` for one that it refuses."""
+    answers: Answers[R] = Answers({}, {})
+    for client in asked:
+        if client not in results:
+            answers.failed[client] = "no result"
+            continue
+        try:
+            answers.good[client] = read(client, results[client])
+        except FenchelError as error:
+            answers.failed[client] = f"rejected: {error}"
+    return answers
+
+
+def not_there(missing: Iterable[ClientId]) -> dict[ClientId, str]:
+    """The absences of clients that a round should have had from its beginning."""
+    return dict.fromkeys(sorted(missing), NOT_THERE)
+
+
+def is_due(round_id: RoundId, every: int) -> bool:
+    """Whether something that happens every so many rounds, or never if `every` is 0, happens in this one."""
+    return every > 0 and round_id % every == 0

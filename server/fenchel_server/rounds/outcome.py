@@ -1,0 +1,158 @@
+"""What a run amounts to at its end: how far it came, what it cost, and who got the model."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from fenchel_common import jsonrecord
+from fenchel_common.ids import ClientId
+from fenchel_common.metrics import LastCertificate, RoundMetrics, last_certificate
+from fenchel_server.release import ReleaseSummary
+from fenchel_server.rounds.ledger import TOTAL, ClientCosts, Kind
+from fenchel_server.store import RoundRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes from the clients to the server, and from the server to the clients."""
+
+    up: int
+    down: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTotals:
+    """What one client spent in the whole run; `rss_mib` is the most memory that its process held, in MiB."""
+
+    encrypt_s: float
+    decrypt_s: float
+    serialise_s: float
+    compute_s: float
+    wire_s: float
+    wait_s: float
+    bytes_up: int
+    bytes_down: int
+    rss_mib: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """The record of a run's end.
+
+    Attributes
+    ----------
+    rounds
+        The committed training rounds.
+    rtc_per_round
+        The usual number of round trips in a round; rounds that certify only, or sync, have others.
+    seconds
+        By kind, over the set-up, all rounds and the last phase.
+    round_seconds
+        By kind, the medians over the rounds with the usual number of round trips; empty without a round.
+    undelivered
+        For each client that did not get the model, why.
+    release
+        What the server got of the model; None where the model is not for the server.
+
+    Fields with a default are missing in records of the first versions.
+    """
+
+    rounds: int
+    rtc_per_round: int | None
+    certificate: LastCertificate
+    seconds: Mapping[str, float]
+    round_seconds: Mapping[str, float] = field(default_factory=dict)
+    bytes: Traffic
+    clients_detail: Mapping[ClientId, ClientTotals] = field(default_factory=dict)
+    undelivered: Mapping[ClientId, str]
+    release: ReleaseSummary | None = None
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Reads back what `to_json` wrote."""
+        return jsonrecord.from_json(cls, text)
+
+    @classmethod
+    def from_mapping(cls, held: Mapping[str, Any]) -> Self:
+        """Reads back what `to_mapping` gave."""
+        return jsonrecord.from_mapping(cls, held)
+
+    def to_json(self) -> str:
+        return jsonrecord.to_json(self)
+
+    def to_mapping(self) -> dict[str, Any]:
+        return jsonrecord.to_mapping(self)
+
+
+def certificate_of(rounds: Sequence[RoundRecord]) -> LastCertificate:
+    """The last certificate of a run's committed rounds, the set-up first."""
+    return last_certificate(_training_metrics(rounds))
+
+
+def outcome_of(
+    rounds: Sequence[RoundRecord],
+    finish: RoundRecord,
+    undelivered: Mapping[ClientId, str],
+    *,
+    release: ReleaseSummary | None = None,
+) -> RunOutcome:
+    """The outcome of the committed rounds, the set-up first, and of the last phase, whose costs `finish` has."""
+    metrics = _training_metrics(rounds)
+    trips = [len(held.phases) for held in metrics]
+    usual = statistics.mode(trips) if trips else None
+    usual_rounds = [record for record, count in zip(rounds[1:], trips, strict=True) if count == usual]
+    records = (*rounds, finish)
+    kinds = (TOTAL, *map(str, Kind))
+    return RunOutcome(
+        rounds=len(metrics),
+        rtc_per_round=usual,
+        certificate=last_certificate(metrics),
+        seconds={kind: sum(_spent_on(kind, record) for record in records) for kind in kinds},
+        round_seconds={
+            kind: statistics.median(_spent_on(kind, record) for record in usual_rounds)
+            for kind in kinds
+            if usual_rounds
+        },
+        bytes=Traffic(
+            up=sum(record.bytes_up for record in records),
+            down=sum(record.bytes_down for record in records),
+        ),
+        clients_detail=_clients_detail(records),
+        undelivered=dict(undelivered),
+        release=release,
+    )
+
+
+def _training_metrics(rounds: Sequence[RoundRecord]) -> list[RoundMetrics]:
+    """The metrics of all rounds but the first, which is the set-up and has none."""
+    return [RoundMetrics.from_json(record.metrics) for record in rounds[1:]]
+
+
+def _clients_detail(records: Sequence[RoundRecord]) -> dict[ClientId, ClientTotals]:
+    """Each client's costs over the whole run; a client that was not asked in a round waited for all of it."""
+    names = sorted({client for record in records for client in record.clients})
+    return {client: _totals_of(client, records) for client in names}
+
+
+def _totals_of(client: ClientId, records: Sequence[RoundRecord]) -> ClientTotals:
+    costs = [record.clients.get(client) or ClientCosts().record(record.seconds[TOTAL]) for record in records]
+
+    def total(name: str) -> float:
+        return sum(held[name] for held in costs)
+
+    return ClientTotals(
+        encrypt_s=total("encrypt_s"),
+        decrypt_s=total("decrypt_s"),
+        serialise_s=total("serialise_s"),
+        compute_s=total("compute_s"),
+        wire_s=total("wire_s"),
+        wait_s=total("wait_s"),
+        bytes_up=int(total("bytes_up")),
+        bytes_down=int(total("bytes_down")),
+        rss_mib=max(held["peak_memory_bytes"] for held in costs) / 2**20,
+    )
+
+
+def _spent_on(kind: str, record: RoundRecord) -> float:
+    return record.seconds.get(kind, 0.0)

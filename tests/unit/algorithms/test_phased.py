@@ -1,0 +1,112 @@
+"""The skeleton of every server half: the order of rounds and phases, and clients that fail one."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from fenchel_common.algorithms.fedavg import FedavgSettings
+from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.metrics import RoundMetrics
+from fenchel_server.algorithms.phased import NOT_THERE, OpenRound, PhasedServer, is_due, not_there, read_answers
+from fenchel_server.contract import PhaseRequest, RoundReport
+from support.layouts import small_federation_layout
+
+A, B = small_federation_layout().clients
+LAYOUT = replace(small_federation_layout(), label_holders=frozenset({A}))
+BOTH = frozenset({A, B})
+NOBODY: frozenset[ClientId] = frozenset()
+
+
+class Echo(PhasedServer[FedavgSettings, OpenRound]):
+    """Two phases, in which all present clients must answer `good`."""
+
+    def __init__(self) -> None:
+        super().__init__(FedavgSettings.parse({}), LAYOUT, round_id=RoundId(4))
+        self.forgotten: list[frozenset[ClientId]] = []
+
+    def _forget(self, clients: frozenset[ClientId]) -> None:
+        self.forgotten.append(clients)
+
+    def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> OpenRound:
+        present = [client for client in self.layout.clients if client in available]
+        return OpenRound(id=round_id, closing=closing, present=present, absences=not_there(BOTH - available))
+
+    def _first_request(self) -> PhaseRequest:
+        return self._ask("one")
+
+    def _take(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
+        current = self._current()
+        self._without_failed(read_answers(tuple(current.present), results, good))
+        if phase == "one":
+            return self._ask("two")
+        metrics = RoundMetrics(round=current.id, participants=tuple(current.present), absences=current.absences)
+        return self._ended(metrics, None, "")
+
+    def _ask(self, phase: str) -> PhaseRequest:
+        return self._request(phase, dict.fromkeys(self._current().present, b""))
+
+
+def good(_client: ClientId, body: bytes) -> bytes:
+    if body != b"good":
+        raise InvalidInput("body: is not good")
+    return body
+
+
+def test_a_round_is_its_phases_in_order() -> None:
+    server = Echo()
+    assert server.open_round(RoundId(5), BOTH, frozenset({B, ClientId("c")})).phase == "one"
+    assert server.forgotten == [{B}]
+    every = dict.fromkeys((A, B), b"good")
+    step = server.advance("one", every)
+    assert isinstance(step, PhaseRequest)
+    assert step.phase == "two"
+    report = server.advance("two", every)
+    assert isinstance(report, RoundReport)
+    assert (report.metrics.participants, report.metrics.absences) == ((A, B), {})
+    assert server.open_round(RoundId(6), BOTH, NOBODY).phase == "one"
+
+
+def test_rounds_and_phases_out_of_order_are_refused() -> None:
+    server = Echo()
+    with pytest.raises(InvalidInput, match="no round is open"):
+        server.advance("one", {})
+    with pytest.raises(InvalidInput, match="round_id: 6 cannot follow round 4"):
+        server.open_round(RoundId(6), BOTH, BOTH)
+    assert server.forgotten == []
+    server.open_round(RoundId(5), BOTH, NOBODY)
+    with pytest.raises(InvalidInput, match="phase: 'two' is not the open phase 'one'"):
+        server.advance("two", {})
+
+
+def test_a_client_that_fails_a_phase_is_left_out_and_the_report_says_why() -> None:
+    server = Echo()
+    server.open_round(RoundId(5), BOTH, NOBODY)
+    step = server.advance("one", {A: b"good", B: b"bad"})
+    assert isinstance(step, PhaseRequest)
+    assert list(step.tasks) == [A]
+    report = server.advance("two", {B: b"good"})
+    assert isinstance(report, RoundReport)
+    assert report.metrics.absences == {B: "one: rejected: body: is not good", A: "two: no result"}
+
+
+def test_a_client_that_is_missing_from_the_beginning_is_named() -> None:
+    server = Echo()
+    assert list(server.open_round(RoundId(5), frozenset({A}), NOBODY).tasks) == [A]
+    server.advance("one", {A: b"good"})
+    report = server.advance("two", {A: b"good"})
+    assert isinstance(report, RoundReport)
+    assert report.metrics.absences == {B: NOT_THERE}
+
+
+def test_a_round_beyond_the_last_is_a_closing_one() -> None:
+    server = Echo()
+    server.settings = FedavgSettings.parse({"stop": {"rounds": 4}})
+    server.open_round(RoundId(5), BOTH, NOBODY)
+    assert server._current().closing
+
+
+def test_what_happens_every_few_rounds_never_happens_at_zero() -> None:
+    assert [is_due(RoundId(number), 2) for number in (1, 2, 3, 4)] == [False, True, False, True]
+    assert not is_due(RoundId(1), 0)

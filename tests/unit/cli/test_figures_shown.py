@@ -1,0 +1,86 @@
+"""The figures of rounds and runs on the operator's screen."""
+
+import io
+import math
+from typing import Any
+
+import pytest
+
+from fenchel_common.ids import ClientId
+from fenchel_common.metrics import LastCertificate
+from fenchel_deploy.cli import server, training
+from fenchel_deploy.cli.console import PlainConsole
+from fenchel_deploy.training import TrainingOptions
+from fenchel_server.release import ReleaseSummary
+from fenchel_server.rounds.outcome import ClientTotals, RunOutcome, Traffic
+
+NOTHING = ClientTotals(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0)
+
+
+def round_event(round_id: int, **figures: float | None) -> dict[str, Any]:
+    known = dict.fromkeys(("primal", "dual", "gap", "accuracy")) | figures
+    rest = {"figures": {}, "seconds": 1.5, "costs": {}, "absences": {}}
+    return {"event": "round", "run": "run-1", "round": round_id, **known, **rest}
+
+
+def outcome(certificate: LastCertificate) -> RunOutcome:
+    return RunOutcome(
+        rounds=7,
+        rtc_per_round=3,
+        certificate=certificate,
+        seconds={"total": 2.0},
+        bytes=Traffic(up=1234, down=5),
+        clients_detail={ClientId("north"): NOTHING},
+        undelivered={},
+        release=ReleaseSummary(whole=False, reason="nobody answered", noise=None),
+    )
+
+
+@pytest.mark.parametrize(
+    ("figures", "shown"),
+    [
+        ({"primal": 0.5, "dual": 0.25, "gap": 0.25, "accuracy": 0.75}, ", gap 2.500e-01, accuracy 0.7500"),
+        ({"primal": 0.5, "accuracy": 0.75}, ", P(w) 0.500000, accuracy 0.7500"),
+        ({}, ""),
+    ],
+    ids=["certified", "objective alone", "not measured"],
+)
+def test_the_server_shows_what_a_round_measured(
+    figures: dict[str, float], shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server._print_lines(round_event(4, **figures))
+    assert capsys.readouterr().out == f"run run-1: round 4, 1.50 s{shown}\n"
+
+
+def test_the_server_shows_the_outcome_of_a_run_that_diverged(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = {"event": "ended", "run": "run-1", "name": "trial", "status": "diverged", "reason": "why", "key_bits": 2048}
+    server._print_lines(ended | {"outcome": outcome(LastCertificate(primal=math.inf, gap=math.nan)).to_mapping()})
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in capsys.readouterr().out.splitlines()]
+    assert ["objective P(w)", "inf"] in rows
+    assert ["lower bound D(α)", "–"] in rows
+    assert ["duality gap, the proof", "nan"] in rows
+    assert ["rounds × round trips", "7 × 3"] in rows
+    assert ["model", "not released: nobody answered"] in rows
+    assert ["bytes up", "1,234"] in rows
+
+
+def test_the_view_of_a_training_keeps_the_figures_of_the_last_round_that_measured_its_model() -> None:
+    view = training.TrainingView(TrainingOptions())
+    view.tell(round_event(4, primal=0.5, dual=0.25, gap=0.25, accuracy=0.75))
+    view.tell(round_event(5))
+    console = PlainConsole(file=io.StringIO(), width=1000)
+    console.print(view)
+    assert isinstance(console.file, io.StringIO)
+    assert "round 5, 1.50 s; gap 2.50e-01, accuracy 0.7500 (round 4)" in console.file.getvalue()
+
+
+def test_the_report_of_a_training_that_diverged_is_shown() -> None:
+    diverged = outcome(LastCertificate()).to_mapping()
+    figures = ("primal", "centralized_primal", "accuracy", "centralized_accuracy", "relative_error")
+    report = diverged | dict.fromkeys(figures, math.nan)
+    report |= {"privacy": "sealed", "dataset": "digits", "clients": 1, "certified": True, "gap": "nan"}
+    report |= {"server_saw": {}, "status": "diverged", "reason": "why"}
+    console = PlainConsole(file=io.StringIO(), width=200)
+    training.print_report(console, report)
+    assert isinstance(console.file, io.StringIO)
+    assert "duality gap, the proof" in console.file.getvalue()
