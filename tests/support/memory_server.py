@@ -29,22 +29,22 @@ def ask(transport: GrpcTransport, name: str, body: bytes) -> bytes:
 def transfer(transport: GrpcTransport, direction: str, size: int, number: int) -> int:
     """Moves one body and returns how many bytes of it arrived."""
     if direction == "up":
-        return len(ask(transport, f"blob {number}", str(size).encode()))
-    return int(ask(transport, f"size {number}", b"x" * size))
+        return len(ask(transport, f"blob_{number}", str(size).encode()))
+    return int(ask(transport, f"size_{number}", b"x" * size))
 
 
 def main(kit: Path, direction: str, size: int) -> None:
     transport = listen(Kit.load(kit), address=Address("localhost", 0))
     sys.stdout.write(f"{transport.port}\n")
     sys.stdout.flush()
-    client_before = int(ask(transport, "memory before", b""))
+    client_before = int(ask(transport, "memory_before", b""))
     server_before = peak_memory_bytes()
     for number in range(TRANSFERS):
         if transfer(transport, direction, size, number) != size:
             raise SystemExit("a body came through with another size")
     growth = {
         "server": peak_memory_bytes() - server_before,
-        "client": int(ask(transport, "memory after", b"")) - client_before,
+        "client": int(ask(transport, "memory_after", b"")) - client_before,
     }
     transport.dismiss("over")
     transport.stop()
