@@ -29,6 +29,8 @@ from support.keys import private_key
 DEEP = b"[" * 3000
 LONG_NUMBER = b"9" * 5000
 X509_VERSION_3 = bytes.fromhex("a003020102")
+ORGANISATION_AS_TEXT = b"\x55\x04\x0a\x0c"
+ORGANISATION_AS_BITS = b"\x55\x04\x0a\x03"
 P256 = bytes.fromhex("06082a8648ce3d030107")
 EC_KEY = bytes.fromhex("06072a8648ce3d0201")
 
@@ -66,6 +68,7 @@ def _certificates() -> list[Vector]:
         "UnsupportedAlgorithm (curve)": der.replace(P256, P256[:-1] + b"\x63"),
         "UnsupportedAlgorithm (kind of key)": der.replace(EC_KEY, EC_KEY[:-1] + b"\x63"),
         "InvalidVersion": der.replace(X509_VERSION_3, X509_VERSION_3[:-1] + b"\x05"),
+        "TypeError (a name that is a string of bits)": der.replace(ORGANISATION_AS_TEXT, ORGANISATION_AS_BITS),
     }
     assert all(data != der for data in altered.values())
     return [

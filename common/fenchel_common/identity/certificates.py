@@ -176,7 +176,7 @@ def _check_size(encoded: bytes) -> None:
 def _subject_field(certificate: x509.Certificate, oid: ObjectIdentifier, label: str) -> str:
     try:
         attributes = certificate.subject.get_attributes_for_oid(oid)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise MalformedCertificate("the certificate's subject cannot be read") from error
     if len(attributes) != 1 or not isinstance(attributes[0].value, str):
         raise MalformedCertificate(f"the certificate's subject must hold exactly one {label}")
@@ -186,5 +186,5 @@ def _subject_field(certificate: x509.Certificate, oid: ObjectIdentifier, label: 
 def _may_sign(certificate: x509.Certificate) -> bool:
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except (x509.ExtensionNotFound, ValueError):
+    except (x509.ExtensionNotFound, ValueError, TypeError):
         return False
