@@ -64,6 +64,22 @@ def test_in_the_rounds_the_layout_decides_also_after_a_restart(federation: InPro
     assert limits["local_dual"] > limits["primal"]
 
 
+def test_asking_for_a_limit_makes_no_run_active(federation: InProcessFederation) -> None:
+    """The connection's thread asks. If it brought a run back, a run that is being locked could go on."""
+    seen: list[object] = []
+
+    def look(phase: PhaseId) -> None:
+        if phase.phase == "local_dual":
+            kit = Kit.load(federation.directory / "kits" / NAME)
+            again = Party(kit, SHARDS[NAME], state=federation.directory / NAME)
+            again.task_limit(key("local_dual", 1))
+            seen.append(again._active)
+
+    federation.transport.after_phase = look
+    federation.drive()
+    assert set(seen) == {None}
+
+
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
