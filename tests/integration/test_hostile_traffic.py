@@ -41,6 +41,7 @@ GROWTH_MB = 24.0
 SOCKET_S = 10.0
 """Well beyond the time in which this server drops a caller that does not prove who it is."""
 PARTIES = 3
+WAVES, WAVE_CONNECTIONS = 100, 100
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +135,17 @@ def test_a_flood_of_connections_is_cut_off_at_the_limit_and_its_end_lets_others_
         assert sum(closed_by_server(connection) for connection in flood[-40:]) == 40
         stack.close()
         another_party_comes_and_goes(server, kits)
+
+
+def test_waves_of_connections_that_end_before_they_prove_who_they_are_do_not_bring_the_server_down(
+    server: Commanded,
+) -> None:
+    """Each begins a handshake while others are in the middle of theirs."""
+    with unharmed(server):
+        for _ in range(WAVES):
+            with ExitStack() as wave:
+                for _ in range(WAVE_CONNECTIONS):
+                    wave.enter_context(connect(server))
 
 
 def tls_context(kit: Kit, *, with_certificate: bool = True) -> ssl.SSLContext:

@@ -159,14 +159,32 @@ def _bind(server: grpc.Server, kit: LiveKit, address: Address, *, insecure: bool
 
 def _credentials(kit: LiveKit) -> grpc.ServerCredentials:
     """Mutual TLS with the certificate and key that are in use when a connection is made."""
+    used = kit.look()
 
-    def configuration() -> grpc.ServerCertificateConfiguration:
-        now = kit.look()
-        return grpc.ssl_server_certificate_configuration(
-            [(now.key_pem, now.certificate_pem)], root_certificates=now.authority_pem
-        )
+    def renewed() -> grpc.ServerCertificateConfiguration | None:
+        """The configuration when it differs from the last one, for gRPC must not be given an equal one again.
 
-    return grpc.dynamic_ssl_server_credentials(configuration(), configuration, require_client_authentication=True)
+        gRPC puts a new one in place while other connections still take up the old one, without a lock: done for each
+        connection, a flood of them brings the process down.
+        """
+        nonlocal used
+        before, used = used, kit.look()
+        if _tls_files(used) == _tls_files(before):
+            return None
+        return _certificate_configuration(used)
+
+    return grpc.dynamic_ssl_server_credentials(
+        _certificate_configuration(used), renewed, require_client_authentication=True
+    )
+
+
+def _tls_files(kit: Kit) -> tuple[bytes, bytes, bytes]:
+    return kit.key_pem, kit.certificate_pem, kit.authority_pem
+
+
+def _certificate_configuration(kit: Kit) -> grpc.ServerCertificateConfiguration:
+    key, certificate, authority = _tls_files(kit)
+    return grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authority)
 
 
 def _server_options(parties: int, limits: TransportLimits) -> tuple[tuple[str, int], ...]:
