@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.alignment import ArrangedShard
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector, filled, pack, unpack
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey

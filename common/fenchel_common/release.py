@@ -27,7 +27,8 @@ import math
 from dataclasses import dataclass
 from typing import Final, Self
 
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, HyfdcaSettings
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.layout import MAX_CLIENTS

@@ -3,13 +3,13 @@
 from collections import Counter
 from typing import Final
 
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
-from fenchel_common.algorithms.row_leak import check_row_leak, row_leak, row_leak_warning
+from fenchel_common.algorithms.hyfdca.row_leak import check_row_leak, row_leak, row_leak_warning
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.release import balanced_gap
 from fenchel_common.runconfig import RunConfig
-from fenchel_server.algorithms.pace import SMALLEST_SHARE, Pace
+from fenchel_server.algorithms.hyfdca.pace import SMALLEST_SHARE, Pace
 
 SMALL_COHORT: Final = 5
 """Fewer samples with the same holders than this are worth a warning: they are nearly known by being that few."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from fenchel.v1 import averaging_pb2 as pb
-from fenchel_common.algorithms.averaging import (
+from fenchel_common.algorithms.averaging.rails import (
     MODEL,
     Entry,
     Measurement,

@@ -14,7 +14,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from fenchel.v1 import corrective_pb2, hyfdca_pb2
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, HyfdcaSettings
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import FenchelError
 from fenchel_common.privacy import Privacy

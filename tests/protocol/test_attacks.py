@@ -13,7 +13,7 @@ import pytest
 
 from fenchel.v1 import vectors_pb2
 from fenchel_client.alignment.ecdh import hash_to_curve
-from fenchel_common.algorithms.hyfdca import PRIMAL, PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import PRIMAL, PRODUCT_FORMAT
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, concatenate
 from fenchel_common.crypto.runkey import RunKey

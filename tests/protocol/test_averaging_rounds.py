@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.averaging import AveragingClient
+from fenchel_client.algorithms.averaging.rails import AveragingClient
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
-from fenchel_common.algorithms.averaging import LOCAL, MEASURE, AveragingSettings
-from fenchel_common.algorithms.fedavg import FedavgSettings
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.averaging.fedavg import FedavgSettings
+from fenchel_common.algorithms.averaging.rails import LOCAL, MEASURE, AveragingSettings
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.datasets import Dataset, load_dataset
 from fenchel_common.data.partition import partition
@@ -22,7 +22,7 @@ from fenchel_common.ids import ClientId
 from fenchel_common.losses import loss_named
 from fenchel_common.objectives import primal
 from fenchel_deploy.experiments.centralized import solve_centralized
-from fenchel_server.algorithms.fedavg import FedavgServer
+from fenchel_server.algorithms.averaging.fedavg import FedavgServer
 from fenchel_server.contract import Outcome, PhaseRequest
 from support.averaging import Averaging
 from support.halves import half_a_round

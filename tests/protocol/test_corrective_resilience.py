@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from fenchel_client.algorithms.hull import ANCHOR, BEST
+from fenchel_client.algorithms.corrective.hull import ANCHOR, BEST
 from fenchel_common.errors import InvalidInput, StateDamaged
 from fenchel_common.ids import RoundId
-from fenchel_server.algorithms.corrective import STANDSTILL, UNCERTIFIED, VOID
+from fenchel_server.algorithms.corrective.server import STANDSTILL, UNCERTIFIED, VOID
 from fenchel_server.contract import Outcome, RoundReport
 from support.corrective import (
     CASE,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms import corrective as client_half
-from fenchel_client.algorithms import hull
-from fenchel_client.algorithms.settlement import on_the_way
-from fenchel_common.algorithms.corrective import MEMORY, STEPS
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_client.algorithms.corrective import client as client_half
+from fenchel_client.algorithms.corrective import hull
+from fenchel_client.algorithms.corrective.settlement import on_the_way
+from fenchel_common.algorithms.corrective.messages import MEMORY, STEPS
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.datasets import load_dataset
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
@@ -20,7 +20,7 @@ from fenchel_common.layout import Block, FederationLayout
 from fenchel_common.wire import corrective as wire
 from fenchel_deploy.bench.rounds import Sweep, run
 from fenchel_deploy.inprocess.halves import IN_CLEAR
-from fenchel_server.algorithms.corrective import CorrectiveServer
+from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.cohorts import OverlapRule
 from fenchel_server.contract import Outcome
 from support.corrective import (

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.dualfl import smoothness
-from fenchel_common.algorithms.dualfl import DualflSettings, gap_bound, next_momentum
+from fenchel_client.algorithms.averaging.dualfl import smoothness
+from fenchel_common.algorithms.averaging.dualfl import DualflSettings, gap_bound, next_momentum
 from fenchel_common.data.datasets import load_dataset
 from fenchel_common.losses import LOSSES
 from fenchel_deploy.experiments.centralized import solve_centralized

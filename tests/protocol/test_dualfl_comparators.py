@@ -6,16 +6,16 @@ from numpy.typing import NDArray
 
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
-from fenchel_common.algorithms.averaging import MODEL
-from fenchel_common.algorithms.feddyn import GRADIENT
-from fenchel_common.algorithms.fivegcs import DUAL, TOTAL
-from fenchel_common.algorithms.proximal import ToleratedSettings
-from fenchel_common.algorithms.scaffnew import STEPS, VARIATE, ScaffnewSettings
+from fenchel_common.algorithms.averaging.feddyn import GRADIENT
+from fenchel_common.algorithms.averaging.fivegcs import DUAL, TOTAL
+from fenchel_common.algorithms.averaging.proximal import ToleratedSettings
+from fenchel_common.algorithms.averaging.rails import MODEL
+from fenchel_common.algorithms.averaging.scaffnew import STEPS, VARIATE, ScaffnewSettings
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_server.algorithms.scaffnew import ScaffnewServer
+from fenchel_server.algorithms.averaging.scaffnew import ScaffnewServer
 from fenchel_server.contract import Outcome, PhaseRequest
 from support.averaging import Averaging
 from support.keys import SMALL_BITS, private_key, run_key

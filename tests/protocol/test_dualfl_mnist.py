@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fenchel_common.algorithms.dualfl import DualflSettings
+from fenchel_common.algorithms.averaging.dualfl import DualflSettings
 from support.dualfl import Parts, epochs
 
 Array = NDArray[np.float64]

@@ -9,8 +9,8 @@ from sklearn.datasets import load_digits
 
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
-from fenchel_common.algorithms.averaging import LOCAL
-from fenchel_common.algorithms.dualfl import BETA, CRITERION_MET, DUAL, SMOOTHNESS, DualflSettings
+from fenchel_common.algorithms.averaging.dualfl import BETA, CRITERION_MET, DUAL, SMOOTHNESS, DualflSettings
+from fenchel_common.algorithms.averaging.rails import LOCAL
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard

@@ -13,9 +13,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import NonlinearConstraint, minimize
 
-from fenchel_client.algorithms.constraints import ConstrainedProblem, constrained_problem
-from fenchel_client.algorithms.fedsgm import local_change
-from fenchel_common.algorithms.compression import (
+from fenchel_client.algorithms.averaging.constraints import ConstrainedProblem, constrained_problem
+from fenchel_client.algorithms.averaging.fedsgm import local_change
+from fenchel_common.algorithms.averaging.compression import (
     Lanes,
     largest_coordinates,
     most_wanted,
@@ -23,10 +23,10 @@ from fenchel_common.algorithms.compression import (
     random_coordinates,
     scaled_to_coordinates,
 )
-from fenchel_common.algorithms.fedsgm import FedsgmSettings
+from fenchel_common.algorithms.averaging.fedsgm import FedsgmSettings
 from fenchel_common.data.datasets import load_dataset
 from fenchel_common.data.heterogeneous import stratified_rows
-from fenchel_server.algorithms.fedsgm import switching_weight
+from fenchel_server.algorithms.averaging.fedsgm import switching_weight
 
 Array = NDArray[np.float64]
 Switching = Literal["hard", "soft"]

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.constraints import constrained_problem
-from fenchel_client.algorithms.fedsgm import local_change
+from fenchel_client.algorithms.averaging.constraints import constrained_problem
+from fenchel_client.algorithms.averaging.fedsgm import local_change
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
-from fenchel_common.algorithms.fedsgm import FedsgmSettings
+from fenchel_common.algorithms.averaging.fedsgm import FedsgmSettings
 from fenchel_common.algorithms.fitting import check_partition
 from fenchel_common.algorithms.settings import Partition
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.heterogeneous import row_shards, stratified_rows
 from fenchel_common.errors import InvalidConfig, InvalidInput
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_server.algorithms.fedsgm import switching_weight
+from fenchel_server.algorithms.averaging.fedsgm import switching_weight
 from support.averaging import Averaging
 from support.keys import SMALL_BITS, private_key, run_key
 from support.problems import problem

@@ -7,11 +7,11 @@ import pytest
 from google.protobuf.message import Message
 
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.crypto.vectors import EncryptedVector, PlainVector
 from fenchel_common.data.partition import partition
 from fenchel_common.ids import ClientId
-from fenchel_server.algorithms.state import HyfdcaState
+from fenchel_server.algorithms.hyfdca.state import HyfdcaState
 from support.keys import cipher, run_key
 from support.problems import problem
 from support.simulation import Simulation

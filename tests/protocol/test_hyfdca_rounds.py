@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from fenchel.v1 import hyfdca_pb2
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.objectives import primal_point
-from fenchel_server.algorithms.state import HyfdcaState
+from fenchel_server.algorithms.hyfdca.state import HyfdcaState
 from fenchel_server.cohorts import OverlapRule
 from fenchel_server.contract import Outcome
 from support.hyfdca import CASE, FIRST, GRIDS, LAST, settings, simulation

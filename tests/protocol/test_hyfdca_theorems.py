@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.objectives import primal_point
 from support.problems import Problem, problem

@@ -25,11 +25,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.descent import LocalObjective
-from fenchel_common.algorithms.scaffpd import Pace
+from fenchel_client.algorithms.averaging.descent import LocalObjective
+from fenchel_common.algorithms.averaging.scaffpd import Pace
 from fenchel_common.data.heterogeneous import Rows, dirichlet_rows, thinned_rows
-from fenchel_server.algorithms.descent import accuracy_spread
-from fenchel_server.algorithms.simplex import Ambiguity
+from fenchel_server.algorithms.averaging.descent import accuracy_spread
+from fenchel_server.algorithms.averaging.simplex import Ambiguity
 from support.robust import SquaredScores, fedavg, scaffold, scaffpd
 
 Array = NDArray[np.float64]

@@ -5,10 +5,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import NonlinearConstraint, minimize
 
-from fenchel_client.algorithms.descent import descend
-from fenchel_client.algorithms.scaffpd import local_update
-from fenchel_common.algorithms.scaffpd import Pace
-from fenchel_server.algorithms.simplex import Ambiguity, project_onto_capped_simplex, project_onto_simplex
+from fenchel_client.algorithms.averaging.descent import descend
+from fenchel_client.algorithms.averaging.scaffpd import local_update
+from fenchel_common.algorithms.averaging.scaffpd import Pace
+from fenchel_server.algorithms.averaging.simplex import Ambiguity, project_onto_capped_simplex, project_onto_simplex
 from support.robust import drfa, robust_regression, saddle_point, scaffpd
 
 Array = NDArray[np.float64]

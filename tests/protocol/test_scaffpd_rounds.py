@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.descent import LocalObjective
+from fenchel_client.algorithms.averaging.descent import LocalObjective
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_common.algorithms import SETTINGS
+from fenchel_common.algorithms.averaging.scaffpd import Pace, ScaffpdSettings
 from fenchel_common.algorithms.fitting import check_partition
-from fenchel_common.algorithms.scaffpd import Pace, ScaffpdSettings
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.heterogeneous import row_shards, stratified_rows
@@ -20,8 +20,8 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidConfig, InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.losses import loss_named
-from fenchel_server.algorithms.qffl import curvature
-from fenchel_server.algorithms.simplex import Ambiguity
+from fenchel_server.algorithms.averaging.qffl import curvature
+from fenchel_server.algorithms.averaging.simplex import Ambiguity
 from support.averaging import Averaging
 from support.keys import SMALL_BITS, private_key, run_key
 from support.problems import problem

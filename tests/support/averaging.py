@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
-from fenchel_client.algorithms.averaging import AveragingClient
+from fenchel_client.algorithms.averaging.rails import AveragingClient
 from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.averaging import AveragingSettings
+from fenchel_common.algorithms.averaging.rails import AveragingSettings
 from fenchel_common.data.shard import Shard
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
-from fenchel_server.algorithms.averaging import AveragingServer
+from fenchel_server.algorithms.averaging.rails import AveragingServer
 from fenchel_server.algorithms.base import ServerHalf as ServerClass
 from fenchel_server.contract import RoundReport
 from support.halves import Halves

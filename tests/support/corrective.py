@@ -8,14 +8,14 @@ from google.protobuf.message import Message
 from numpy.typing import NDArray
 
 from fenchel.v1 import corrective_pb2 as pb
-from fenchel_client.algorithms.corrective import CorrectiveClient
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_client.algorithms.corrective.client import CorrectiveClient
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.corrective_snapshot import CorrectiveState
 from fenchel_deploy.experiments.centralized import solve_centralized
-from fenchel_server.algorithms.corrective import CorrectiveServer
+from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.contract import RoundReport
 from support.keys import cipher, run_key
 from support.problems import Problem, problem

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.dualfl import control_variate, local_step
-from fenchel_client.algorithms.local_problem import LocalProblem
-from fenchel_client.algorithms.local_solvers import lbfgs
-from fenchel_common.algorithms.dualfl import DualflSettings, gap_bound, next_momentum
+from fenchel_client.algorithms.averaging.dualfl import control_variate, local_step
+from fenchel_client.algorithms.averaging.local_problem import LocalProblem
+from fenchel_client.algorithms.averaging.local_solvers import lbfgs
+from fenchel_common.algorithms.averaging.dualfl import DualflSettings, gap_bound, next_momentum
 
 Array = NDArray[np.float64]
 

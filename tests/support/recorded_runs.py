@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.partition import partition
 from support.averaging import Averaging

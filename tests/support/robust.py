@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.descent import LocalObjective, descend
-from fenchel_client.algorithms.drfa import steps_with_snapshot
-from fenchel_client.algorithms.scaffpd import local_update
-from fenchel_common.algorithms.scaffpd import Pace
+from fenchel_client.algorithms.averaging.descent import LocalObjective, descend
+from fenchel_client.algorithms.averaging.drfa import steps_with_snapshot
+from fenchel_client.algorithms.averaging.scaffpd import local_update
+from fenchel_common.algorithms.averaging.scaffpd import Pace
 from fenchel_common.losses.multinomial import Multinomial
 from fenchel_common.losses.squared import Squared
-from fenchel_server.algorithms.scaffpd import extrapolated_dual_step
-from fenchel_server.algorithms.simplex import Ambiguity
+from fenchel_server.algorithms.averaging.scaffpd import extrapolated_dual_step
+from fenchel_server.algorithms.averaging.simplex import Ambiguity
 
 Array = NDArray[np.float64]
 Clients = Sequence[LocalObjective]

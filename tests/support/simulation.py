@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.corrective import CorrectiveClient
-from fenchel_client.algorithms.hyfdca import HyfdcaClient
+from fenchel_client.algorithms.corrective.client import CorrectiveClient
+from fenchel_client.algorithms.hyfdca.client import HyfdcaClient
 from fenchel_client.algorithms.variants import hyfdca_client
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.shard import Shard
-from fenchel_server.algorithms.corrective import CorrectiveServer
-from fenchel_server.algorithms.hyfdca import HyfdcaServer
+from fenchel_server.algorithms.corrective.server import CorrectiveServer
+from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
 from fenchel_server.algorithms.variants import HyfdcaVariants
 from fenchel_server.contract import RoundReport
 from support.halves import Halves

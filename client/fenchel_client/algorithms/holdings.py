@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector, pack, unpack
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from fenchel_client.algorithms.corrective import CorrectiveClient
-from fenchel_client.algorithms.hyfdca import HyfdcaClient
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_client.algorithms.corrective.client import CorrectiveClient
+from fenchel_client.algorithms.hyfdca.client import HyfdcaClient
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher

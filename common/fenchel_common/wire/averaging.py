@@ -11,7 +11,7 @@ import numpy as np
 
 from fenchel.v1 import averaging_pb2 as pb
 from fenchel.v1 import hyfdca_pb2
-from fenchel_common.algorithms.averaging import (
+from fenchel_common.algorithms.averaging.rails import (
     MODEL_FORMAT,
     Entry,
     Measurement,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from fenchel.v1 import averaging_pb2 as pb
-from fenchel_common.algorithms.averaging import Entry
+from fenchel_common.algorithms.averaging.rails import Entry
 from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId

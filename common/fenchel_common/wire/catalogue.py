@@ -8,15 +8,10 @@ from typing import Final
 from google.protobuf.message import Message
 
 from fenchel.v1 import alignment_pb2, averaging_pb2, ceremony_pb2, corrective_pb2, hyfdca_pb2, labels_pb2, setup_pb2
-from fenchel_common.algorithms.averaging import LOCAL, MEASURE, SURVEY, AveragingSettings
-from fenchel_common.algorithms.hyfdca import (
-    INNER_PRODUCT,
-    INNER_PRODUCT_AFTER,
-    LOCAL_DUAL,
-    PRIMAL,
-    SYNC,
-    HyfdcaSettings,
-)
+from fenchel_common.algorithms.averaging.rails import LOCAL, MEASURE, SURVEY, AveragingSettings
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
+from fenchel_common.algorithms.hyfdca.messages import INNER_PRODUCT_AFTER, SYNC
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidInput
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from fenchel.v1 import corrective_pb2, hyfdca_pb2, vectors_pb2
-from fenchel_common.algorithms.corrective import (
+from fenchel_common.algorithms.corrective.messages import (
     POINT_PRODUCT_FORMAT,
     Anchor,
     DualResult,
@@ -14,7 +14,7 @@ from fenchel_common.algorithms.corrective import (
     PrimalTask,
     Products,
 )
-from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector

@@ -10,10 +10,9 @@ from typing import Final
 import numpy as np
 
 from fenchel.v1 import hyfdca_pb2
-from fenchel_common.algorithms.hyfdca import (
-    ALPHA_FORMAT,
+from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.algorithms.hyfdca.messages import (
     FIGURE_COUNT,
-    PRODUCT_FORMAT,
     DualResult,
     DualTask,
     Figures,

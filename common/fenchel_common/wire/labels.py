@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from fenchel.v1 import labels_pb2
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.setup import LayoutResult

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fenchel_common.algorithms.averaging import CHECKPOINT_AFTER, AveragingSettings
+from fenchel_common.algorithms.averaging.rails import CHECKPOINT_AFTER, AveragingSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES

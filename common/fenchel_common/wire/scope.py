@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat

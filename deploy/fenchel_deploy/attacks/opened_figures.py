@@ -16,20 +16,17 @@ from typing import Final
 
 import numpy as np
 
-from fenchel_common.algorithms.hyfdca import (
-    ALPHA_FORMAT,
-    LOCAL_DUAL,
-    PRIMAL,
-    PRODUCT_FORMAT,
+from fenchel_common.algorithms.dual import ALPHA_FORMAT, LOCAL_DUAL, PRIMAL, PRODUCT_FORMAT
+from fenchel_common.algorithms.hyfdca.messages import (
     DualResult,
     DualTask,
     Figures,
-    HyfdcaSettings,
     PrimalResult,
     PrimalTask,
     SampleRange,
     StateUpdate,
 )
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import concatenate

@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 
 from fenchel_client.party import MAX_REFUSALS
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, StateUpdate
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT
+from fenchel_common.algorithms.hyfdca.messages import StateUpdate
 from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId

@@ -12,11 +12,8 @@ from typing import Final
 import numpy as np
 
 from fenchel.v1 import hyfdca_pb2, labels_pb2
-from fenchel_common.algorithms.hyfdca import (
-    INNER_PRODUCT,
-    LOCAL_DUAL,
-    PRIMAL,
-    PRODUCT_FORMAT,
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL, PRODUCT_FORMAT
+from fenchel_common.algorithms.hyfdca.messages import (
     DualResult,
     DualTask,
     Figures,

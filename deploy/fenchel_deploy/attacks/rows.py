@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_deploy.attacks.traces import Frame, Seen
 from fenchel_deploy.attacks.views import Array, Eyes
 

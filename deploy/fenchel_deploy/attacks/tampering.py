@@ -11,7 +11,7 @@ from fenchel.v1 import hyfdca_pb2, vectors_pb2
 from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keywrap import wrap
-from fenchel_common.algorithms.hyfdca import INNER_PRODUCT, PRIMAL
+from fenchel_common.algorithms.dual import INNER_PRODUCT, PRIMAL
 from fenchel_common.errors import FenchelError
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel.v1 import corrective_pb2, hyfdca_pb2
-from fenchel_common.algorithms.hyfdca import INNER_PRODUCT, INNER_PRODUCT_AFTER, LOCAL_DUAL, PRIMAL, SYNC
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
+from fenchel_common.algorithms.hyfdca.messages import INNER_PRODUCT_AFTER, SYNC
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fenchel_common import defaults
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard

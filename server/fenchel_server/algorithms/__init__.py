@@ -3,22 +3,22 @@
 from collections.abc import Mapping
 from typing import Final
 
-from fenchel_server.algorithms.afl import AflServer
+from fenchel_server.algorithms.averaging.afl import AflServer
+from fenchel_server.algorithms.averaging.deltafl import DeltaflServer
+from fenchel_server.algorithms.averaging.drfa import DrfaServer
+from fenchel_server.algorithms.averaging.dualfl import DualflServer
+from fenchel_server.algorithms.averaging.fedavg import FedavgServer
+from fenchel_server.algorithms.averaging.feddyn import FeddynServer
+from fenchel_server.algorithms.averaging.fedpd import FedpdServer
+from fenchel_server.algorithms.averaging.fedprox import FedproxServer
+from fenchel_server.algorithms.averaging.fedsgm import FedsgmServer
+from fenchel_server.algorithms.averaging.fivegcs import FivegcsServer
+from fenchel_server.algorithms.averaging.hyfem import HyfemServer
+from fenchel_server.algorithms.averaging.qffl import QfflServer
+from fenchel_server.algorithms.averaging.scaffnew import ScaffnewServer
+from fenchel_server.algorithms.averaging.scaffold import ScaffoldServer
+from fenchel_server.algorithms.averaging.scaffpd import ScaffpdServer
 from fenchel_server.algorithms.base import ServerHalf
-from fenchel_server.algorithms.deltafl import DeltaflServer
-from fenchel_server.algorithms.drfa import DrfaServer
-from fenchel_server.algorithms.dualfl import DualflServer
-from fenchel_server.algorithms.fedavg import FedavgServer
-from fenchel_server.algorithms.feddyn import FeddynServer
-from fenchel_server.algorithms.fedpd import FedpdServer
-from fenchel_server.algorithms.fedprox import FedproxServer
-from fenchel_server.algorithms.fedsgm import FedsgmServer
-from fenchel_server.algorithms.fivegcs import FivegcsServer
-from fenchel_server.algorithms.hyfem import HyfemServer
-from fenchel_server.algorithms.qffl import QfflServer
-from fenchel_server.algorithms.scaffnew import ScaffnewServer
-from fenchel_server.algorithms.scaffold import ScaffoldServer
-from fenchel_server.algorithms.scaffpd import ScaffpdServer
 from fenchel_server.algorithms.variants import HyfdcaVariants
 
 ALGORITHMS: Final[Mapping[str, ServerHalf]] = {

@@ -14,7 +14,7 @@ from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
-from fenchel_server.algorithms.sampling import active_clients
+from fenchel_server.algorithms.participation import active_clients
 from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
 NOT_THERE: Final = "not there when the round began"

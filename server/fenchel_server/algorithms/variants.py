@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
-from fenchel_server.algorithms.corrective import CorrectiveServer
-from fenchel_server.algorithms.hyfdca import HyfdcaServer
+from fenchel_server.algorithms.corrective.server import CorrectiveServer
+from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
 
 
 class HyfdcaVariants:

@@ -174,7 +174,9 @@ def _credentials(kit: LiveKit) -> grpc.ServerCredentials:
         return _certificate_configuration(used)
 
     return grpc.dynamic_ssl_server_credentials(
-        _certificate_configuration(used), renewed, require_client_authentication=True
+        _certificate_configuration(used),
+        renewed,  # type: ignore[arg-type]  # the stubs leave out None, which gRPC documents as "no change"
+        require_client_authentication=True,
     )
 
 

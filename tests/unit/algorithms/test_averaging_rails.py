@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.averaging import AveragingClient, Contribution, Job, State, Update
-from fenchel_common.algorithms.averaging import (
+from fenchel_client.algorithms.averaging.rails import AveragingClient, Contribution, Job, State, Update
+from fenchel_common.algorithms.averaging.rails import (
     CHECKPOINT_AFTER,
     LOCAL,
     MODEL,
@@ -24,9 +24,9 @@ from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.averaging import result_to_bytes, task_from_bytes
-from fenchel_server.algorithms.averaging import AveragingServer
-from fenchel_server.algorithms.averaging_log import coordinate_blocks
-from fenchel_server.algorithms.averaging_plan import Closing, Numbers, Plan
+from fenchel_server.algorithms.averaging.log import coordinate_blocks
+from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
+from fenchel_server.algorithms.averaging.rails import AveragingServer
 from fenchel_server.contract import PhaseRequest
 from support.averaging import Averaging
 from support.layouts import A, B, small_federation_layout

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fenchel.v1 import averaging_pb2 as pb
-from fenchel_common.algorithms.averaging import (
+from fenchel_common.algorithms.averaging.rails import (
     MODEL,
     MODEL_FORMAT,
     Entry,

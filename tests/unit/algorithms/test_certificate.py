@@ -4,10 +4,12 @@ import math
 
 import pytest
 
-from fenchel_common.algorithms.hyfdca import Figures, HyfdcaSettings
+from fenchel_common.algorithms.hyfdca.messages import Figures
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.ids import ClientId
-from fenchel_server.algorithms.certificate import DivergenceWatch, Rounding, certify, rounding_error
-from fenchel_server.algorithms.pace import GROW, INITIAL_SHARE, SHRINK, SMALLEST_SHARE, Pace, follows_dual
+from fenchel_server.algorithms.certificate import Rounding, rounding_error
+from fenchel_server.algorithms.hyfdca.certificate import DivergenceWatch, certify, gap_error
+from fenchel_server.algorithms.hyfdca.pace import GROW, INITIAL_SHARE, SHRINK, SMALLEST_SHARE, Pace, follows_dual
 from support.layouts import small_federation_layout
 
 
@@ -40,7 +42,11 @@ def test_the_gap_error_covers_a_model_that_is_off_by_as_much_as_it_can_be(direct
     rounding = Rounding(losses=0.0, model=off, figures=0.0)
     figures = Figures(mean_loss=0.0, mean_conjugate=0.0, accuracy=0.0, regulariser=lambda_ / 2.0 * norm**2)
     difference = abs(lambda_ / 2.0 * (norm + direction * off) ** 2 - figures.regulariser)
-    assert difference <= rounding.gap_error(figures, lambda_) <= difference + lambda_ * off**2 * (1.0 + 1e-9)
+    assert (
+        difference
+        <= gap_error(figures, lambda_=lambda_, rounding=rounding)
+        <= difference + lambda_ * off**2 * (1.0 + 1e-9)
+    )
 
 
 def test_several_poor_certificates_in_a_row_are_divergence_and_one_good_one_forgives() -> None:

@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from fenchel_common.algorithms.corrective import Figures
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.corrective.messages import Figures
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.ids import RoundId
 from fenchel_common.wire.corrective_snapshot import CorrectiveState
-from fenchel_server.algorithms.corrective_exchange import certified
+from fenchel_server.algorithms.corrective.exchange import certified
 from support.layouts import small_federation_layout
 
 CIPHER = PlainCipher(2048)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fenchel.v1 import corrective_pb2 as pb
-from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher, Vector

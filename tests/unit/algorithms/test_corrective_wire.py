@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fenchel.v1 import corrective_pb2 as pb
-from fenchel_common.algorithms.corrective import (
+from fenchel_common.algorithms.corrective.messages import (
     FIGURES,
     POINT_PRODUCT_FORMAT,
     Anchor,
@@ -19,7 +19,7 @@ from fenchel_common.algorithms.corrective import (
     PrimalTask,
     Products,
 )
-from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from fenchel_client.algorithms.dualfl import smoothness
-from fenchel_common.algorithms.dualfl import DualflSettings, gap_bound, next_momentum
+from fenchel_client.algorithms.averaging.dualfl import smoothness
+from fenchel_common.algorithms.averaging.dualfl import DualflSettings, gap_bound, next_momentum
 from fenchel_common.algorithms.fitting import check_partition
 from fenchel_common.errors import InvalidConfig
 

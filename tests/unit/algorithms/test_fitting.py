@@ -9,7 +9,7 @@ import pytest
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_common import algorithms
 from fenchel_common.algorithms import SETTINGS, fitting
-from fenchel_common.algorithms.averaging import AveragingSettings
+from fenchel_common.algorithms.averaging.rails import AveragingSettings
 from fenchel_common.algorithms.fitting import check_loss, check_partition, check_privacy
 from fenchel_common.algorithms.settings import Profile
 from fenchel_common.errors import InvalidConfig

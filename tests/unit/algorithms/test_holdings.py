@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from fenchel_client.algorithms.holdings import Holdings, arranged_matrix
-from fenchel_common.algorithms.hyfdca import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainCipher, PlainVector

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms import hull
-from fenchel_client.algorithms.hull import (
+from fenchel_client.algorithms.corrective import hull
+from fenchel_client.algorithms.corrective.hull import (
     ANCHOR,
     BEST,
     MODEL,
@@ -23,8 +23,14 @@ from fenchel_client.algorithms.hull import (
     extended,
     fresh_memory,
 )
-from fenchel_client.algorithms.settlement import dual_value, largest_squared_norm, on_the_way, primal_values, settled
-from fenchel_common.algorithms.corrective import MEMORY, STEPS
+from fenchel_client.algorithms.corrective.settlement import (
+    dual_value,
+    largest_squared_norm,
+    on_the_way,
+    primal_values,
+    settled,
+)
+from fenchel_common.algorithms.corrective.messages import MEMORY, STEPS
 from fenchel_common.losses import loss_named
 from fenchel_common.objectives import dual
 from support.problems import Problem, problem

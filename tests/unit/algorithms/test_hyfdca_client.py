@@ -8,18 +8,17 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from fenchel_client.algorithms.holdings import arranged_matrix
-from fenchel_client.algorithms.hyfdca import HyfdcaClient
-from fenchel_common.algorithms.hyfdca import (
-    ALPHA_FORMAT,
-    PRODUCT_FORMAT,
+from fenchel_client.algorithms.hyfdca.client import HyfdcaClient
+from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.algorithms.hyfdca.messages import (
     DualTask,
-    HyfdcaSettings,
     PrimalResult,
     PrimalTask,
     ProductTask,
     SampleRange,
     StateUpdate,
 )
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.crypto.vectors import PlainCipher

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.algorithms.settings import Participation
 from fenchel_common.errors import InvalidConfig
 

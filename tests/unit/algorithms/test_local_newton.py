@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from fenchel_client.algorithms import local_newton
-from fenchel_client.algorithms.local_newton import local_point
+from fenchel_client.algorithms.corrective import local_newton
+from fenchel_client.algorithms.corrective.local_newton import local_point
 from fenchel_common.losses import LOSSES, Loss
 
 Array = NDArray[np.float64]

@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from fenchel_client.algorithms.corrective.hull import ANCHOR, MODEL, Memory, Name, Place
+from fenchel_client.algorithms.corrective.local_rows import described_rows, found_locally
 from fenchel_client.algorithms.holdings import Holdings
-from fenchel_client.algorithms.hull import ANCHOR, MODEL, Memory, Name, Place
-from fenchel_client.algorithms.local_rows import described_rows, found_locally
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_server.cohorts import OverlapRule

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from fenchel_client.algorithms.local_problem import LocalLoss, LocalProblem
-from fenchel_client.algorithms.local_solvers import SOLVERS
+from fenchel_client.algorithms.averaging.local_problem import LocalLoss, LocalProblem
+from fenchel_client.algorithms.averaging.local_solvers import SOLVERS
 from fenchel_common.losses import LOSSES
 from fenchel_common.losses.multinomial import Multinomial
 

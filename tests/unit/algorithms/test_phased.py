@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fenchel_common.algorithms.fedavg import FedavgSettings
+from fenchel_common.algorithms.averaging.fedavg import FedavgSettings
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
-from fenchel_common.algorithms.row_leak import ENOUGH_CHANGES, row_leak
+from fenchel_common.algorithms.hyfdca.row_leak import ENOUGH_CHANGES, row_leak
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.runconfig import RunConfig
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from fenchel_common.algorithms.settings import Participation
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_server.algorithms.sampling import active_clients, draw_samples
+from fenchel_server.algorithms.hyfdca.draw import draw_samples
+from fenchel_server.algorithms.participation import active_clients
 
 CLIENTS = tuple(ClientId(name) for name in "abcd")
 

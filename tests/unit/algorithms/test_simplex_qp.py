@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms import hull, simplex_qp
-from fenchel_client.algorithms.simplex_qp import TOLERANCE, dot, maximise_over_simplex, times
+from fenchel_client.algorithms.corrective import hull, simplex_qp
+from fenchel_client.algorithms.corrective.simplex_qp import TOLERANCE, dot, maximise_over_simplex, times
 
 Array = NDArray[np.float64]
 

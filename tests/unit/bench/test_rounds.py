@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput
 from fenchel_common.objectives import primal

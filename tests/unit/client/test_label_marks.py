@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fenchel.v1 import labels_pb2
 from fenchel_client.alignment import ArrangedShard
 from fenchel_client.labels import LabelComparison, label_marks
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.crypto import paillier
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainCipher, join

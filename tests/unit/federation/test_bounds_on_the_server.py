@@ -17,8 +17,9 @@ from fenchel_client.party import MAX_REFUSALS, MAX_SETUPS_WITHOUT_A_LAYOUT, Part
 from fenchel_client.setup import Consent, public_key_of
 from fenchel_client.statefolder import StateFolder
 from fenchel_client.task import Task
-from fenchel_common.algorithms import averaging
-from fenchel_common.algorithms.hyfdca import PRODUCT_FORMAT, DualTask, PrimalTask, ProductTask, StateUpdate
+from fenchel_common.algorithms.averaging import rails as averaging
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT
+from fenchel_common.algorithms.hyfdca.messages import DualTask, PrimalTask, ProductTask, StateUpdate
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.crypto.packing import slot_layout

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import Block, FederationLayout
 from fenchel_common.runconfig import RunConfig
-from fenchel_server.algorithms.pace import Pace
-from fenchel_server.algorithms.sampling import draw_samples
+from fenchel_server.algorithms.hyfdca.draw import draw_samples
+from fenchel_server.algorithms.hyfdca.pace import Pace
 from fenchel_server.caution import fewest_changes, small_cohorts, warnings_of
 
 A, B = ClientId("a"), ClientId("b")

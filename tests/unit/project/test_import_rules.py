@@ -59,7 +59,7 @@ def test_the_import_contracts_are_kept() -> None:
         ("server/fenchel_server/store", "import fenchel_server.rounds.driver", NO_CYCLE),
         ("client/fenchel_client/crypto", "import fenchel_client.party", NO_CYCLE),
         ("deploy/fenchel_deploy/inprocess", "import fenchel_deploy.attacks", NO_CYCLE),
-        ("server/fenchel_server/rounds", "import fenchel_server.algorithms.hyfdca", CONTRACT_MODULE),
+        ("server/fenchel_server/rounds", "import fenchel_server.algorithms.hyfdca.server", CONTRACT_MODULE),
         ("server/fenchel_server/algorithms", "import fenchel_server.rounds.driver", CONTRACT_MODULE),
         ("client/fenchel_client", "from fenchel_client.transport import link", NO_TRANSPORT),
         ("client/fenchel_client/algorithms", "from fenchel_common.wire import status", NO_TRANSPORT),

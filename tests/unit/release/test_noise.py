@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from fenchel_client.release import check_rows, with_noise
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.errors import Refusal
 from fenchel_common.layout import MAX_CLIENTS
 from fenchel_common.losses import LOSSES

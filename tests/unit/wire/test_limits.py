@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
 from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.hyfdca import HyfdcaSettings
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat, slot_layout

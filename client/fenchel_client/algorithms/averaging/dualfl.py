@@ -1,0 +1,107 @@
+"""DualFL at a party: its own problem with a shifted gradient, solved as exactly as the theory asks.
+
+Local problem   (3.1): f_j(θ) − ν ⟨ζ_j, θ⟩, f_j(θ) = K/N Σ l_i(x_i·θ) + μ/2 ‖θ‖², over party j's rows
+Update          v_j ← ζ_j − θ_j, where ξ_j = ν v_j is the dual variable (6.9a); ζ_j by (3.3)
+Stopping rule   Γ^{n,j} at most what (3.7) or (3.8) says, which the server tells
+State           the model θ = −1/K Σ v_j (3.2), θ of one round earlier, and Σ v_j
+Memory          v_j and its last change
+
+Reference: Park and Xu, DualFL, Algorithm 1; the other module of this name derives the form with v_j.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_client.algorithms.averaging.local_solvers import LocalSolution
+from fenchel_client.algorithms.averaging.proximal import ConsensusClient, on_grid, solve
+from fenchel_client.algorithms.averaging.rails import Contribution, Job, State, Update
+from fenchel_common.algorithms.averaging.dualfl import (
+    BETA,
+    CHANGE,
+    CRITERION_MET,
+    DUAL,
+    PREVIOUS,
+    SMOOTHNESS,
+    TOLERANCE,
+    TOTAL,
+    DualflSettings,
+)
+from fenchel_common.algorithms.averaging.proximal import CLIENTS, SHARE
+from fenchel_common.algorithms.averaging.rails import MODEL
+from fenchel_common.objectives import Matrix
+
+Array = NDArray[np.float64]
+
+NORM_PRECISION = 1e-4
+"""Relative; ρ = ν/L need not be known better."""
+POWER_STEPS = 500
+
+
+def control_variate(dual: Array, change: Array, theta: Array, previous: Array, beta: float) -> Array:
+    """ζ_j by (3.3), from v_j, its last change, and the model now and one round earlier."""
+    return (1.0 + beta) * (dual + theta) - beta * (dual - change + previous)
+
+
+def local_step(
+    settings: DualflSettings, X: Matrix, y: Array, variate: Array, dual: Array, *, share: float, tolerance: float
+) -> LocalSolution:
+    """θ_j of (3.1) for the control variate ζ_j.
+
+    The solver starts at ζ_j − v_j, the point that leaves the dual variable as it is: in the end it is the solution.
+
+    Parameters
+    ----------
+    variate, dual
+        ζ_j and v_j, (m·width,).
+    share
+        K/N.
+    """
+    return solve(
+        settings,
+        X,
+        y,
+        scale=share,
+        mu=settings.strong_convexity,
+        shift=settings.duality * variate,
+        start=variate - dual,
+        tolerance=tolerance,
+    )
+
+
+def smoothness(settings: DualflSettings, X: Matrix, *, share: float) -> float:
+    """L of f_j: K/N · ‖X‖² times the loss's curvature, plus μ; ‖X‖² by the power method, from below."""
+    assert settings.curvature is not None, "only a smooth loss has one"
+    direction: Array = np.random.default_rng(0).standard_normal((X.shape[1],))
+    norm = 0.0
+    for _ in range(POWER_STEPS):
+        image = np.asarray(X.T @ (X @ (direction / np.linalg.norm(direction))), dtype=np.float64)
+        last, norm = norm, float(np.linalg.norm(image))
+        if norm <= last * (1.0 + NORM_PRECISION):
+            break
+        direction = image
+    return share * norm * settings.curvature + settings.strong_convexity
+
+
+class DualflClient(ConsensusClient[DualflSettings]):
+    """The client half of DualFL."""
+
+    _smoothness: float | None = None
+
+    def train(self, state: State, job: Job) -> Contribution:
+        share, dual = job.told[SHARE], job.kept[DUAL]
+        variate = control_variate(dual, job.kept[CHANGE], state[MODEL], state[PREVIOUS], job.told[BETA])
+        solved = local_step(
+            self.settings, self.X, self.labels(), variate, dual, share=share, tolerance=job.told[TOLERANCE]
+        )
+        # Rounded here, so that the changes add up to the dual variable without any further error.
+        following = on_grid(variate - solved.theta)
+        reported = {CRITERION_MET: float(solved.met)}
+        if self.settings.asks_smoothness:
+            if self._smoothness is None:
+                self._smoothness = smoothness(self.settings, self.X, share=share)
+            reported[SMOOTHNESS] = self._smoothness
+        return Contribution({CHANGE: following - dual, DUAL: following}, reported)
+
+    def apply(self, state: State, update: Update) -> State:
+        total = state[TOTAL] + update.sums[CHANGE]
+        return {MODEL: -total / update.told[CLIENTS], PREVIOUS: state[MODEL], TOTAL: total}

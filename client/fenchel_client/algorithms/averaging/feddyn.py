@@ -1,0 +1,33 @@
+"""FedDyn at a party: its own problem, with its last gradient taken off and the model as the centre.
+
+Local problem   f_j(θ) − ⟨g_j, θ⟩ + α/2 ‖θ − w‖²
+Update          g_j ← g_j − α (θ_j − w), the gradient of f_j at θ_j
+State           w, and h = the mean of the g_j that the parties have had
+"""
+
+from fenchel_client.algorithms.averaging.proximal import ToleratedClient
+from fenchel_client.algorithms.averaging.rails import Contribution, Job, State, Update
+from fenchel_common.algorithms.averaging.feddyn import CORRECTION, GRADIENT, FeddynSettings
+from fenchel_common.algorithms.averaging.proximal import CLIENTS, SHARE
+from fenchel_common.algorithms.averaging.rails import MODEL
+
+
+class FeddynClient(ToleratedClient[FeddynSettings]):
+    """The client half of FedDyn."""
+
+    def train(self, state: State, job: Job) -> Contribution:
+        alpha, centre, gradient = self.settings.alpha, state[MODEL], job.kept[GRADIENT]
+        theta = self.solved(
+            scale=job.told[SHARE],
+            mu=self.settings.lambda_ + alpha,
+            shift=gradient + alpha * centre,
+            start=centre,
+        )
+        return Contribution({MODEL: theta, GRADIENT: gradient - alpha * (theta - centre)})
+
+    def apply(self, state: State, update: Update) -> State:
+        alpha = self.settings.alpha
+        moved = update.sums[MODEL] - update.weights * state[MODEL]
+        correction = state[CORRECTION] - alpha * moved / update.told[CLIENTS]
+        mean = update.mean(MODEL, otherwise=state[MODEL])
+        return {MODEL: mean - correction / alpha, CORRECTION: correction}

@@ -1,0 +1,32 @@
+"""HyFEM at a party: SGD on its own model, which the averaged one draws to itself.
+
+Objective   1/n_k Σ l_i(x_{k,i}·w_k) + λ/2 ‖w_k‖² + μ/2 ‖w_k − w_0|_k‖², over party k's n_k rows and its own columns
+Update      w_k ← w_k − γ_t ∇, γ_t = a/(b + √t) in round t, as often as `local_steps` says, from its last w_k
+State       w_0, (m,) by feature name; the mean of the w_k replaces it
+"""
+
+from fenchel_client.algorithms.averaging.rails import AveragingClient, Contribution, Job, State
+from fenchel_client.algorithms.averaging.sgd import local_sgd
+from fenchel_common.algorithms.averaging.hyfem import HyfemSettings
+from fenchel_common.algorithms.averaging.rails import MODEL
+
+
+class HyfemClient(AveragingClient[HyfemSettings]):
+    """The client half of HyFEM."""
+
+    def train(self, state: State, job: Job) -> Contribution:
+        settings, y = self.settings, self.labels()
+        weights = local_sgd(
+            self.X,
+            y,
+            job.kept[MODEL],
+            loss=settings.loss_function,
+            lambda_=settings.lambda_,
+            step=settings.step_size(job.round_id),
+            steps=settings.steps_over(len(y)),
+            batch=settings.batch,
+            rng=job.rng,
+            anchor=state[MODEL],
+            mu=settings.mu,
+        )
+        return Contribution({MODEL: weights})

@@ -1,0 +1,73 @@
+"""The client side of DualFL and the algorithms it is compared with: own problems, vectors (m·width,), classes."""
+
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_client.algorithms.averaging.local_problem import LocalProblem
+from fenchel_client.algorithms.averaging.local_solvers import SOLVERS, LocalSolution
+from fenchel_client.algorithms.averaging.rails import AveragingClient
+from fenchel_common.algorithms.averaging.proximal import ConsensusSettings, ProximalSettings, ToleratedSettings
+from fenchel_common.algorithms.averaging.rails import MODEL_FORMAT
+from fenchel_common.objectives import Matrix
+
+Array = NDArray[np.float64]
+C = TypeVar("C", bound=ConsensusSettings)
+T = TypeVar("T", bound=ToleratedSettings)
+
+
+def solve(
+    settings: ProximalSettings,
+    X: Matrix,
+    y: Array,
+    *,
+    scale: float,
+    mu: float,
+    shift: Array,
+    start: Array,
+    tolerance: float,
+) -> LocalSolution:
+    """The minimiser of scale·Σ l_i(x_i·θ) + μ/2 ‖θ‖² − ⟨shift, θ⟩ by the solver of the settings; vectors (m·width,)."""
+    shape = (X.shape[1],) if settings.width == 1 else (X.shape[1], settings.width)
+    problem = LocalProblem(X=X, y=y, loss=settings.local_loss, scale=scale, mu=mu, shift=shift.reshape(shape))
+    solver = SOLVERS[settings.solver]
+    solved = solver(problem, start.reshape(shape), tolerance=tolerance, iterations=settings.local_iterations)
+    return replace(solved, theta=solved.theta.reshape(-1))
+
+
+def on_grid(values: Array) -> Array:
+    """The fixed-point numbers that values are sent as, so that what is computed from them is what was sent."""
+    return MODEL_FORMAT.dequantise(MODEL_FORMAT.quantise(values))
+
+
+class ConsensusClient(AveragingClient[C]):
+    """The client half of such an algorithm, for losses of a margin and of classes."""
+
+    def check_labels(self, y: Array) -> None:
+        self.settings.local_loss.check_labels(y)
+
+    def losses(self, predictions: Array, y: Array) -> tuple[float, int]:
+        if self.settings.width == 1:
+            return super().losses(predictions, y)
+        correct = int(np.count_nonzero(np.argmax(predictions, axis=1) == y))
+        return float(self.settings.local_loss.value(predictions, y).sum()), correct
+
+
+class ToleratedClient(ConsensusClient[T]):
+    """The client half of such an algorithm with own problems that are solved to a given gap."""
+
+    def solved(self, *, scale: float, mu: float, shift: Array, start: Array) -> Array:
+        """The solution, (m·width,), of the problem of `solve` over this party's rows."""
+        solved = solve(
+            self.settings,
+            self.X,
+            self.labels(),
+            scale=scale,
+            mu=mu,
+            shift=shift,
+            start=start,
+            tolerance=self.settings.local_gap,
+        )
+        return solved.theta

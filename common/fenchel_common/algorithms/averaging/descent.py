@@ -1,0 +1,68 @@
+"""What the algorithms share whose clients take gradient steps on f_i(x) = 1/n_i Σ l(x_j·x, y_j) + λ/2 ‖x‖²."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from fenchel_common.algorithms.averaging.rails import AveragingSettings
+from fenchel_common.algorithms.settings import PositiveFloat, Profile
+from fenchel_common.errors import InvalidConfig
+from fenchel_common.losses import LOSSES, Loss
+from fenchel_common.losses.multinomial import Multinomial
+from fenchel_common.losses.squared import Squared
+
+DescentLoss = Loss | Multinomial | Squared
+
+DESCENT_LOSSES = ("logistic", "smoothed_hinge", "hinge", Multinomial.name, Squared.name)
+DESCENT_LEAKS = {
+    "number of rows of each party": "in clear",
+    "sums of losses and correct predictions over each party's rows": "in clear, at measurements",
+    "squared norm of the model": "in clear, at measurements",
+}
+LOSS_LEAK = {"the loss of each party": "in clear, every round"}
+
+
+def descent_profile(summary: str, *, encrypted: tuple[str, ...], visible: dict[str, str]) -> Profile:
+    """What these algorithms have in common, and what one of them adds."""
+    return Profile(
+        summary=summary,
+        partitions=("horizontal",),
+        losses=DESCENT_LOSSES,
+        encrypted=(*encrypted, "the model"),
+        visible=DESCENT_LEAKS | visible,
+    )
+
+
+class DescentSettings(AveragingSettings):
+    """Settings of these algorithms, checked."""
+
+    profile: ClassVar[Profile]
+
+    loss: str = Field(default="logistic", description="The loss of a sample.")
+    lambda_: float = Field(default=1e-2, alias="lambda", ge=0.0, le=1e12, description="Weight of λ/2·‖w‖².")
+    classes: int = Field(default=2, ge=2, le=10_000, description="Classes of the multinomial loss, labels from 0.")
+    local_steps: int = Field(default=10, ge=1, le=1_000_000, description="J: gradient steps of a client in a round.")
+    step: PositiveFloat = Field(default=1.0, description="η_ℓ: the size of a local step.")
+    batch: int | None = Field(
+        default=None, ge=1, le=1 << 20, description="Rows of a local step, drawn at random; all of them if not given."
+    )
+
+    @property
+    def local_loss(self) -> DescentLoss:
+        if self.loss == Multinomial.name:
+            return Multinomial(self.classes)
+        return Squared() if self.loss == Squared.name else LOSSES[self.loss]
+
+    @property
+    def loss_function(self) -> Loss:
+        """The loss where it is one of a margin, as a comparison with the centralized optimum needs it."""
+        loss = self.local_loss
+        if not isinstance(loss, Loss):
+            raise InvalidConfig(
+                f"loss: {self.loss} is not a loss of a margin, as is needed here; use {', '.join(LOSSES)}"
+            )
+        return loss
+
+    @property
+    def width(self) -> int:
+        return self.classes if self.loss == Multinomial.name else 1

@@ -1,0 +1,39 @@
+"""DRFA's settings: a distributionally robust average, with losses taken at a random local step.
+
+Deng et al. 2020 (with a penalty ψ, its proximal form); a comparator of the SCAFF-PD paper. In a round parties, drawn
+by their weights λ, take J local steps; the mean of their iterates after a random number of steps is the snapshot, at
+which the losses of the next dual step are taken.
+"""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from fenchel_common.algorithms.averaging.descent import LOSS_LEAK, descent_profile
+from fenchel_common.algorithms.averaging.rails import MODEL, Vectors
+from fenchel_common.algorithms.averaging.scaffpd import RobustSettings
+from fenchel_common.algorithms.settings import Profile
+
+SNAPSHOT = "snapshot"
+
+
+class DrfaSettings(RobustSettings):
+    """Settings of a DRFA run, checked."""
+
+    profile: ClassVar[Profile] = descent_profile(
+        "DRFA: distributionally robust averaging, with losses taken at a random local step",
+        encrypted=("each party's weights, at the end and at the random step",),
+        visible=LOSS_LEAK,
+    )
+
+    sampled: int | None = Field(
+        default=None,
+        ge=1,
+        le=1 << 20,
+        description="How many parties are drawn by their weights, with replacement; if not given, all take part and "
+        "count by their weights.",
+    )
+
+    @property
+    def vectors(self) -> Vectors:
+        return Vectors(state=(MODEL, SNAPSHOT), summed=(MODEL, SNAPSHOT), surveyed=("loss",), restates=True)

@@ -1,0 +1,93 @@
+"""FedSGM's settings: minimise f subject to g ≤ ε, both means over the clients (Algorithm 1 of the paper's appendix).
+
+In a round the clients tell g_j(w_t), the server tells σ = σ_β(g(w_t) − ε), and every client takes E steps along
+(1 − σ)∇f_j + σ∇g_j and returns its compressed change. The model is the average of the w_t with the weights 1 − σ: over
+the feasible rounds with hard switching, as Theorems 6 and 7 define it; before there is one, it is w_t itself.
+"""
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from fenchel_common.algorithms.averaging.rails import MODEL, AveragingSettings, Vectors
+from fenchel_common.algorithms.settings import PositiveFloat, Profile
+
+ITERATE = "iterate"
+UPDATE = "update"
+RESIDUAL = "residual"
+
+Compression = Literal["none", "rand_k", "top_k", "quantised"]
+
+
+class FedsgmSettings(AveragingSettings):
+    """Settings of a FedSGM run, checked."""
+
+    profile: ClassVar[Profile] = Profile(
+        summary="FedSGM: an objective under a constraint, by switching gradients; local steps, compressed uplinks",
+        partitions=("horizontal",),
+        losses=("logistic", "smoothed_hinge", "hinge"),
+        encrypted=("each party's compressed update", "the model", "what compression has left out"),
+        visible={
+            "each party's objective and constraint values": "in clear, every round",
+            "largest entries of each party's two gradients": "in clear, every round, with compression = quantised",
+            "which coordinates each party would most like to send": "in clear, every round, with compression = top_k",
+            "number of rows of each party": "in clear",
+            "sums of losses and correct predictions over each party's rows": "in clear, at measurements",
+            "squared norm of the model": "in clear, at measurements",
+        },
+    )
+
+    loss: str = Field(default="logistic", description="The loss of a sample.")
+    lambda_: float = Field(
+        default=0.0, alias="lambda", ge=0.0, le=1e12, description="Weight of λ/2·‖w‖² in the objective."
+    )
+    measure_every: int = Field(default=1, ge=0, description="Rounds between two measurements; 0: at the end only.")
+    constraint: str = Field(
+        default="neyman_pearson",
+        description="neyman_pearson (the loss on one class), l1_norm, or a function that every party has installed "
+        "under this name in the entry point group fenchel.constraints.",
+    )
+    constrained_label: Literal[-1, 1] = Field(
+        default=1, description="neyman_pearson: the class whose loss is bounded; the other one's is minimised."
+    )
+    tolerance: PositiveFloat = Field(default=0.1, description="ε: the constraint is g ≤ ε.")
+    switching: Literal["soft", "hard"] = Field(
+        default="soft", description="σ(z) is min{1, [1 + βz]₊} (soft) or 1 for z > 0 and else 0 (hard)."
+    )
+    sharpness: PositiveFloat | None = Field(default=None, description="β of soft switching; 2/ε if not given.")
+    local_steps: int = Field(default=5, ge=1, le=1_000_000, description="E: gradient steps of a client in a round.")
+    step: PositiveFloat = Field(default=5.0, description="η: the size of a step.")
+    compression: Compression = Field(default="none", description="Of the uplink: none, rand_k, top_k or quantised.")
+    k: int = Field(default=16, ge=1, le=4096, description="rand_k, top_k: how many coordinates are sent.")
+    levels: int = Field(default=15, ge=1, le=32767, description="quantised: levels between 0 and a party's gradient.")
+    error_memory: Literal["server", "client"] = Field(
+        default="server",
+        description="top_k: what is left out is kept by the server, encrypted, for a party that restarts; or by the "
+        "party alone, which saves the uplink and begins at nothing when it restarts.",
+    )
+
+    @model_validator(mode="after")
+    def _sharp_enough(self) -> Self:
+        if self.sharpness is not None and self.sharpness * self.tolerance < 2.0:
+            raise ValueError(f"sharpness: Theorem 2 needs at least 2/ε, which is {2.0 / self.tolerance:g}")
+        return self
+
+    @property
+    def beta(self) -> float:
+        return 2.0 / self.tolerance if self.sharpness is None else self.sharpness
+
+    @property
+    def vectors(self) -> Vectors:
+        quantised, top = self.compression == "quantised", self.compression == "top_k"
+        return Vectors(
+            state=(MODEL, ITERATE),
+            summed=(UPDATE,),
+            kept=(RESIDUAL,) if top and self.error_memory == "server" else (),
+            surveyed=("objective", "constraint", *(("objective_reach", "constraint_reach") if quantised else ())),
+            reported=self.votes if top else (),
+        )
+
+    @property
+    def votes(self) -> tuple[str, ...]:
+        """The names of the coordinates that a client would like to send, the most wanted first."""
+        return tuple(f"wanted_{place}" for place in range(self.k))

@@ -1,0 +1,35 @@
+"""Scaffnew's settings (ProxSkip; Mishchenko et al., ICML 2022): gradient steps, and averages now and then, by chance.
+
+θ_j ← θ_j − γ (∇f_j(θ_j) − c_j); with probability p: w ← mean of θ_j, c_j ← c_j + p/γ (w − θ_j), θ_j ← w. All parties
+throw the same coin, so a round is as many steps as it takes until it says to communicate: a geometric number, told by
+the server. The c_j sum to zero. Where a party was missing they do not any more, so their mean is taken off.
+"""
+
+from typing import ClassVar, Final
+
+from pydantic import Field
+
+from fenchel_common.algorithms.averaging.proximal import ConsensusSettings, consensus_profile
+from fenchel_common.algorithms.averaging.rails import MODEL, Vectors
+from fenchel_common.algorithms.settings import PositiveFloat, Profile
+
+VARIATE: Final = "variate"
+"""Summed and kept: c_j of the round. State: the mean of them."""
+STEPS: Final = "steps"
+"""Told: gradient steps of the round."""
+
+
+class ScaffnewSettings(ConsensusSettings):
+    """Settings of a Scaffnew run, checked."""
+
+    profile: ClassVar[Profile] = consensus_profile(
+        "Scaffnew: gradient steps, and averages at random; no theorem for the hinge",
+        encrypted=("each party's weights and control variate",),
+    )
+
+    step: PositiveFloat = Field(default=1.0, description="Step size γ, at most 1/L.")
+    p: float = Field(default=0.1, gt=0.0, le=1.0, description="Probability of an average after a step; best 1/√κ.")
+
+    @property
+    def vectors(self) -> Vectors:
+        return Vectors(state=(MODEL, VARIATE), summed=(MODEL, VARIATE), kept=(MODEL, VARIATE))

@@ -1,0 +1,31 @@
+"""SCAFFOLD's settings: the average of the parties' losses, by local steps that control variates correct.
+
+Karimireddy et al. 2020, with option II for the control variates; a comparator of the SCAFF-PD paper.
+"""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from fenchel_common.algorithms.averaging.descent import DescentSettings, descent_profile
+from fenchel_common.algorithms.averaging.rails import MODEL, Vectors
+from fenchel_common.algorithms.settings import PositiveFloat, Profile
+
+CONTROL = "control"
+OWN_CONTROL = "own_control"
+
+
+class ScaffoldSettings(DescentSettings):
+    """Settings of a SCAFFOLD run, checked."""
+
+    profile: ClassVar[Profile] = descent_profile(
+        "SCAFFOLD: local steps whose drift is corrected by control variates",
+        encrypted=("each party's local update", "each party's control variate and its change"),
+        visible={},
+    )
+
+    global_step: PositiveFloat = Field(default=1.0, description="η_g: how much of the mean local change is taken.")
+
+    @property
+    def vectors(self) -> Vectors:
+        return Vectors(state=(MODEL, CONTROL), summed=(MODEL, CONTROL), kept=(OWN_CONTROL,))

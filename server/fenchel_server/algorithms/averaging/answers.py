@@ -1,0 +1,41 @@
+"""Whether a client's answer on the averaging rails is what its task asked for."""
+
+from collections.abc import Mapping
+
+from fenchel_common.algorithms.averaging.rails import SURVEY, Result, Task, chosen_blocks
+from fenchel_common.blocks import BlockVector
+from fenchel_common.errors import InvalidInput
+from fenchel_common.wire.averaging import Scope, result_from_bytes
+
+
+def read_result(data: bytes, *, task: Task, phase: str, scope: Scope) -> Result:
+    """The result of a task, refused unless it has exactly what was due, every vector freshly made."""
+    names, work = scope.vectors, task.work
+    coordinates = None if work is None else work.coordinates
+    result = result_from_bytes(data, scope, coordinates=coordinates)
+    if result.diverged:
+        return result
+    due = names.surveyed if phase == SURVEY else names.reported if work is not None else ()
+    if set(result.reported) != set(due):
+        raise InvalidInput(f"reported: exactly these numbers are due: {', '.join(due) or 'none'}")
+    whole = tuple(scope.held)
+    chosen = whole if coordinates is None else tuple(chosen_blocks(coordinates, scope.slots))
+    returned = {name: chosen if name in names.summed else whole for name in names.returned}
+    _check_fresh("vectors", result.vectors, returned if work is not None else {})
+    restated = names.state if task.checkpoint_blocks else ()
+    _check_fresh("checkpoint", result.checkpoint, dict.fromkeys(restated, task.checkpoint_blocks))
+    products = {} if result.products is None else {"products": result.products}
+    _check_fresh("products", products, {"products": task.product_blocks} if task.product_blocks else {})
+    if (result.measurement is not None) != bool(task.report_blocks or task.norm_blocks):
+        raise InvalidInput("measurement: must be there if and only if it was asked for")
+    samples = sum(scope.samples[block] for block in task.report_blocks)
+    if result.measurement is not None and result.measurement.samples != samples:
+        raise InvalidInput(f"measurement.samples: {samples} samples were asked for")
+    return result
+
+
+def _check_fresh(field: str, given: Mapping[str, BlockVector], due: Mapping[str, tuple[int, ...]]) -> None:
+    if {name: vector.blocks for name, vector in given.items()} != dict(due):
+        raise InvalidInput(f"{field}: are not the vectors and blocks that were asked for")
+    if any(vector.vector.terms != 1 for vector in given.values()):
+        raise InvalidInput(f"{field}: must be freshly made, with one term")

@@ -1,0 +1,41 @@
+"""DRFA at the server: who is drawn, after which local step the losses are taken, and the dual step from them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from fenchel_common.algorithms.averaging.drfa import DrfaSettings
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_server.algorithms.averaging.descent import RobustServer
+from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
+
+DRAW_STREAM: Final = 0xDF
+
+
+class DrfaServer(RobustServer[DrfaSettings]):
+    """The server half of DRFA."""
+
+    _stepped: Mapping[str, float] = {}
+    """The memory after the dual step, until the models of its round have come."""
+
+    def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
+        settings = self.settings
+        rng = np.random.default_rng([settings.seed, round_id, DRAW_STREAM])
+        losses, weights = self.known_losses(surveys), self.weights
+        # Before the first round there is no snapshot, and nothing is known of the parties.
+        if self.memory:
+            weights = self.ambiguity.dual_step(weights, losses, settings.dual_step)
+        self._stepped = self.remembered(weights, losses)
+        told = {"snapshot_step": float(rng.integers(1, settings.local_steps + 1))}
+        if settings.sampled is None:
+            return Plan(told, self.by_client(weights))
+        chances = np.array([self.by_client(weights)[client] for client in trainers])
+        chances = chances / chances.sum() if chances.sum() > 0.0 else np.full(len(trainers), 1.0 / len(trainers))
+        drawn = rng.choice(len(trainers), size=settings.sampled, p=chances)
+        counts = np.bincount(drawn, minlength=len(trainers)).astype(np.float64)
+        return Plan(told, dict(zip(trainers, counts.tolist(), strict=True)))
+
+    def close(self, plan: Plan, reports: Mapping[ClientId, Numbers]) -> Closing:
+        del reports
+        return Closing(plan.told, self._stepped)

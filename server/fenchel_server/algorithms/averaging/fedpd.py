@@ -1,0 +1,8 @@
+"""FedPD at the server: what the parties send is added up, and nothing else."""
+
+from fenchel_common.algorithms.averaging.fedpd import FedpdSettings
+from fenchel_server.algorithms.averaging.consensus import ConsensusServer
+
+
+class FedpdServer(ConsensusServer[FedpdSettings]):
+    """The server half of FedPD."""

@@ -1,0 +1,121 @@
+"""FedSGM at the server: when to switch, and what to average (Algorithm 1 of the paper's appendix).
+
+Hard switching   σ(z) = 1 for z > 0, else 0
+Soft switching   σ(z) = min{1, [1 + βz]₊}, β ≥ 2/ε
+Model            w̄ = Σ (1 − σ_t) w_t / Σ (1 − σ_t) (Theorems 6 and 7)
+
+The server sees f_j(w_t) and g_j(w_t). By convexity f(w̄) and g(w̄) are at most the same averages of f(w_t) and g(w_t),
+which it reports as bounds: g(w̄) ≤ `constraint_bound` ≤ ε proves that the model is feasible.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_common.algorithms.averaging.compression import Lanes, Positions, most_wanted, random_coordinates
+from fenchel_common.algorithms.averaging.fedsgm import FedsgmSettings
+from fenchel_common.algorithms.averaging.rails import Measurement
+from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.layout import FederationLayout
+from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
+from fenchel_server.algorithms.averaging.rails import AveragingServer
+
+HEADROOM: Final = 4
+"""How much larger than its first direction the mean of a client's directions may be before quantising cuts it."""
+COORDINATE_STREAM: Final = 0x5347
+
+
+def switching_weight(excess: float, *, rule: Literal["soft", "hard"], beta: float) -> float:
+    """σ_β(g(w_t) − ε)."""
+    if rule == "hard":
+        return 1.0 if excess > 0.0 else 0.0
+    return min(1.0, max(0.0, 1.0 + beta * excess))
+
+
+class FedsgmServer(AveragingServer[FedsgmSettings]):
+    """The server half of FedSGM."""
+
+    _means: tuple[float, float] = (0.0, 0.0)
+    """f(w_t) and g(w_t) of the round under way."""
+
+    def __init__(
+        self,
+        settings: FedsgmSettings,
+        *,
+        layout: FederationLayout,
+        key: RunKey,
+        openings: Mapping[ClientId, bytes],
+    ) -> None:
+        super().__init__(settings, layout=layout, key=key, openings=openings)
+        self._length = len(layout.features)
+        if settings.compression in ("rand_k", "top_k") and settings.k > self._length:
+            raise InvalidInput(f"k: is {settings.k}, but the model has {self._length} coordinates; use fewer")
+
+    def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
+        settings = self.settings
+        objective = fmean(surveys[client]["objective"] for client in trainers)
+        constraint = fmean(surveys[client]["constraint"] for client in trainers)
+        switch = switching_weight(constraint - settings.tolerance, rule=settings.switching, beta=settings.beta)
+        self._means = (objective, constraint)
+        told = {"switch": switch}
+        if settings.compression == "quantised":
+            reach = max(
+                (1.0 - switch) * surveys[client]["objective_reach"] + switch * surveys[client]["constraint_reach"]
+                for client in trainers
+            )
+            lanes = Lanes.of(
+                reach=settings.local_steps * reach,
+                levels=settings.levels,
+                headroom=HEADROOM,
+                clients=len(self.layout.clients),
+            )
+            told |= {"quantum": lanes.step, "limit": float(lanes.limit), "lane_bits": float(lanes.bits)}
+            return Plan(told, coordinates=np.arange(lanes.slots(self._length)))
+        return Plan(told, coordinates=self._coordinates(round_id))
+
+    def close(self, plan: Plan, reports: Mapping[ClientId, Numbers]) -> Closing:
+        held, (objective, constraint) = self.memory, self._means
+        weight = 1.0 - plan.told["switch"]
+        total = held.get("weight", 0.0) + weight
+        memory = {
+            "weight": total,
+            "objective_sum": held.get("objective_sum", 0.0) + weight * objective,
+            "constraint_sum": held.get("constraint_sum", 0.0) + weight * constraint,
+            "violations": held.get("violations", 0.0) + (constraint > self.settings.tolerance),
+            "objective": objective,
+            "constraint": constraint,
+        }
+        if self.settings.compression == "top_k":
+            votes = [np.array([report[name] for name in self.settings.votes]) for report in reports.values()]
+            memory |= dict(zip(self.settings.votes, self._wanted(votes).tolist(), strict=True))
+        return Closing({**plan.told, "share": weight / total if total > 0.0 else 1.0}, memory)
+
+    def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
+        del measurements
+        held = self.memory
+        if not held:
+            return {}
+        names = ("objective", "constraint", "violations")
+        figures = {name: held[name] for name in names}
+        if held["weight"] > 0.0:
+            figures["objective_bound"] = held["objective_sum"] / held["weight"]
+            figures["constraint_bound"] = held["constraint_sum"] / held["weight"]
+        return figures
+
+    def _coordinates(self, round_id: RoundId) -> Positions | None:
+        settings = self.settings
+        if settings.compression == "none":
+            return None
+        if settings.compression == "top_k" and settings.votes[0] in self.memory:
+            return np.array([self.memory[name] for name in settings.votes], dtype=np.int64)
+        rng = np.random.default_rng([settings.seed, round_id, COORDINATE_STREAM])
+        return random_coordinates(self._length, settings.k, rng)
+
+    def _wanted(self, votes: Sequence[NDArray[np.float64]]) -> Positions:
+        sound = [vote.astype(np.int64) for vote in votes if vote.min() >= 0.0 and vote.max() < self._length]
+        return most_wanted(sound, self.settings.k, self._length)

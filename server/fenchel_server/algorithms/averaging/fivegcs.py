@@ -1,0 +1,8 @@
+"""5GCS at the server: what the parties send is added up, and nothing else."""
+
+from fenchel_common.algorithms.averaging.fivegcs import FivegcsSettings
+from fenchel_server.algorithms.averaging.consensus import ConsensusServer
+
+
+class FivegcsServer(ConsensusServer[FivegcsSettings]):
+    """The server half of 5GCS."""

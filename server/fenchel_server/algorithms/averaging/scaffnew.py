@@ -1,0 +1,19 @@
+"""Scaffnew at the server: the coin that says when to communicate, and sums."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fenchel_common.algorithms.averaging.scaffnew import STEPS, ScaffnewSettings
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_server.algorithms.averaging.consensus import ConsensusServer
+from fenchel_server.algorithms.averaging.plan import Numbers, Plan
+
+
+class ScaffnewServer(ConsensusServer[ScaffnewSettings]):
+    """The server half of Scaffnew."""
+
+    def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
+        del trainers, surveys
+        steps = np.random.default_rng([self.settings.seed, round_id]).geometric(self.settings.p)
+        return Plan(told={**self.sizes(), STEPS: float(steps)})

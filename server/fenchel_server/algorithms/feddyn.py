@@ -1,8 +1,0 @@
-"""FedDyn at the server: what the parties send is added up, and nothing else."""
-
-from fenchel_common.algorithms.feddyn import FeddynSettings
-from fenchel_server.algorithms.consensus import ConsensusServer
-
-
-class FeddynServer(ConsensusServer[FeddynSettings]):
-    """The server half of FedDyn."""

@@ -1,8 +1,0 @@
-"""FedPD at the server: what the parties send is added up, and nothing else."""
-
-from fenchel_common.algorithms.fedpd import FedpdSettings
-from fenchel_server.algorithms.consensus import ConsensusServer
-
-
-class FedpdServer(ConsensusServer[FedpdSettings]):
-    """The server half of FedPD."""

@@ -1,8 +1,0 @@
-"""5GCS at the server: what the parties send is added up, and nothing else."""
-
-from fenchel_common.algorithms.fivegcs import FivegcsSettings
-from fenchel_server.algorithms.consensus import ConsensusServer
-
-
-class FivegcsServer(ConsensusServer[FivegcsSettings]):
-    """The server half of 5GCS."""

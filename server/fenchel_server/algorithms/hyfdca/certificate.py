@@ -1,0 +1,61 @@
+"""The certificate of a HyFDCA round from its figures, and the watch for divergence."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from fenchel_common.algorithms.hyfdca.messages import Figures
+from fenchel_server.algorithms.certificate import Certificate, Rounding
+
+GAP_GROWTH_LIMIT: Final = 10.0
+POOR_CERTIFICATES_LIMIT: Final = 5
+
+
+def certify(figures: Figures, *, lambda_: float, rounding: Rounding) -> Certificate:
+    """Puts the figures together, which the caller vouches to cover all samples and features, with w = w(α)."""
+    primal = figures.regulariser + figures.mean_loss
+    dual = dual_value(figures)
+    off = gap_error(figures, lambda_=lambda_, rounding=rounding)
+    return Certificate(
+        primal=primal,
+        dual=dual,
+        gap=primal - dual + off,
+        gap_error=off,
+        accuracy=figures.accuracy,
+    )
+
+
+def dual_value(figures: Figures) -> float:
+    """D(α)."""
+    return -figures.regulariser - figures.mean_conjugate
+
+
+def gap_error(figures: Figures, *, lambda_: float, rounding: Rounding) -> float:
+    """The most by which P − D is off.
+
+    D has λ/2‖w̃‖² in place of λ/2‖w(α)‖², which differ by λ(‖w̃‖δ + δ²/2) at most. P − D is the sum of mean loss,
+    mean conjugate and twice the regulariser.
+    """
+    norm = math.sqrt(2.0 * (max(figures.regulariser, 0.0) + rounding.figures) / lambda_)
+    model = lambda_ * (norm * rounding.model + rounding.model**2 / 2.0)
+    return rounding.losses + model + 4.0 * rounding.figures
+
+
+@dataclass(slots=True)
+class DivergenceWatch:
+    """Tells a run that diverges from one that merely stumbles.
+
+    At α = 0 the gap is the loss at 0. A certificate is poor if its gap is above that, or many times the best one seen
+    and still large. Several poor ones in a row are divergence.
+    """
+
+    initial_gap: float
+    best_gap: float | None = None
+    poor: int = 0
+
+    def diverges(self, gap: float) -> bool:
+        best = gap if self.best_gap is None else self.best_gap
+        relapsed = gap > GAP_GROWTH_LIMIT * best and gap > self.initial_gap / GAP_GROWTH_LIMIT
+        self.poor = self.poor + 1 if gap > self.initial_gap or relapsed else 0
+        self.best_gap = min(best, gap)
+        return self.poor >= POOR_CERTIFICATES_LIMIT

@@ -1,0 +1,44 @@
+"""Which samples each client updates in a round.
+
+All randomness comes from (seed, round, purpose, client), so a repeated round makes the same choices, and the choices of
+one client do not depend on who else is there.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from fenchel_common.algorithms.hyfdca.messages import SampleRange
+from fenchel_common.ids import RoundId
+
+COORDINATE_STREAM: Final = 1
+
+
+def draw_samples(
+    sizes: Mapping[int, int], count: int, *, seed: int, round_id: RoundId, client_index: int
+) -> tuple[SampleRange, ...]:
+    """`count` of the samples in a client's blocks, each sample with the same probability count/N_k.
+
+    The blocks are laid in a circle in random order, and `count` consecutive samples are taken from a random place on:
+    few blocks are touched, hence few ciphertexts made, and every sample is as likely as every other.
+
+    Parameters
+    ----------
+    sizes
+        The size of each of the client's blocks, by id.
+    """
+    rng = np.random.default_rng([seed, round_id, COORDINATE_STREAM, client_index])
+    order = [int(block) for block in rng.permutation(sorted(sizes))]
+    total = sum(sizes.values())
+    first = int(rng.integers(total))
+    ranges = []
+    # The circle is walked twice, so that a stretch may pass the end; no sample is met twice, as count ≤ N_k.
+    position = 0
+    for block in order + order:
+        start = max(first - position, 0)
+        stop = min(first + count - position, sizes[block])
+        if start < stop:
+            ranges.append(SampleRange(block, start, stop))
+        position += sizes[block]
+    return tuple(sorted(ranges, key=lambda part: (part.block, part.start)))

@@ -1,0 +1,161 @@
+"""What the server may assume about each client's memory, and whether an answer fits its task.
+
+A task tells a client only what it lacks. What it has is known from the tasks that it has answered; when an answer fails
+to come, or is refused, everything about that client's memory is in doubt and is told again in full.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from fenchel_common.algorithms.hyfdca.messages import (
+    FIGURE_COUNT,
+    DualResult,
+    DualTask,
+    PrimalResult,
+    PrimalTask,
+    ProductResult,
+    ProductTask,
+    StateUpdate,
+)
+from fenchel_common.blocks import BlockVector, check_fresh, joined_on
+from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.crypto.vectors import Vector
+from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import FederationLayout
+from fenchel_common.privacy import Privacy
+from fenchel_common.wire import hyfdca as wire
+from fenchel_common.wire.scope import Scope
+from fenchel_server.algorithms.phased import Answers, read_answers
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class _Peer:
+    """`model` is what the client surely has; `lost` says that it must forget all before it takes anything."""
+
+    model: tuple[Vector, ...] | None = ()
+    has_norms: bool = False
+    lost: bool = False
+
+    def doubt(self) -> None:
+        self.model, self.has_norms = None, False
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """What the client will have once it answers, and what its answer must have."""
+
+    model: tuple[Vector, ...] | None
+    blocks: tuple[int, ...] = ()
+    figures: bool = False
+    norms: bool = False
+
+
+class Exchange:
+    """Makes the tasks of a phase and takes its results."""
+
+    def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy) -> None:
+        self._scopes = {
+            client: Scope.of_federation(layout, client, key=key, privacy=privacy) for client in layout.clients
+        }
+        self._peers = {client: _Peer() for client in layout.clients}
+        self._pending: dict[ClientId, _Pending] = {}
+
+    def lose(self, client: ClientId) -> None:
+        """The client has lost its state, or has one that the server cannot vouch for."""
+        self._peers[client].doubt()
+        self._peers[client].lost = True
+
+    def has_lost(self, client: ClientId) -> bool:
+        return self._peers[client].lost
+
+    def needs_norms(self, client: ClientId) -> bool:
+        return not self._peers[client].has_norms
+
+    def primal_task(self, client: ClientId, alpha: BlockVector | None, totals: Vector | None = None) -> bytes:
+        peer = self._peers[client]
+        self._pending[client] = _Pending(peer.model, figures=totals is not None)
+        return wire.primal_task_to_bytes(PrimalTask(StateUpdate(reset=peer.lost, alpha=alpha), totals))
+
+    def product_task(self, client: ClientId, model: Mapping[int, Vector], blocks: tuple[int, ...]) -> bytes:
+        held, state = self._model_update(client, model)
+        self._pending[client] = _Pending(held, blocks)
+        return wire.product_task_to_bytes(ProductTask(state, blocks))
+
+    def dual_task(
+        self, client: ClientId, model: Mapping[int, Vector], make: Callable[[StateUpdate], DualTask]
+    ) -> bytes:
+        held, state = self._model_update(client, model)
+        task = make(state)
+        drawn = tuple(sorted({part.block for part in task.ranges}))
+        self._pending[client] = _Pending(held, drawn, figures=task.asks_figures, norms=task.norms is not None)
+        return wire.dual_task_to_bytes(task)
+
+    def _model_update(self, client: ClientId, model: Mapping[int, Vector]) -> tuple[tuple[Vector, ...], StateUpdate]:
+        """w on the client's features, all of it or, if the client has it, nothing."""
+        peer = self._peers[client]
+        blocks = self._scopes[client].feature_blocks
+        held = tuple(model[block] for block in blocks if block in model)
+        # A sum that has not changed is the same object: see `HyfdcaState.summed_shares`.
+        known = (
+            peer.model is not None
+            and len(peer.model) == len(held)
+            and all(old is new for old, new in zip(peer.model, held, strict=True))
+        )
+        return held, StateUpdate(reset=peer.lost, model=None if known else joined_on(blocks, model))
+
+    def primal_results(self, results: Mapping[ClientId, bytes]) -> Answers[PrimalResult]:
+        """All that opened the same totals must have found the same: who differs from the first is refused."""
+        answers = self._answers(results, self._primal_result)
+        opened = {client: answer.figures for client, answer in answers.good.items() if answer.figures is not None}
+        first = next(iter(opened), None)
+        for client, figures in opened.items():
+            if first is not None and figures != opened[first]:
+                del answers.good[client]
+                answers.failed[client] = f"rejected: figures: are not those that {first} found"
+                self._peers[client].doubt()
+        return answers
+
+    def product_results(self, results: Mapping[ClientId, bytes]) -> Answers[ProductResult]:
+        return self._answers(results, self._product_result)
+
+    def dual_results(self, results: Mapping[ClientId, bytes]) -> Answers[DualResult]:
+        return self._answers(results, self._dual_result)
+
+    def _answers(self, results: Mapping[ClientId, bytes], read: Callable[[ClientId, bytes, _Pending], R]) -> Answers[R]:
+        asked, self._pending = self._pending, {}
+        answers = read_answers(asked, results, lambda client, body: read(client, body, asked[client]))
+        for client in answers.failed:
+            self._peers[client].doubt()
+        for client in answers.good:
+            peer, pending = self._peers[client], asked[client]
+            peer.model, peer.lost = pending.model, False
+            peer.has_norms = peer.has_norms or pending.norms
+        return answers
+
+    def _primal_result(self, client: ClientId, data: bytes, pending: _Pending) -> PrimalResult:
+        result = wire.primal_result_from_bytes(data, self._scopes[client])
+        check_fresh(result.share, tuple(self._scopes[client].feature_blocks), "share")
+        if (result.figures is not None) != pending.figures:
+            raise InvalidInput("figures: must be there if and only if there were totals to open")
+        return result
+
+    def _product_result(self, client: ClientId, data: bytes, pending: _Pending) -> ProductResult:
+        result = wire.product_result_from_bytes(data, self._scopes[client])
+        check_fresh(result.products, pending.blocks, "products")
+        return result
+
+    def _dual_result(self, client: ClientId, data: bytes, pending: _Pending) -> DualResult:
+        result = wire.dual_result_from_bytes(data, self._scopes[client])
+        if (result.changes is not None) != bool(pending.blocks):
+            raise InvalidInput("changes: must be there if and only if samples were drawn")
+        if result.changes is not None:
+            check_fresh(result.changes, pending.blocks, "changes")
+        if (result.figures is not None) != pending.figures:
+            raise InvalidInput("figures: must be there if and only if they were asked for")
+        if result.figures is not None and (result.figures.length, result.figures.terms) != (FIGURE_COUNT, 1):
+            raise InvalidInput(f"figures: must be {FIGURE_COUNT} numbers, freshly made")
+        return result
