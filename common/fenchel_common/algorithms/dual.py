@@ -21,8 +21,8 @@ PREPARATION: Final = "HyfdcaProductResult"
 
 ABOUT_LOCAL: Final = "corrective: no dials, monotone. paper: Algorithm 5, the practical variant. theory: Algorithm 3."
 ABOUT_CERTIFICATES: Final = (
-    "Rounds between two certificates, which ask all parties; 0: the last one only. By default 5, or 1 where they cost "
-    "nothing (corrective)."
+    "Rounds between two certificates, which ask all parties; 0: the last one only. The default is 5 with local = paper "
+    "or theory, where a certificate costs something."
 )
 
 
