@@ -4,18 +4,17 @@ import math
 
 import pytest
 
-from fenchel_common.algorithms.corrective.messages import Figures
+from fenchel_common.algorithms.corrective.messages import Objectives
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.crypto.vectors import PlainCipher
-from fenchel_common.ids import RoundId
 from fenchel_common.wire.corrective_snapshot import CorrectiveState
-from fenchel_server.algorithms.corrective.exchange import certified
+from fenchel_server.algorithms.corrective.ending import certified
 from support.layouts import small_federation_layout
 
 CIPHER = PlainCipher(2048)
 HALF = 2.0**-33
 SETTINGS = HyfdcaSettings.parse({"local": "corrective", "lambda": 0.5})
-FIGURES = Figures(primal=0.75, dual=0.5, accuracy=0.875, squared_norm=9.0, row_norm=2.0)
+OBJECTIVES = Objectives(primal=0.75, dual=0.5, accuracy=0.875, squared_norm=9.0, row_norm=2.0)
 
 
 def test_the_gap_allows_for_every_rounding() -> None:
@@ -23,9 +22,9 @@ def test_the_gap_allows_for_every_rounding() -> None:
 
     Inner products, two sums of losses, the Gram matrix, the model on record, and D's w, which is rounded once.
     """
-    certificate = certified(FIGURES, CorrectiveState(RoundId(3)), settings=SETTINGS, layout=small_federation_layout())
+    certificate = certified(OBJECTIVES, CorrectiveState(), settings=SETTINGS, layout=small_federation_layout())
     model = math.sqrt(3) * HALF
-    losses = 3 * 2 * HALF / 5 + FIGURES.row_norm * model
+    losses = 3 * 2 * HALF / 5 + OBJECTIVES.row_norm * model
     sums = (2.0 + 0.5) * 2 * HALF
     drift = 2 * model
     expected = losses + sums + 0.5 * (3.0 * drift + drift**2 / 2.0)
@@ -39,17 +38,17 @@ def test_every_collapse_and_relative_round_widens_the_gap() -> None:
     layout = small_federation_layout()
 
     def error(state: CorrectiveState) -> float:
-        return certified(FIGURES, state, settings=SETTINGS, layout=layout).gap_error
+        return certified(OBJECTIVES, state, settings=SETTINGS, layout=layout).gap_error
 
-    calm = error(CorrectiveState(RoundId(3)))
-    relative = error(CorrectiveState(RoundId(3), relative_rounds=1))
-    collapsed = error(CorrectiveState(RoundId(3), collapses=1))
-    model, cut = math.sqrt(3) * HALF, 2 * HALF * FIGURES.row_norm / 0.5
+    calm = error(CorrectiveState())
+    relative = error(CorrectiveState(relative_rounds=1))
+    collapsed = error(CorrectiveState(collapses=1))
+    model, cut = math.sqrt(3) * HALF, 2 * HALF * OBJECTIVES.row_norm / 0.5
     assert relative - calm == pytest.approx(0.5 * 3.0 * model, rel=1e-6)
     assert collapsed - calm == pytest.approx(0.5 * 3.0 * (model + cut), rel=1e-6)
 
 
 def test_a_squared_norm_that_rounding_put_below_zero_is_zero() -> None:
-    figures = Figures(primal=1.0, dual=0.0, accuracy=0.5, squared_norm=-1e-12, row_norm=1.0)
-    certificate = certified(figures, CorrectiveState(RoundId(1)), settings=SETTINGS, layout=small_federation_layout())
+    objectives = Objectives(primal=1.0, dual=0.0, accuracy=0.5, squared_norm=-1e-12, row_norm=1.0)
+    certificate = certified(objectives, CorrectiveState(), settings=SETTINGS, layout=small_federation_layout())
     assert math.isfinite(certificate.gap)
