@@ -156,8 +156,8 @@ class CorrectiveProductResult(_message.Message):
     """The client does not have the memory that the task continues with. All other fields are then missing."""
     @_builtins.property
     def point(self) -> _hyfdca_pb2.BlockVector:
-        """By sample of shared live blocks: this client's contribution to the inner products of the rows with the models of the
-        new point and vertex, or after a collapse with the anchor's model and the best model.
+        """By sample of shared live blocks: this client's contribution to the inner products of the rows with the models of
+        the new point and vertex, or after a collapse with the anchor's model and the best model.
         """
 
     @_builtins.property
@@ -349,10 +349,10 @@ class CorrectivePrimalResult(_message.Message):
     def vertex(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
     def conjugates_and_products(self) -> _vectors_pb2.Vector:
-        """Sums over this client's report_blocks, divided by the number of all samples. First the sum of conjugates of each new
-        point. If the conjugate of the loss is strongly convex (smoothed hinge, logistic), then for each new point p the
-        inner product of the dual variables of p and q, with q each entry of the memory and each new point in turn. Entries
-        of the memory that are models and no points count as q = 0.
+        """Sums over this client's report_blocks, divided by the number of all samples. First the sum of conjugates of each
+        new point. If the conjugate of the loss is strongly convex (smoothed hinge, logistic), then for each new point p
+        the inner product of the dual variables of p and q, with q each entry of the memory and each new point in turn.
+        Entries of the memory that are models and no points count as q = 0.
         """
 
     @_builtins.property
