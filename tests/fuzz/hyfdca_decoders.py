@@ -87,7 +87,6 @@ def _bound(function: Callable[..., Any], run: Simulation, level: str) -> dict[st
     known: dict[str, object] = {
         "scope": scope.Scope.of_client(run.alignment.clients[client], key=run.key, privacy=privacy),
         "key": run.key,
-        "share_key": run.key.by_feature(privacy),
         "privacy": privacy,
         "vector_format": PRODUCT_FORMAT,
         "field": "field",

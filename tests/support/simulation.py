@@ -53,10 +53,13 @@ class Simulation(Halves[HyfdcaClient | CorrectiveClient, HyfdcaServer | Correcti
 
     def alpha(self, ids: Sequence[str]) -> Array:
         """The server's α, which it could not read in an encrypted run, in the order of these samples."""
+        alpha = (
+            self.server._state.anchor.alpha if isinstance(self.server, CorrectiveServer) else self.server._state.alpha
+        )
         values: dict[str, float] = {}
         for client, layout in self.alignment.clients.items():
             for block in layout.block_ids:
-                vector = self.server._state.alpha.get(int(block))
+                vector = alpha.get(int(block))
                 rows = layout.rows_of([int(block)])
                 held = np.zeros(len(rows)) if vector is None else self.cipher.decrypt(vector)[: len(rows)]
                 values |= {self.shards[client].ids[row]: value for row, value in zip(rows, held, strict=True)}

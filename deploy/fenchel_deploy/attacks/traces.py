@@ -166,13 +166,13 @@ class _CorrectiveReader:
             self._primal(message)
 
     def _products(self, message: Message) -> None:
-        opening = corrective_pb2.CorrectiveProductTask.FromString(message.task).opening
+        start = corrective_pb2.CorrectiveProductTask.FromString(message.task).round_start
         result = corrective_pb2.CorrectiveProductResult.FromString(message.result)
         pairs = []
-        if opening.HasField("vertex") and result.HasField("vertex"):
-            pairs.append((opening.vertex, result.vertex))
-        if opening.HasField("point") and result.HasField("point"):
-            pairs.append((opening.point, result.point))
+        if start.HasField("vertex") and result.HasField("vertex"):
+            pairs.append((start.vertex, result.vertex))
+        if start.HasField("point") and result.HasField("point"):
+            pairs.append((start.point, result.point))
         for weights, products in pairs:
             values = self._eyes.read(products.vector)
             told = self._frame.by_sample(products.blocks, values, np.full(self._frame.rows, np.nan))
