@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import grpc
@@ -27,7 +27,6 @@ from fenchel_common.wire.frames import key_from_proto, refusal_frame, result_fra
 from fenchel_server.transport import TransportLimits
 from support.connections import Attending, RawClient, Server, gathering, key, phase
 from support.inprocess import InProcessTransport
-from support.kits import make_federation
 from support.network import Network
 
 NORTH, SOUTH = ClientId("north"), ClientId("south")
@@ -36,11 +35,6 @@ DEADLINE_S = 20.0
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 FEDERATION_SERVICE = "fenchel.v1.Federation"
-
-
-@pytest.fixture(scope="module")
-def kits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return make_federation(tmp_path_factory.mktemp("federation"), ("north", "south"))
 
 
 @pytest.fixture
@@ -308,3 +302,13 @@ def test_health_says_serving_only_while_a_round_can_run(kits: dict[str, Path], s
         with pytest.raises(grpc.RpcError) as refused:
             stub.Check(health_pb2.HealthCheckRequest(service="fenchel.v1.Other"), timeout=DEADLINE_S)
         assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_a_party_whose_work_in_advance_fails_stays(kits: dict[str, Path]) -> None:
+    def broken() -> AbstractContextManager[object]:
+        raise OSError("File name too long")
+
+    kit = Kit.load(kits["north"])
+    with Server(Kit.load(kits["server"])) as server, Attending(kit, lambda _: b"here", server.address, idle=broken):
+        results = server.transport.gather(phase("p"), {NORTH: b""}, deadline_s=DEADLINE_S).results
+    assert results == {NORTH: b"here"}

@@ -35,7 +35,7 @@ from fenchel_common.wire.frames import PARTY_METADATA_KEY, PROTOCOL_VERSION, key
 from fenchel_server.transport import TransportLimits, listen
 from fenchel_server.transport.auth import AuthorisingInterceptor
 from fenchel_server.transport.servicer import SERVICE_NAME
-from support.connections import Attending, RawClient, Server, gathering, key, phase
+from support.connections import Attending, RawClient, Server, echo, gathering, key, phase
 from support.kits import hand_over, make_federation
 
 NORTH, SOUTH = ClientId("north"), ClientId("south")
@@ -43,24 +43,10 @@ DEADLINE_S = 20.0
 LIMIT_BYTES = 100_000
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("federation")
-
-
-@pytest.fixture(scope="module")
-def kits(directory: Path) -> dict[str, Path]:
-    return make_federation(directory, ("north", "south"))
-
-
 @pytest.fixture
 def server(kits: dict[str, Path]) -> Iterator[Server]:
     with Server(Kit.load(kits["server"]), limits=TransportLimits(max_body_bytes=LIMIT_BYTES)) as running:
         yield running
-
-
-def echo(task: Task) -> bytes:
-    return task.body
 
 
 def channel_with(kit: Kit, authority_pem: bytes, address: Address, *, with_certificate: bool = True) -> grpc.Channel:

@@ -15,7 +15,7 @@ from fenchel.v1.federation_pb2 import ClientMessage, Hello, ServerMessage
 from fenchel_client.connection import TaskLimit
 from fenchel_client.retry import Backoff
 from fenchel_client.session import IdleFactory, Session, SessionEnd
-from fenchel_client.task import Handler
+from fenchel_client.task import Handler, Task
 from fenchel_client.transport.channel import open_channel
 from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.errors import FenchelError
@@ -37,6 +37,10 @@ def phase(name: str, round_id: int = 1, attempt: int = 0) -> PhaseId:
 
 def key(name: str, round_id: int = 1, attempt: int = 0) -> TaskKey:
     return TaskKey(RUN, RoundId(round_id), name, attempt)
+
+
+def echo(task: Task) -> bytes:
+    return task.body
 
 
 class Server:
