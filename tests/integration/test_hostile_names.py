@@ -1,6 +1,5 @@
 """Runs whose ids are not file names, over real TLS: neither side takes them, and both go on."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -15,12 +14,6 @@ from fenchel_common.wire.frames import key_to_proto
 from fenchel_server.rounds.transport import PhaseId
 from support.connections import Attending, RawClient, Server, key
 from support.hostile_callers import NORTH, SOCKET_S
-
-
-@pytest.fixture(scope="module")
-def server(kits: dict[str, Path]) -> Iterator[Server]:
-    with Server(Kit.load(kits["server"])) as running:
-        yield running
 
 
 @pytest.mark.parametrize("run", ["", "..", "../run", "/etc/run", "a/b", "a\\b", "a\0b", "a\nb", ".hidden", "x" * 101])

@@ -6,7 +6,6 @@ import statistics
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
@@ -35,12 +34,6 @@ DEADLINE_S = 20.0
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 FEDERATION_SERVICE = "fenchel.v1.Federation"
-
-
-@pytest.fixture
-def server(kits: dict[str, Path]) -> Iterator[Server]:
-    with Server(Kit.load(kits["server"])) as running:
-        yield running
 
 
 def reverse(task: Task) -> bytes:

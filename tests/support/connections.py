@@ -112,6 +112,17 @@ class Attending:
         assert not self._thread.is_alive()
 
 
+def channel_with(kit: Kit, authority_pem: bytes, address: Address, *, with_certificate: bool = True) -> grpc.Channel:
+    """A channel without any of the checks that a party makes of itself."""
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=authority_pem,
+        private_key=kit.key_pem if with_certificate else None,
+        certificate_chain=kit.certificate_pem if with_certificate else None,
+    )
+    options = (("grpc.use_local_subchannel_pool", 1),)
+    return grpc.secure_channel(str(address), credentials, options=options)
+
+
 class RawClient:
     """Says exactly what a test has it say."""
 
