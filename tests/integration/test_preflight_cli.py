@@ -141,7 +141,7 @@ def test_preflight_finds_a_name_that_does_not_resolve(tmp_path: Path) -> None:
 
 
 def tls_finding(kit: Path) -> tuple[str, str]:
-    return findings(invoke("preflight", kit, "--timeout", "3", "--format", "json"))["tls"]
+    return findings(invoke("preflight", kit, "--timeout", "20", "--format", "json"))["tls"]
 
 
 def test_preflight_finds_a_server_of_another_federation(kits: dict[str, Path], tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_preflight_finds_that_the_server_does_not_trust_the_party(tmp_path: Path
 def test_preflight_finds_a_server_whose_certificate_was_replaced(kits: dict[str, Path]) -> None:
     address = Kit.load(kits["north"]).server_address
     bring_in_line(federation_of(address=str(address)), kits["north"].parent, replace=["server"])
-    result = invoke("preflight", kits["north"], "--timeout", "3", "--format", "json")
+    result = invoke("preflight", kits["north"], "--timeout", "20", "--format", "json")
     assert findings(result)["tls"][0] == "fail"
     assert "Hostname mismatch" in findings(result)["tls"][1]
     assert "the server has another key than this kit's roster names" in result.stdout

@@ -63,7 +63,6 @@ def test_an_oversized_result_is_refused_with_its_status_and_the_run_goes_on(
     assert outcome[0].absences[NORTH].reason == (
         f"rejected: the result of p has {LIMIT_BYTES + 1} bytes, over the limit of {LIMIT_BYTES} bytes"
     )
-    assert outcome[0].seconds < DEADLINE_S / 2
     assert again.results == {SOUTH: b"still here"}
 
 
@@ -157,10 +156,14 @@ def test_messages_that_break_the_protocol_end_the_call_with_their_status(
 ) -> None:
     with (
         RawClient(Kit.load(kits["north"]), server.address) as client,
-        gathering(server.transport, "p", {NORTH: b""}, deadline_s=0.3),
+        gathering(server.transport, "p", {NORTH: b""}),
     ):
-        client.send(*messages)
+        client.send(messages[0])
+        if messages[0] == GREETING:
+            client.receive("task")
+        client.send(*messages[1:])
         found_code, found_error = client.refusal()
+        server.transport.dismiss("over")
 
     assert found_code is code
     assert type(found_error) is error
@@ -187,16 +190,13 @@ def test_a_client_of_another_protocol_version_says_so_and_does_not_try_again(
 
 
 def test_a_client_that_says_nothing_is_dropped_and_one_that_sends_heartbeats_is_not(kits: dict[str, Path]) -> None:
-    limits = TransportLimits(heartbeat_s=0.1, silence_s=0.35, hello_s=0.2)
-    with (
-        Server(Kit.load(kits["server"]), limits=limits) as server,
-        Attending(kits["south"], echo, server.address),
-        RawClient(Kit.load(kits["north"]), server.address) as north,
-    ):
+    limits = TransportLimits(heartbeat_s=0.1, silence_s=2.0, hello_s=1.0)
+    with Server(Kit.load(kits["server"]), limits=limits) as server, Attending(kits["south"], echo, server.address):
         server.transport.wait_for(frozenset({SOUTH}), timeout_s=DEADLINE_S)
         before = server.transport.incarnation(SOUTH)
-        north.hello()
-        code, error = north.refusal()
+        with RawClient(Kit.load(kits["north"]), server.address) as north:
+            north.hello()
+            code, error = north.refusal()
         assert code is grpc.StatusCode.DEADLINE_EXCEEDED
         assert isinstance(error, PeerSilent)
         with RawClient(Kit.load(kits["north"]), server.address) as wordless:

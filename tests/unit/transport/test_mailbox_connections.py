@@ -1,7 +1,5 @@
 """The mailbox and its connections: who is present, who takes over, what a client that comes again is given."""
 
-import threading
-
 import pytest
 
 from fenchel_common.errors import ProtocolViolation, ServerUnavailable, SessionSuperseded
@@ -30,14 +28,15 @@ def mailbox(clock: Clock) -> Mailbox:
 
 
 def test_a_client_that_comes_during_the_phase_gets_its_task(mailbox: Mailbox) -> None:
-    gathering = Gathering(mailbox, {NORTH: b"task"})
-    while not mailbox.is_open(NORTH, KEY):
-        threading.Event().wait(0.001)
+    south = attach(mailbox, SOUTH)
+    gathering = Gathering(mailbox, {NORTH: b"task", SOUTH: b""})
+    reach_the_task(south)
     north = attach(mailbox, NORTH)
 
     assert [received(north), received(north)] == [Welcome(in_hand_awaited=False), Delivery(KEY, b"task")]
     mailbox.hand_in(NORTH, KEY, b"result")
-    assert gathering.outcome().results == {NORTH: b"result"}
+    mailbox.hand_in(SOUTH, KEY, b"")
+    assert gathering.outcome().results == {NORTH: b"result", SOUTH: b""}
 
 
 def test_the_same_process_may_reconnect_and_hand_in_without_getting_the_task_again(mailbox: Mailbox) -> None:
