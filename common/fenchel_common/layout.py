@@ -161,6 +161,13 @@ class FederationLayout:
         if not all(self.label_index.holders):
             raise InvalidInput("blocks: every sample needs a party that has its label")
 
+    def feature_positions(self, client: ClientId) -> dict[int, NDArray[np.int64]]:
+        """For each feature block of the client: the positions of its features among the client's own features."""
+        own = self.client_features[client]
+        return {
+            block: np.searchsorted(own, self.feature_blocks[block].features) for block in self.feature_index.of(client)
+        }
+
     def feature_cohorts(self) -> dict[tuple[ClientId, ...], list[int]]:
         """The features with exactly the same holders, by these in roster order, in the order of first mention."""
         holders: list[list[ClientId]] = [[] for _ in self.features]

@@ -1,11 +1,10 @@
 """Corrective HyFDCA at its three privacy levels: the same bits in the model, and what the server gets to see."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pytest
-from google.protobuf.message import Message
 from numpy.typing import NDArray
 
 from fenchel.v1 import corrective_pb2 as pb
@@ -13,6 +12,7 @@ from fenchel.v1 import hyfdca_pb2, vectors_pb2
 from fenchel_client.algorithms.holdings import Holdings
 from fenchel_common.crypto.vectors import EncryptedVector, PlainVector
 from support.corrective import LAST, LEVELS, RESULTS, SECOND, at_level, halves_of, state_of
+from support.messages import vectors_in
 from support.problems import problem
 from support.simulation import Simulation
 
@@ -84,17 +84,6 @@ def test_the_server_holds_the_kind_of_vectors_of_its_level_and_the_parties_read_
     assert type(state.pending.conjugates_and_products) is by_feature
     parts = [half.final_model(run.server.last_state(client)) for client, half in run.clients.items()]
     np.testing.assert_array_equal(parts[0], parts[2])
-
-
-def vectors_in(message: Message) -> Iterator[tuple[str, vectors_pb2.Vector]]:
-    """Every vector in a message, with the field that holds it."""
-    for field, value in message.ListFields():
-        if isinstance(value, vectors_pb2.Vector):
-            yield field.name, value
-        elif isinstance(value, hyfdca_pb2.BlockVector):
-            yield field.name, value.vector
-        elif isinstance(value, Message):
-            yield from vectors_in(value)
 
 
 BY_FEATURE = {"primal.point", "primal.vertex", "primal.model", "local_dual.weights"}

@@ -34,16 +34,8 @@ class Frame:
 
     @classmethod
     def seen_by_server(cls, layout: FederationLayout, client: ClientId) -> "Frame":
-        own = layout.client_features[client]
-        features = {
-            block: np.searchsorted(own, layout.feature_blocks[block].features)
-            for block in layout.feature_index.of(client)
-        }
-        return cls(
-            _stretches(list(layout.sample_index.of(client).items())),
-            features,
-            layout.slots,
-        )
+        samples = _stretches(list(layout.sample_index.of(client).items()))
+        return cls(samples, layout.feature_positions(client), layout.slots)
 
     @classmethod
     def seen_by_party(cls, layout: ClientLayout) -> "Frame":

@@ -109,6 +109,10 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
     def samples_of(self, client: ClientId) -> int:
         return sum(self.layout.sample_index.of(client).values())
 
+    def weights_by_samples(self, clients: Iterable[ClientId]) -> dict[ClientId, float]:
+        """For each client: its samples ÷ all samples."""
+        return {client: self.samples_of(client) / self.layout.sample_count for client in clients}
+
     @classmethod
     def restore(cls, snapshot: bytes, *, settings: S, layout: FederationLayout, key: RunKey) -> Self:
         """A server that goes on where the snapshot was taken; every client then counts as restarted."""
