@@ -18,8 +18,9 @@ GUIDE = ROOT / "CONTRIBUTING.md"
 PACKAGES = ("common", "server", "client", "deploy")
 
 EDIT = re.compile(
-    r"(?:New file `(?P<new>[^`]+)`|In\s`(?P<changed>[^`]+)`, (?P<how>after|in place of) the line `(?P<line>[^`]+)`):\n\n"
-    r"```python\n(?P<text>.*?)```\n",
+    r"(?:New file `(?P<new>[^`]+)`"
+    r"|In\s`(?P<changed>[^`]+)`, (?P<how>after|in place of) the line `(?P<line>[^`]+)`):"
+    r"\n\n```python\n(?P<text>.*?)```\n",
     re.DOTALL,
 )
 COMMANDS = re.compile(r"```sh\n(?P<lines>.*?)```\n", re.DOTALL)
