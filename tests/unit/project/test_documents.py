@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("common", "server", "client", "deploy")
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "tests/README.md")]
 DOCUMENTS += sorted((ROOT / "docs").glob("*.md"))
-OF_THE_CODE = ("CONTRIBUTING.md", "docs/architecture.md", "docs/glossary.md")
+OF_THE_CODE = ("CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/glossary.md")
 """The documents whose names in `code` are of files and types of this project."""
 OTHERS = {"Makefile"}
 """Names that look like those of types."""
@@ -38,7 +38,9 @@ def is_there(path: str) -> bool:
 
 
 def types() -> Iterator[str]:
-    """The names of all classes, and of other types that modules make by assignment."""
+    """The names of all classes, of other types that modules make by assignment, and of the messages in `proto/`."""
+    for source in (ROOT / "proto").rglob("*.proto"):
+        yield from re.findall(r"^message (\w+)", source.read_text(), re.MULTILINE)
     for package in PACKAGES:
         for source in (ROOT / package).rglob("*.py"):
             tree = ast.parse(source.read_text())
