@@ -100,6 +100,12 @@ def trained(tree: Path, command: str) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.parametrize("words", [["check"], ["format", "--check"]], ids=lambda words: words[0])
+def test_the_code_of_the_guide_is_as_the_linter_wants_it(tree: Path, words: list[str]) -> None:
+    result = run(tree, "-m", "ruff", *words, "--no-cache", *PACKAGES)
+    assert result.returncode == 0, result.stdout
+
+
 def test_the_new_loss_passes_the_suite_of_losses_and_trains_to_the_certified_optimum(tree: Path) -> None:
     suite, demo = section("Add a loss").commands
     program, *words = shlex.split(suite)
