@@ -6,6 +6,7 @@ knows a block by its number, size and holders (`FederationLayout`); a party know
 its blocks (`clientlayout.ClientLayout`). Neither holds a sample id.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -187,6 +188,14 @@ class FederationLayout:
         if self.is_horizontal and all(len(held) == len(self.features) for held in self.client_features.values()):
             return "horizontal"
         return "vertical" if self.is_vertical else "hybrid"
+
+    @property
+    def cohort_sizes(self) -> Counter[tuple[ClientId, ...]]:
+        """How many samples have exactly these holders."""
+        sizes: Counter[tuple[ClientId, ...]] = Counter()
+        for block in self.blocks:
+            sizes[block.holders] += block.size
+        return sizes
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FederationLayout):

@@ -10,6 +10,7 @@ from fenchel_client.algorithms.corrective import client as client_half
 from fenchel_client.algorithms.corrective import hull
 from fenchel_client.algorithms.corrective.settlement import on_the_way
 from fenchel_common.algorithms.corrective.messages import MEMORY, STEPS
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.datasets import load_dataset
 from fenchel_common.data.partition import partition
@@ -299,7 +300,7 @@ def test_memory_is_bounded_however_long_the_run() -> None:
 
 def test_the_demonstration_data_take_few_rounds() -> None:
     data = load_dataset("breast_cancer")
-    chosen = HyfdcaSettings.parse({"local": "corrective", "lambda": 1e-2, "stop": {"gap": 1e-4, "rounds": 50}})
+    chosen = CorrectiveSettings.parse({"lambda": 1e-2, "stop": {"gap": 1e-4, "rounds": 50}})
     run = Simulation.of(partition(data, grid=(2, 2)), chosen)
     assert run.run().outcome is Outcome.CONVERGED
     assert len(run.reports) <= 13

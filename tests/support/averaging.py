@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_client.algorithms.averaging.rails import AveragingClient
 from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.averaging.rails import AveragingSettings
+from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.data.shard import Shard
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.algorithms.averaging.rails import AveragingServer
@@ -38,9 +38,9 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
     ) -> "Averaging":
         """A run of an algorithm of the tables, or of the given settings, client and server classes."""
         if isinstance(algorithm, str):
-            listed = SETTINGS[algorithm]
+            listed = SETTINGS[algorithm].default
             assert issubclass(listed, AveragingSettings)
-            algorithm = (listed, CLIENT_HALVES[algorithm], SERVER_HALVES[algorithm])
+            algorithm = (listed, CLIENT_HALVES["averaging"][algorithm], SERVER_HALVES["averaging"][algorithm])
         settings_class, client_half, server_half = algorithm
         parsed = settings_class.parse(settings or {})
         return cls(shards, parsed, client_half=client_half, server_half=server_half, **values)

@@ -4,8 +4,9 @@ Rows are counted as the party's blocks have them, columns as its features sort: 
 model (m,). Vectors are kept as they travelled until `Eyes` read them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,9 +101,9 @@ class Trace:
     models: list[Seen] = field(default_factory=list)
 
 
-def trace(frame: Frame, messages: Sequence[Message], eyes: Eyes, *, corrective: bool) -> Trace:
-    """All that the messages of one party tell to these eyes."""
-    reader = _CorrectiveReader(frame, eyes) if corrective else _HyfdcaReader(frame, eyes)
+def trace(frame: Frame, messages: Sequence[Message], eyes: Eyes, *, family: str) -> Trace:
+    """All that the messages of one party tell to these eyes; `family` is the name of the run's family."""
+    reader = _READERS[family](frame, eyes)
     for message in messages:
         if message.round_id > 0:
             reader.take(message)
@@ -191,6 +192,13 @@ class _CorrectiveReader:
                 self.trace.iterates.append((point, told))
         if result.HasField("vertex") and not task.relative:
             self.trace.shares.append(Seen(message.round_id, result.vertex))
+
+
+_READERS: Final[Mapping[str, type[_HyfdcaReader] | type[_CorrectiveReader]]] = {
+    "hyfdca": _HyfdcaReader,
+    "corrective": _CorrectiveReader,
+}
+"""By the name of the family."""
 
 
 def drawn_rows(frame: Frame, messages: Sequence[Message]) -> dict[int, list[int]]:

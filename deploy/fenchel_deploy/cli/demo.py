@@ -67,11 +67,11 @@ def demo(
         str, typer.Option(help="corrective (fewest rounds, no dials), paper (Algorithm 5) or theory (Algorithm 3).")
     ] = defaults.LOCAL,
     h: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--h", help="Samples that a party updates a round, with --local paper: auto, a number, a fraction."
         ),
-    ] = ("auto"),
+    ] = None,
     privacy: Annotated[
         str,
         typer.Option(
@@ -101,7 +101,7 @@ def demo(
         loss=loss,
         lambda_=lambda_,
         local=parse_choice("--local", local, "paper", "theory", "corrective"),
-        h=parse_samples(h),
+        h=None if h is None else parse_samples(h),
         participation=participation,
         privacy=Privacy(parse_choice("--privacy", privacy, *Privacy)),
         key_bits=key_bits,

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from fenchel_common.algorithms.corrective.messages import Figures
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.ids import RoundId
 from fenchel_common.wire.corrective_snapshot import CorrectiveState
@@ -14,7 +14,7 @@ from support.layouts import small_federation_layout
 
 CIPHER = PlainCipher(2048)
 HALF = 2.0**-33
-SETTINGS = HyfdcaSettings.parse({"local": "corrective", "lambda": 0.5})
+SETTINGS = CorrectiveSettings.parse({"local": "corrective", "lambda": 0.5})
 FIGURES = Figures(primal=0.75, dual=0.5, accuracy=0.875, squared_norm=9.0, row_norm=2.0)
 
 

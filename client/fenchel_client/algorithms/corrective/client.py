@@ -43,9 +43,15 @@ from fenchel_common.algorithms.corrective.messages import (
     PrimalTask,
     Products,
 )
-from fenchel_common.algorithms.dual import ALPHA_FORMAT, INNER_PRODUCT, LOCAL_DUAL, PRIMAL, PRODUCT_FORMAT
-from fenchel_common.algorithms.hyfdca.messages import ProductResult
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
+from fenchel_common.algorithms.dual import (
+    ALPHA_FORMAT,
+    INNER_PRODUCT,
+    LOCAL_DUAL,
+    PRIMAL,
+    PRODUCT_FORMAT,
+    ProductResult,
+)
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
@@ -84,7 +90,7 @@ class CorrectiveClient:
 
     def __init__(
         self,
-        settings: HyfdcaSettings,
+        settings: CorrectiveSettings,
         *,
         layout: ClientLayout,
         shard: Shard,

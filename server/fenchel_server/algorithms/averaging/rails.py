@@ -21,7 +21,6 @@ from fenchel_common.algorithms.averaging.rails import (
     LOCAL,
     MEASURE,
     SURVEY,
-    AveragingSettings,
     Entry,
     Measurement,
     Result,
@@ -29,6 +28,7 @@ from fenchel_common.algorithms.averaging.rails import (
     Task,
     Work,
 )
+from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.blocks import BlockVector, joined, summed
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import StateDamaged

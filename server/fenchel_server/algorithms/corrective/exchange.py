@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 
 from fenchel_common.algorithms.corrective.messages import FIGURES, DualResult, Figures, Opening, PrimalResult, Products
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import ALPHA_FORMAT
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.blocks import BlockVector, check_fresh
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
@@ -85,7 +85,7 @@ class CorrectiveExchange:
 
 
 def certified(
-    figures: Figures, state: CorrectiveState, *, settings: HyfdcaSettings, layout: FederationLayout
+    figures: Figures, state: CorrectiveState, *, settings: CorrectiveSettings, layout: FederationLayout
 ) -> Certificate:
     """P at the best model, D at what entered the round, and by how much fixed point can have put them off.
 

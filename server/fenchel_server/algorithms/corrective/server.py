@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Final, TypeVar
 
 from fenchel_common.algorithms.corrective.messages import Anchor, DualResult, DualTask, Opening, PrimalTask, Products
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.blocks import BlockVector, joined, joined_on, summed
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector, total
@@ -65,7 +65,7 @@ class _Round(OpenRound):
     notes: list[str] = field(default_factory=list)
 
 
-class CorrectiveServer(PhasedServer[HyfdcaSettings, _Round]):
+class CorrectiveServer(PhasedServer[CorrectiveSettings, _Round]):
     """The server half of HyFDCA with `local = "corrective"`.
 
     Parameters
@@ -76,7 +76,7 @@ class CorrectiveServer(PhasedServer[HyfdcaSettings, _Round]):
 
     def __init__(
         self,
-        settings: HyfdcaSettings,
+        settings: CorrectiveSettings,
         *,
         layout: FederationLayout,
         key: RunKey,
@@ -88,7 +88,7 @@ class CorrectiveServer(PhasedServer[HyfdcaSettings, _Round]):
 
     @classmethod
     def restore(
-        cls, snapshot: bytes, *, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey
+        cls, snapshot: bytes, *, settings: CorrectiveSettings, layout: FederationLayout, key: RunKey
     ) -> "CorrectiveServer":
         """A server that goes on where the snapshot was taken; a client without its memory will say so."""
         state = state_from_bytes(snapshot, key=key, share_key=key.by_feature(settings.privacy))
@@ -98,7 +98,9 @@ class CorrectiveServer(PhasedServer[HyfdcaSettings, _Round]):
         server._setup(settings, layout, key, state)
         return server
 
-    def _setup(self, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey, state: CorrectiveState) -> None:
+    def _setup(
+        self, settings: CorrectiveSettings, layout: FederationLayout, key: RunKey, state: CorrectiveState
+    ) -> None:
         super().__init__(settings, layout, round_id=state.round_id)
         self._state = state
         self._exchange = CorrectiveExchange(layout, key, privacy=settings.privacy)
@@ -129,7 +131,7 @@ class CorrectiveServer(PhasedServer[HyfdcaSettings, _Round]):
             closing=closing,
             present=present,
             absences=not_there(frozenset(self.layout.clients) - available),
-            certifying=closing or is_due(round_id, self.settings.certificates_every),
+            certifying=closing or is_due(round_id, self.settings.certificate_every),
             collapse=collapse,
             live=live,
         )
