@@ -13,13 +13,13 @@ from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION, KeyKind
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.crypto.timed import Stopwatch, TimedCipher
 from fenchel_client.release import check_rows
+from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.averaging.rails import AveragingSettings
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
-from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import RunId
 from fenchel_common.release import ReleaseNoise
@@ -47,32 +47,34 @@ class ActiveRun:
     cipher: Cipher
     key: RunKey
     pool: ObfuscatorPool | None
+    releases: bool
+    """Whether the server gets this party's part of the model at the end, by the roster when the run became active."""
     noise: ReleaseNoise | None
     opened_before: int
     """How many vectors this party had opened, of whatever run, when this one became active."""
 
     @classmethod
-    def of(cls, run: RunId, kept: PartyRun, *, shard: Shard, releases: bool, stopwatch: Stopwatch) -> "ActiveRun":
+    def of(cls, run: RunId, kept: PartyRun, *, table: PartyTable, releases: bool, stopwatch: Stopwatch) -> "ActiveRun":
         """Makes the algorithm's half from what is kept of the run."""
-        config, layout = kept.config, client_layout_of(kept, shard)
+        config, layout = kept.config, client_layout_of(kept, table)
         settings = config.algorithm_settings()
         if kept.secrets is None:
             raise Refusal("the key of this run was given up", public_reason="it does not have the key of this run")
-        plain_or_paillier, key, pool = _cipher(run, config, kept.secrets, layout, shard)
+        plain_or_paillier, key, pool = _cipher(run, config, kept.secrets, layout, table)
         cipher = TimedCipher(plain_or_paillier, stopwatch)
         try:
             noise = config.release_noise(layout.sample_count) if releases else None
             algorithm = ALGORITHMS[config.algorithm](
                 settings,
                 layout=layout,
-                shard=shard,
+                table=table,
                 cipher=cipher,
                 key=key,
                 serialising=stopwatch.serialising,
             )
         except InvalidInput as error:
             raise Refusal(str(error), public_reason="its data do not fit this run") from error
-        return cls(run, kept, settings, layout, algorithm, cipher, key, pool, noise, stopwatch.opened)
+        return cls(run, kept, settings, layout, algorithm, cipher, key, pool, releases, noise, stopwatch.opened)
 
     def check_rows(self) -> None:
         """Refuses to go on if rows turn out to be longer than the noise on the released model allows for."""
@@ -80,12 +82,12 @@ class ActiveRun:
             check_rows(self.algorithm, self.noise)
 
 
-def client_layout_of(kept: PartyRun, shard: Shard) -> ClientLayout:
-    return client_layout_from_bytes(kept.layout, samples=len(shard.ids), features=len(shard.features))
+def client_layout_of(kept: PartyRun, table: PartyTable) -> ClientLayout:
+    return client_layout_from_bytes(kept.layout, samples=len(table.ids), features=len(table.features))
 
 
 def _cipher(
-    run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout, shard: Shard
+    run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout, table: PartyTable
 ) -> tuple[Cipher, RunKey, ObfuscatorPool | None]:
     """The terms alone say whether a run is encrypted, never the absence of a key."""
     if not config.privacy.encrypts_samples:
@@ -94,15 +96,15 @@ def _cipher(
     log.info("run %s: %r, %d slots", run, private, layout.slots)
     if private.kind is KeyKind.SUBGROUP:
         log.warning("%s", SUBGROUP_ASSUMPTION)
-    pool = ObfuscatorPool(private, capacity=ROUNDS_AHEAD * nonces_a_round(config, layout, shard))
+    pool = ObfuscatorPool(private, capacity=ROUNDS_AHEAD * nonces_a_round(config, layout, table))
     return PaillierCipher(private, pool), RunKey.of(private.public_key), pool
 
 
-def nonces_a_round(config: RunConfig, layout: ClientLayout, shard: Shard) -> int:
+def nonces_a_round(config: RunConfig, layout: ClientLayout, table: PartyTable) -> int:
     """How many ciphertexts a party makes in a usual round."""
     settings = config.algorithm_settings()
     if isinstance(settings, AveragingSettings):
-        blocks = math.ceil(len(shard.features) * settings.width / layout.slots)
+        blocks = math.ceil(len(table.features) * settings.width / layout.slots)
         return len(settings.vectors.returned) * blocks
     assert isinstance(settings, HyfdcaSettings), "the two kinds of algorithms"
     sealed = settings.privacy.encrypts_features

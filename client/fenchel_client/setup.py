@@ -7,13 +7,14 @@ import logging
 import secrets
 from dataclasses import dataclass, field
 
-from fenchel_client.alignment import AlignmentClient, ArrangedShard
+from fenchel_client.alignment import AlignmentClient
 from fenchel_client.concessions import Concession, explained
 from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind
 from fenchel_client.crypto.keywrap import recipients_of, unwrap, wrap
 from fenchel_client.labels import LabelComparison
+from fenchel_client.table import PartyTable
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.hyfdca.row_leak import row_leak, row_leak_warning
 from fenchel_common.crypto.paillier import PublicKey
@@ -92,7 +93,7 @@ class SetupClient:
     """Answers the set-up phases of one run, up to the layout; `labels` is made then, and answers the phase after it."""
 
     kit: Kit
-    shard: ArrangedShard
+    table: PartyTable
     run: RunId
     consent: Consent
     config: RunConfig | None = None
@@ -132,7 +133,7 @@ class SetupClient:
     def _check_consent(self, config: RunConfig) -> None:
         """Refuses a run that asks for more than the operator agreed to; warns of one that can leak rows."""
         self.consent.check(config)
-        if (reason := row_leak(config.algorithm_settings(), width=len(self.shard.features))) is not None:
+        if (reason := row_leak(config.algorithm_settings(), width=len(self.table.features))) is not None:
             log.warning("%s", row_leak_warning(reason))
 
     def _make_key(self, body: bytes, config: RunConfig) -> bytes:
@@ -199,7 +200,7 @@ class SetupClient:
                 raise Refusal("the alignment came before the key", public_reason="it has no key for this run")
             method = AlignmentMethod(config.alignment)
             secret = self.secrets.alignment_secret if method is AlignmentMethod.HMAC else None
-            self._alignment = AlignmentClient(self.shard, run=self.run, method=method, shared_secret=secret)
+            self._alignment = AlignmentClient(self.table, run=self.run, method=method, shared_secret=secret)
         return self._alignment
 
 
@@ -211,15 +212,15 @@ def fresh_secrets(config: RunConfig) -> RunSecrets:
     return RunSecrets(private_key, secrets.token_bytes(ALIGNMENT_SECRET_BYTES))
 
 
-def public_key_of(held: RunSecrets, config: RunConfig) -> PublicKey | None:
+def public_key_of(run_secrets: RunSecrets, config: RunConfig) -> PublicKey | None:
     """The public half of the key among the secrets; refuses a key, or the lack of one, that the terms do not name."""
     if not config.privacy.encrypts_samples:
-        if held.private_key:
+        if run_secrets.private_key:
             raise WrongTerms("the run's terms say that nothing is encrypted, but there is a key")
         return None
-    if not held.private_key:
+    if not run_secrets.private_key:
         raise WrongTerms("the run's terms say that it is encrypted, but there is no key")
-    private = private_key_from_bytes(held.private_key)
+    private = private_key_from_bytes(run_secrets.private_key)
     if (private.public_key.bits, private.kind) != (config.key.bits, KeyKind(config.key.kind)):
         raise WrongTerms(
             f"the run's terms name a {config.key.kind} key of {config.key.bits} bits, "

@@ -6,38 +6,27 @@ pseudorandom order whose key is a digest of its own shard: nobody without the wh
 shard gives the same order in every run, and how the rows lie in the file does not matter.
 """
 
-import dataclasses
 import hashlib
 import hmac
 from collections.abc import Sequence
-from typing import NewType
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from fenchel_client.table import PartyTable
 from fenchel_common.data.shard import Shard
-
-ArrangedShard = NewType("ArrangedShard", Shard)
-"""A shard whose rows are in the order in which the party lists them; layouts point into this one."""
 
 _LABEL = b"fenchel/v1/alignment/order"
 _ROWS_AT_ONCE = 4096
 
 
-def arrange(shard: Shard) -> ArrangedShard:
-    """Puts the rows into the party's private order."""
+def arrange(shard: Shard) -> PartyTable:
+    """The party's table, whose rows are listed in the party's private order."""
     key = _content_key(shard)
     marks = [hmac.digest(key, sample_id.encode(), "sha256") for sample_id in shard.ids]
     order = np.array(sorted(range(len(marks)), key=marks.__getitem__), dtype=np.int64)
-    return ArrangedShard(
-        dataclasses.replace(
-            shard,
-            ids=tuple(shard.ids[row] for row in order),
-            X=shard.X[order],
-            y=None if shard.y is None else shard.y[order],
-        )
-    )
+    return PartyTable(shard, order)
 
 
 def _content_key(shard: Shard) -> bytes:

@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 
-from fenchel_client.algorithms.holdings import arranged_matrix
 from fenchel_client.alignment import arrange
 from fenchel_client.party import Party
 from fenchel_client.privatefiles import write_private
@@ -134,10 +133,10 @@ class Bench:
         columns = {name: place for place, name in enumerate(table.features)}
         rows, labels, ids, strangers = {}, {}, {}, {}
         for name, view in views.items():
-            rows[name] = as_dense(arranged_matrix(view.shard, view.layout))
-            ids[name] = tuple(view.shard.ids[row] for row in view.layout.rows)
+            rows[name] = as_dense(view.table.matrix(view.layout))
+            ids[name] = tuple(view.table.ids[row] for row in view.layout.rows)
             labels[name] = np.array([label_of[sample] for sample in ids[name]])
-            own = [columns[feature] for feature in sorted(view.shard.features)]
+            own = [columns[feature] for feature in sorted(view.table.features)]
             strangers[name] = as_dense(others.X)[: len(rows[name])][:, own]
         return Truth(rows, labels, ids, strangers)
 

@@ -65,6 +65,7 @@ def client(
         )
     kit_in_use = LiveKit(loaded)
     party = Party(kit_in_use, shard, state=state, consent=consent)
+    del shard  # The party has its own copy of the matrix, and the two can be large.
     session = Session(
         kit_in_use,
         party.handle,

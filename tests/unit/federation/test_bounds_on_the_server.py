@@ -9,11 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from fenchel.v1 import averaging_pb2, hyfdca_pb2
+from fenchel_client.alignment import arrange
 from fenchel_client.coverage import check_coverage
 from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind, PrivateKey
-from fenchel_client.party import MAX_REFUSALS, MAX_SETUPS_WITHOUT_A_LAYOUT, Party
+from fenchel_client.party import Party
+from fenchel_client.runrecords import MAX_REFUSALS, MAX_SETUPS_WITHOUT_A_LAYOUT
 from fenchel_client.setup import Consent, public_key_of
 from fenchel_client.statefolder import StateFolder
 from fenchel_client.task import Task
@@ -185,12 +187,12 @@ def test_a_layout_that_singles_out_rows_or_features_is_refused(tmp_path: Path, c
 def test_features_are_left_out_only_of_shared_rows_and_never_at_the_first_party(federation: Federation) -> None:
     terms, roster = config(overlap="first"), federation.kits[OTHER].roster
     layout = without_a_feature(whole_layout(federation, terms))
-    check_coverage(layout, shard=SHARDS[OTHER], config=terms, roster=roster, name=OTHER)
+    check_coverage(layout, table=arrange(SHARDS[OTHER]), config=terms, roster=roster, name=OTHER)
     with pytest.raises(InvalidInput, match="no party comes before this one"):
-        check_coverage(layout, shard=SHARDS[OTHER], config=terms, roster=roster, name=HOLDER)
+        check_coverage(layout, table=arrange(SHARDS[OTHER]), config=terms, roster=roster, name=HOLDER)
     alone = replace(layout, shared=~layout.shared)
     with pytest.raises(InvalidInput, match=r"rows that nobody else holds|not full"):
-        check_coverage(alone, shard=SHARDS[OTHER], config=terms, roster=roster, name=OTHER)
+        check_coverage(alone, table=arrange(SHARDS[OTHER]), config=terms, roster=roster, name=OTHER)
 
 
 def test_a_key_has_one_layout_in_mid_run_and_after_a_restart(federation: Federation) -> None:

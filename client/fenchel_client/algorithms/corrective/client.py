@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.algorithms.codec import RowCodec
 from fenchel_client.algorithms.corrective.hull import (
     MODEL,
     POINT,
@@ -32,7 +33,9 @@ from fenchel_client.algorithms.corrective.local_rows import found_locally
 from fenchel_client.algorithms.corrective.measures import figures_of, number_count, numbers_of
 from fenchel_client.algorithms.corrective.settlement import RoundFigures, settle
 from fenchel_client.algorithms.corrective.simplex_qp import dot
-from fenchel_client.algorithms.holdings import Holdings
+from fenchel_client.algorithms.duals import checked_duals, feasible_duals, labels_of, own_norms, whole_norms
+from fenchel_client.algorithms.rows import PartyRows
+from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.corrective.messages import (
     POINT_PRODUCT_FORMAT,
     Anchor,
@@ -50,7 +53,6 @@ from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
-from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.objectives import squared_row_norms
 from fenchel_common.wire import corrective as wire
@@ -87,20 +89,21 @@ class CorrectiveClient:
         settings: HyfdcaSettings,
         *,
         layout: ClientLayout,
-        shard: Shard,
+        table: PartyTable,
         cipher: Cipher,
         key: RunKey,
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._loss = settings.loss_function
         self._lambda = settings.lambda_
-        self._own = Holdings(
-            layout=layout, shard=shard, cipher=cipher, key=key, privacy=settings.privacy, loss=self._loss
-        )
+        self._rows = PartyRows(layout, table)
+        if self._rows.y is not None:
+            self._loss.check_labels(self._rows.y)
+        self._codec = RowCodec(self._rows, layout=layout, cipher=cipher, key=key, privacy=settings.privacy)
         self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy)
         self._serialising = serialising
-        self._norms: Array | None = None if self._own.shared else squared_row_norms(self._own.X)
-        zero = self._place(np.zeros(self._own.rows))
+        self._norms: Array | None = None if self._rows.shared else squared_row_norms(self._rows.X)
+        zero = self._place(np.zeros(self._rows.count))
         self._kept: dict[int, Memory] = {0: fresh_memory(0, zero, model=replace(zero, values=np.zeros(0)))}
         self._round: _Round | None = None
 
@@ -110,11 +113,10 @@ class CorrectiveClient:
         return self._norms
 
     def opening(self) -> bytes:
-        """enc(‖x_{k,i}‖²) of the blocks that others share; empty if there are none."""
-        blocks = sorted(self._own.shared)
-        if not blocks:
+        """enc(‖x_{k,i}‖²) of the blocks that other parties hold too; empty if there are none."""
+        norms = own_norms(self._rows, self._codec)
+        if norms is None:
             return b""
-        norms = self._own.to_blocks(blocks, squared_row_norms(self._own.X), PRODUCT_FORMAT)
         with self._serialising():
             return product_result_to_bytes(ProductResult(norms))
 
@@ -130,7 +132,7 @@ class CorrectiveClient:
     def final_model(self, state: bytes) -> Array:
         """The weights of this party's features by name."""
         weights = wire.model_from_bytes(state, self._scope)
-        return np.zeros(self._own.width) if weights is None else self._own.from_features(weights)
+        return np.zeros(self._rows.width) if weights is None else self._codec.from_features(weights)
 
     def _answer_products(self, body: bytes) -> bytes:
         with self._serialising():
@@ -146,7 +148,7 @@ class CorrectiveClient:
         if task.opening is not None:
             self._round = self._opened(task.opening)
         if task.norms is not None:
-            self._norms = self._own.whole_norms(task.norms)
+            self._norms = whole_norms(task.norms, self._rows, self._codec)
         result = None if self._round is None or self._norms is None else self._dual(self._round, task, self._norms)
         with self._serialising():
             return wire.dual_result_to_bytes(result)
@@ -162,7 +164,7 @@ class CorrectiveClient:
 
     def _opened(self, opening: Opening) -> _Round | None:
         """The round as the opening begins it; None if the memory that it takes up is not here."""
-        live = self._own.positions(opening.live_blocks)
+        live = self._rows.positions_of(opening.live_blocks)
         if opening.collapse:
             recalled = self._recalled(opening) if opening.lost is None else self._from_server(opening.lost)
             if recalled is None:
@@ -187,20 +189,20 @@ class CorrectiveClient:
         )
 
     def _from_server(self, lost: Anchor) -> tuple[Place, Place]:
-        values = np.zeros(self._own.rows)
+        values = np.zeros(self._rows.count)
         if lost.alpha is not None:
-            values[self._own.positions(lost.alpha.blocks)] = self._own.duals_from(lost.alpha)
+            values[self._rows.positions_of(lost.alpha.blocks)] = checked_duals(lost.alpha, self._rows, self._codec)
         weights, model = (
-            np.zeros(self._own.width) if given is None else self._own.from_features(given)
+            np.zeros(self._rows.width) if given is None else self._codec.from_features(given)
             for given in (lost.weights, lost.model)
         )
         return replace(self._place(values), weights=weights), replace(self._place(np.zeros(0)), weights=model)
 
     def _place(self, values: Array) -> Place:
-        return Place(np.zeros(self._own.width), np.zeros(self._own.rows), values)
+        return Place(np.zeros(self._rows.width), np.zeros(self._rows.count), values)
 
     def _told_numbers(self, opening: Opening, memory: Memory, made: Made) -> Array:
-        numbers = np.zeros(0) if opening.conjugates is None else self._own.from_figures(opening.conjugates)
+        numbers = np.zeros(0) if opening.conjugates is None else self._codec.from_numbers(opening.conjugates)
         if len(numbers) != number_count(memory, 1 if made.vertex is None else 2, loss=self._loss):
             raise InvalidInput("opening.conjugates: has not the numbers of the new points")
         return numbers
@@ -216,23 +218,22 @@ class CorrectiveClient:
             if weights is None:
                 raise InvalidInput(f"opening.{kind}: the weights of what was made are due")
             new[(kind, latest)] = Place(
-                base + self._own.from_features(weights), np.zeros(self._own.rows), values, -conjugate
+                base + self._codec.from_features(weights), np.zeros(self._rows.count), values, -conjugate
             )
         return new
 
     def _products(self, current: _Round) -> Products:
-        blocks = [block for block in current.opening.live_blocks if block in self._own.shared]
+        blocks = [block for block in current.opening.live_blocks if block in self._rows.shared]
         vectors: list[BlockVector | None] = [None, None]
         if blocks:
-            held = self._own.positions(blocks)
+            held = self._rows.positions_of(blocks)
             for number, place in enumerate(current.new.values()):
-                values = np.zeros(self._own.rows)
-                values[held] = self._own.X[held] @ place.weights
-                vectors[number] = self._own.to_blocks(blocks, values, POINT_PRODUCT_FORMAT)
-        features = self._own.feature_positions(current.opening.feature_blocks)
+                values = self._rows.products(held, place.weights)
+                vectors[number] = self._codec.to_blocks(blocks, values, POINT_PRODUCT_FORMAT)
+        features = self._codec.feature_positions(current.opening.feature_blocks)
         rows = self._gram_rows(current, features)
         coarse = np.round(rows / COARSE_UNIT)
-        gram = self._own.to_figures(np.concatenate([coarse, rows - coarse * COARSE_UNIT]))
+        gram = self._codec.to_numbers(np.concatenate([coarse, rows - coarse * COARSE_UNIT]))
         return Products(vectors[0], vectors[1], gram)
 
     def _gram_rows(self, current: _Round, features: Positions) -> Array:
@@ -250,31 +251,31 @@ class CorrectiveClient:
 
         def feasible(values: Array) -> Array:
             kept = anchor.copy()
-            kept[current.live] = self._own.feasible(current.live, values[current.live])
+            kept[current.live] = feasible_duals(self._rows, current.live, values[current.live])
             return kept
 
         current.memory = combined(current.memory, current.combination, task.round_id, feasible=feasible)
         reports, features = current.opening.report_blocks, current.opening.feature_blocks
         place = current.memory.places[(MODEL, task.round_id)]
         point = None
-        if self._own.has_labels and not task.certify_only:
-            point = self._own.to_blocks(
+        if self._rows.y is not None and not task.certify_only:
+            point = self._codec.to_blocks(
                 current.opening.live_blocks, self._local_point(current, task, place, norms), ALPHA_FORMAT
             )
         return DualResult(
             point=point,
-            figures=self._own.to_figures(
+            figures=self._codec.to_numbers(
                 figures_of(
-                    self._own,
+                    self._rows,
                     current.memory,
                     task.round_id,
-                    self._own.positions(reports),
+                    self._rows.positions_of(reports),
                     norms=norms,
                     loss=self._loss,
                 )
             ),
-            alpha=self._own.to_blocks(reports, _cut(place.values), ALPHA_FORMAT) if reports else None,
-            weights=self._own.to_features(place.weights, features) if features else None,
+            alpha=self._codec.to_blocks(reports, _cut(place.values), ALPHA_FORMAT) if reports else None,
+            weights=self._codec.to_features(place.weights, features) if features else None,
             combination=current.combination.digest(),
         )
 
@@ -283,9 +284,9 @@ class CorrectiveClient:
         count = len(current.new)
         width = count if current.opening.collapse else len(current.memory.places) + count
         if products is None:
-            rows = self._gram_rows(current, np.arange(self._own.width))
+            rows = self._gram_rows(current, np.arange(self._rows.width))
         else:
-            parts = self._own.from_figures(products.gram)
+            parts = self._codec.from_numbers(products.gram)
             if len(parts) != 2 * count * width:
                 raise InvalidInput("gram: has not the entries of the new points")
             coarse, fine = np.split(parts, 2)
@@ -303,14 +304,13 @@ class CorrectiveClient:
     def _predictions(self, current: _Round, place: Place, told: BlockVector | None) -> Array:
         """x_i·w of the live samples: from the secure sum where others hold a part, else from own columns."""
         live = current.opening.live_blocks
-        due = tuple(block for block in live if block in self._own.shared)
+        due = tuple(block for block in live if block in self._rows.shared)
         if due != (() if told is None else told.blocks):
             raise InvalidInput("products.blocks: must be the shared blocks that take part")
-        values = np.zeros(self._own.rows)
-        held = self._own.positions([block for block in live if block not in self._own.shared])
-        values[held] = self._own.X[held] @ place.weights
+        own = self._rows.positions_of([block for block in live if block not in self._rows.shared])
+        values = self._rows.products(own, place.weights)
         if told is not None:
-            values[self._own.positions(due)] = self._own.from_blocks(told)
+            values[self._rows.positions_of(due)] = self._codec.from_blocks(told)
         return values
 
     def _local_point(self, current: _Round, task: DualTask, place: Place, norms: Array) -> Array:
@@ -318,16 +318,16 @@ class CorrectiveClient:
         if len(task.divisors) != len(current.opening.live_blocks):
             raise InvalidInput("divisors: must be one for each live block")
         found = found_locally(
-            self._own,
+            self._rows,
             current.memory,
             place,
             live=current.live,
             norms=norms,
-            strength=task.scale / (self._lambda * self._own.sample_count),
+            strength=task.scale / (self._lambda * self._rows.sample_count),
             loss=self._loss,
         )
-        sizes = [self._own.size(block) for block in current.opening.live_blocks]
-        values = np.zeros(self._own.rows)
+        sizes = [len(self._rows.positions[block]) for block in current.opening.live_blocks]
+        values = np.zeros(self._rows.count)
         # Cut towards zero, so that the sum of the holders' parts is feasible.
         values[current.live] = _cut(found / np.repeat(task.divisors, sizes))
         return values
@@ -337,7 +337,7 @@ class CorrectiveClient:
         settlement = settle(
             current.memory,
             task.round_id,
-            RoundFigures.of(self._own.from_figures(task.figures)),
+            RoundFigures.of(self._codec.from_numbers(task.figures)),
             collapse=current.opening.collapse,
             relative=task.relative,
             lambda_=self._lambda,
@@ -354,7 +354,7 @@ class CorrectiveClient:
             return result
         if task.point.blocks != current.opening.live_blocks:
             raise InvalidInput("point.blocks: must be the blocks that take part")
-        point = self._own.duals_from(task.point)
+        point = checked_duals(task.point, self._rows, self._codec)
         made = self._made(current, task, settlement.memory.anchor_place.values, point, settlement.predictions)
         self._kept = {number: kept for number, kept in self._kept.items() if number == current.opening.after} | {
             task.round_id: replace(settlement.memory, made=made)
@@ -362,7 +362,7 @@ class CorrectiveClient:
         return self._measured(current, made, settlement.memory, result)
 
     def _best_model(self, memory: Memory, blocks: Sequence[int]) -> BlockVector | None:
-        return self._own.to_features(memory.best_place.weights, blocks) if blocks else None
+        return self._codec.to_features(memory.best_place.weights, blocks) if blocks else None
 
     def _made(self, current: _Round, task: PrimalTask, anchor: Array, found: Array, predictions: Array) -> Made:
         """The new point, and the vertex at the predictions: equal to the anchor where they do not tell otherwise."""
@@ -370,21 +370,23 @@ class CorrectiveClient:
         point[current.live] = found
         if task.vertex:
             vertex = anchor.copy()
-            vertex[current.live] = self._loss.subgradient(predictions[current.live], self._own.labels()[current.live])
+            vertex[current.live] = self._loss.subgradient(
+                predictions[current.live], labels_of(self._rows)[current.live]
+            )
         return Made(point, vertex, task.relative)
 
     def _measured(self, current: _Round, made: Made, memory: Memory, result: PrimalResult) -> PrimalResult:
         """The result with what was made."""
-        base = memory.anchor_place.values if made.relative else np.zeros(self._own.rows)
-        scale = self._lambda * self._own.sample_count
-        reports = self._own.positions(current.opening.report_blocks)
+        base = memory.anchor_place.values if made.relative else np.zeros(self._rows.count)
+        scale = self._lambda * self._rows.sample_count
+        reports = self._rows.positions_of(current.opening.report_blocks)
         points = [values for values in (made.point, made.vertex) if values is not None]
-        shares = [self._own.to_features(np.asarray(self._own.X.T @ (values - base)) / scale) for values in points]
+        shares = [self._codec.to_features(np.asarray(self._rows.X.T @ (values - base)) / scale) for values in points]
         return replace(
             result,
             point=shares[0],
             vertex=None if made.vertex is None else shares[1],
-            conjugates=self._own.to_figures(numbers_of(self._own, memory, points, reports, loss=self._loss)),
+            conjugates=self._codec.to_numbers(numbers_of(self._rows, memory, points, reports, loss=self._loss)),
         )
 
 

@@ -7,18 +7,19 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms.corrective.hull import MODEL, Memory
 from fenchel_client.algorithms.corrective.settlement import on_the_way
-from fenchel_client.algorithms.holdings import Holdings, Positions
+from fenchel_client.algorithms.duals import labels_of
+from fenchel_client.algorithms.rows import PartyRows, Positions
 from fenchel_common.algorithms.corrective.messages import FIGURES, STEPS
 from fenchel_common.losses import Loss
 
 Array = NDArray[np.float64]
 
 
-def figures_of(own: Holdings, memory: Memory, round_id: int, held: Positions, *, norms: Array, loss: Loss) -> Array:
+def figures_of(own: PartyRows, memory: Memory, round_id: int, held: Positions, *, norms: Array, loss: Loss) -> Array:
     """A party's part of the round's figures, of the samples `held`."""
     if not len(held):
         return np.zeros(FIGURES)
-    y, place = own.labels()[held], memory.places[(MODEL, round_id)]
+    y, place = labels_of(own)[held], memory.places[(MODEL, round_id)]
     start, end, alpha = memory.best_place.predictions[held], place.predictions[held], place.values[held]
     losses, correct = [], []
     for step in range(STEPS + 1):
@@ -29,14 +30,14 @@ def figures_of(own: Holdings, memory: Memory, round_id: int, held: Positions, *,
     return np.array([*losses, *correct, *rest], dtype=np.float64) / own.sample_count
 
 
-def numbers_of(own: Holdings, memory: Memory, points: Sequence[Array], held: Positions, *, loss: Loss) -> Array:
+def numbers_of(own: PartyRows, memory: Memory, points: Sequence[Array], held: Positions, *, loss: Loss) -> Array:
     """Of new points, on the samples `held`: Σ l* of each and, if they matter, their products with all points."""
     if not len(held):
         return np.zeros(number_count(memory, len(points), loss=loss))
-    y = own.labels()[held]
+    y = labels_of(own)[held]
     numbers = [float(loss.conjugate(values[held], y).sum()) for values in points]
     if loss.conjugate_modulus > 0.0:
-        known = [place.values if len(place.values) else np.zeros(own.rows) for place in memory.places.values()]
+        known = [place.values if len(place.values) else np.zeros(own.count) for place in memory.places.values()]
         numbers += [float(new[held] @ other[held]) for new in points for other in (*known, *points)]
     return np.array(numbers) / own.sample_count
 
