@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from fenchel_client.activerun import ActiveRun, client_layout_of
 from fenchel_client.algorithms.base import MayDiverge
+from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage
 from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.release import released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
-from fenchel_client.setup import Consent
 from fenchel_client.table import PartyTable
 from fenchel_client.tasklimits import NO_KEY
 from fenchel_common.errors import FenchelError, InvalidInput, Refusal, ValueNotFinite, ValueOutOfRange

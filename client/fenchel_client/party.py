@@ -9,12 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from fenchel_client.alignment import arrange
+from fenchel_client.consent import Consent
 from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.currentrun import CurrentRun
 from fenchel_client.labels import LabelComparison
 from fenchel_client.memory import peak_memory_bytes
 from fenchel_client.runrecords import RunRecords
-from fenchel_client.setup import Consent, SetupClient
+from fenchel_client.setup import SetupClient
 from fenchel_client.statefolder import StateFolder
 from fenchel_client.task import Task
 from fenchel_client.tasklimits import before_layout, run_task_limit, setup_task_limit

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from fenchel_client.concessions import Concession
+from fenchel_client.consent import Consent
 from fenchel_client.party import Party
-from fenchel_client.setup import Consent
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig

@@ -6,11 +6,11 @@ import pytest
 
 from fenchel_client import activerun
 from fenchel_client.activerun import ActiveRun
+from fenchel_client.consent import Consent
 from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.currentrun import CurrentRun
 from fenchel_client.party import Party
 from fenchel_client.runrecords import RunRecords
-from fenchel_client.setup import Consent
 from fenchel_client.statefolder import StateFolder
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from fenchel.v1 import averaging_pb2, hyfdca_pb2
 from fenchel_client.alignment import arrange
+from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage
 from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind, PrivateKey
 from fenchel_client.party import Party
 from fenchel_client.runrecords import MAX_REFUSALS, MAX_SETUPS_WITHOUT_A_LAYOUT
-from fenchel_client.setup import Consent, public_key_of
+from fenchel_client.setup import public_key_of
 from fenchel_client.statefolder import StateFolder
 from fenchel_client.task import Task
 from fenchel_common.algorithms.averaging import rails as averaging
