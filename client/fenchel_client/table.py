@@ -17,7 +17,7 @@ from fenchel_common.data.shard import Matrix, Shard
 
 Positions = NDArray[np.int64]
 
-ROWS_AT_ONCE: Final = 4096
+ROWS_AT_ONCE: Final = 256
 """How many rows are copied from the shard in one step."""
 
 
@@ -108,7 +108,10 @@ def _by_name(shard: Shard, order: Positions) -> Matrix:
     """
     columns = np.argsort(np.array(shard.features, dtype=object), kind="stable")
     if isinstance(shard.X, csr_array):
-        return csr_array(shard.X[order][:, columns])
+        sparse = csr_array(shard.X[order])
+        sparse.indices = np.argsort(columns).astype(sparse.indices.dtype)[sparse.indices]
+        sparse.has_sorted_indices = False
+        return sparse
     X = np.empty(shard.X.shape, order="F")
     for start in range(0, len(order), ROWS_AT_ONCE):
         stop = start + ROWS_AT_ONCE
