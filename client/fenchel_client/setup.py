@@ -7,21 +7,19 @@ import logging
 import secrets
 from dataclasses import dataclass, field
 
-from fenchel_client.alignment import AlignmentClient, ArrangedShard
-from fenchel_client.concessions import Concession, explained
+from fenchel_client.alignment import AlignmentClient
+from fenchel_client.consent import Consent
 from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind
 from fenchel_client.crypto.keywrap import recipients_of, unwrap, wrap
 from fenchel_client.labels import LabelComparison
-from fenchel_common.algorithms import SETTINGS
+from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
 from fenchel_common.crypto.paillier import PublicKey
-from fenchel_common.defaults import KEY_BITS
 from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal, WrongTerms
-from fenchel_common.identity import Kit, Roster
+from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
-from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, NONCE_BYTES, Introduction, KeyMade, RunSecrets
 from fenchel_common.wire.alignment import AlignmentMethod
@@ -37,54 +35,8 @@ from fenchel_common.wire.setup import (
 )
 
 ALIGNMENT_SECRET_BYTES = 32
-TRUST_KIT = "kit"
-"""In the place of a fingerprint: approves whatever roster the kit has, for those who provision by themselves."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Consent:
-    """What the party's operator agreed to beyond the defaults.
-
-    `approved_roster` is the fingerprint of the roster for which a key holder may make and wrap a key, or `TRUST_KIT`.
-    `accepts` is what runs may ask for that the party takes part in.
-    """
-
-    approved_roster: str | None = None
-    accepts: frozenset[Concession] = frozenset()
-
-    def lacking(self, config: RunConfig) -> tuple[Concession, ...]:
-        """What the run asks for and the operator did not accept; whoever accepts `plain` accepts `paper`."""
-        accepted = self.accepts | {Concession.PAPER} if Concession.PLAIN in self.accepts else self.accepts
-        return tuple(concession for concession in concessions_of(config) if concession not in accepted)
-
-    def check(self, config: RunConfig) -> None:
-        """Refuses a run that asks for more than the operator agreed to."""
-        if lacking := self.lacking(config):
-            options = " ".join(f"--accept {concession}" for concession in lacking)
-            raise Refusal(
-                f"the server asks for a run that nobody has agreed to here: {explained(lacking)}; "
-                f"start the client with {options} if that is meant",
-                public_reason=f"its operator does not accept: {', '.join(lacking)}",
-            )
-
-    def approves(self, roster: Roster) -> bool:
-        """Whether a key holder may make keys for everyone on this roster."""
-        return self.approved_roster in (TRUST_KIT, roster.fingerprint())
-
-
-def concessions_of(config: RunConfig) -> tuple[Concession, ...]:
-    """What a run asks of its parties' operators beyond the defaults."""
-    asked = {
-        # Of an algorithm that shows nothing more at the level `paper`, the server sees the same as at `sealed`.
-        Concession.PAPER: config.privacy is Privacy.PAPER and bool(SETTINGS[config.algorithm].profile.sealed),
-        Concession.PLAIN: config.privacy is Privacy.PLAIN,
-        Concession.KEY_2048: config.privacy.encrypts_samples and config.key.bits < KEY_BITS,
-        Concession.SUBGROUP: config.privacy.encrypts_samples and config.key.kind == "subgroup",
-        Concession.HMAC: config.alignment == "hmac",
-    }
-    return tuple(concession for concession, needed in asked.items() if needed)
 
 
 @dataclass(slots=True)
@@ -92,7 +44,7 @@ class SetupClient:
     """Answers the set-up phases of one run, up to the layout; `labels` is made then, and answers the phase after it."""
 
     kit: Kit
-    shard: ArrangedShard
+    table: PartyTable
     run: RunId
     consent: Consent
     config: RunConfig | None = None
@@ -132,7 +84,7 @@ class SetupClient:
     def _check_consent(self, config: RunConfig) -> None:
         """Refuses a run that asks for more than the operator agreed to; warns of one that can leak rows."""
         self.consent.check(config)
-        if (reason := row_leak(config.algorithm_settings(), width=len(self.shard.features))) is not None:
+        if (reason := row_leak(config.algorithm_settings(), width=len(self.table.features))) is not None:
             log.warning("%s", row_leak_warning(reason))
 
     def _make_key(self, body: bytes, config: RunConfig) -> bytes:
@@ -199,7 +151,7 @@ class SetupClient:
                 raise Refusal("the alignment came before the key", public_reason="it has no key for this run")
             method = AlignmentMethod(config.alignment)
             secret = self.secrets.alignment_secret if method is AlignmentMethod.HMAC else None
-            self._alignment = AlignmentClient(self.shard, run=self.run, method=method, shared_secret=secret)
+            self._alignment = AlignmentClient(self.table, run=self.run, method=method, shared_secret=secret)
         return self._alignment
 
 
@@ -211,15 +163,15 @@ def fresh_secrets(config: RunConfig) -> RunSecrets:
     return RunSecrets(private_key, secrets.token_bytes(ALIGNMENT_SECRET_BYTES))
 
 
-def public_key_of(held: RunSecrets, config: RunConfig) -> PublicKey | None:
+def public_key_of(run_secrets: RunSecrets, config: RunConfig) -> PublicKey | None:
     """The public half of the key among the secrets; refuses a key, or the lack of one, that the terms do not name."""
     if not config.privacy.encrypts_samples:
-        if held.private_key:
+        if run_secrets.private_key:
             raise WrongTerms("the run's terms say that nothing is encrypted, but there is a key")
         return None
-    if not held.private_key:
+    if not run_secrets.private_key:
         raise WrongTerms("the run's terms say that it is encrypted, but there is no key")
-    private = private_key_from_bytes(held.private_key)
+    private = private_key_from_bytes(run_secrets.private_key)
     if (private.public_key.bits, private.kind) != (config.key.bits, KeyKind(config.key.kind)):
         raise WrongTerms(
             f"the run's terms name a {config.key.kind} key of {config.key.bits} bits, "

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fenchel_client.concessions import Concession
+from fenchel_client.consent import Consent
 from fenchel_client.party import Party
-from fenchel_client.setup import Consent
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.metrics import LastCertificate
@@ -27,8 +27,9 @@ from fenchel_deploy.folders import kit_folder
 from fenchel_deploy.inprocess.parties import asked
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_deploy.local import LocalFederation
+from fenchel_server.federationrun import FederationRun
 from fenchel_server.rounds.transport import Gathered, PhaseId
-from fenchel_server.setup import FederationRun, FederationSetup
+from fenchel_server.setup import FederationSetup
 from support.connections import Server
 from support.hostile_bodies import LONG_BYTES, Attack, Bodies, Process, full_of_elements, layouts, too_long
 from support.tables import named_shards, small_dataset

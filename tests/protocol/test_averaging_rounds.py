@@ -271,7 +271,7 @@ def test_a_party_gets_no_block_of_features_that_it_does_not_hold() -> None:
     for client, half in run.clients.items():
         assert isinstance(half, AveragingClient)
         held = run.alignment.federation.client_features[client]
-        assert sum(len(places) for places in half._blocks.values()) == len(held)
+        assert sum(len(places) for places in half._coordinates.positions.values()) == len(held)
 
 
 def shared_covtype() -> Dataset:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fenchel_client.alignment import AlignmentClient, ArrangedShard, arrange
+from fenchel_client.alignment import AlignmentClient, arrange
+from fenchel_client.table import PartyTable
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.wire.alignment import AlignmentMethod
@@ -19,16 +20,16 @@ SHARED_SECRET = bytes(range(32))
 
 @dataclass
 class Aligned:
-    """The outcome, the shards that the layouts point into, and all bodies: (phase, client, task, result)."""
+    """The outcome, the tables that the layouts point into, and all bodies: (phase, client, task, result)."""
 
     outcome: Alignment
-    shards: dict[ClientId, ArrangedShard]
+    tables: dict[ClientId, PartyTable]
     transcript: list[tuple[str, ClientId, bytes, bytes]] = field(default_factory=list)
 
     def ids_by_block(self, client: ClientId) -> dict[int, tuple[str, ...]]:
         layout = self.outcome.clients[client]
         return {
-            int(block): tuple(self.shards[client].ids[row] for row in layout.rows_of([block]))
+            int(block): tuple(self.tables[client].ids[row] for row in layout.rows_of([block]))
             for block in layout.block_ids
         }
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fenchel_client.concessions import Concession
+from fenchel_client.consent import Consent
 from fenchel_client.party import Party
-from fenchel_client.setup import Consent
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit

@@ -4,7 +4,7 @@ import secrets
 
 from fenchel_client.alignment.ecdh import RingSecret
 from fenchel_client.alignment.hmac_ids import keyed_pseudonyms
-from fenchel_client.alignment.order import ArrangedShard
+from fenchel_client.table import PartyTable
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import RunId
 from fenchel_common.layout import MAX_FEATURES, MAX_NAMES_BYTES, MAX_PARTY_SAMPLES, check_names
@@ -26,8 +26,8 @@ class AlignmentClient:
 
     Parameters
     ----------
-    shard
-        What this party holds, in the order in which it is listed. Layouts count rows in that order.
+    table
+        This party's data; its rows are listed in the order of `PartyTable.ids`, and layouts count them in that order.
     run
         Separates the pseudonyms of this run from all others.
     method
@@ -38,7 +38,7 @@ class AlignmentClient:
 
     def __init__(
         self,
-        shard: ArrangedShard,
+        table: PartyTable,
         *,
         run: RunId,
         method: AlignmentMethod,
@@ -46,12 +46,12 @@ class AlignmentClient:
     ) -> None:
         if (method is AlignmentMethod.HMAC) != (shared_secret is not None):
             raise InvalidInput("shared_secret: needed for the method hmac, and for that alone")
-        check_names(shard.features, "features", limit=MAX_FEATURES)
-        if len(names_to_bytes(shard.features)) > MAX_NAMES_BYTES:
+        check_names(table.features, "features", limit=MAX_FEATURES)
+        if len(names_to_bytes(table.features)) > MAX_NAMES_BYTES:
             raise InvalidInput(f"features: all names together can have at most {MAX_NAMES_BYTES} bytes; shorten them")
-        if len(shard.ids) > MAX_PARTY_SAMPLES:
+        if len(table.ids) > MAX_PARTY_SAMPLES:
             raise InvalidInput(f"ids: a shard can have at most {MAX_PARTY_SAMPLES} rows")
-        self._shard = shard
+        self._table = table
         self._run = run
         self._method = method
         self._shared_secret = shared_secret
@@ -69,14 +69,14 @@ class AlignmentClient:
         if asked is not self._method:
             raise InvalidInput(f"method: the server asks for {asked.value}, this party agreed to {self._method.value}")
         if self._shared_secret is None:
-            elements = self._ring_secret.blind_ids(self._shard.ids)
+            elements = self._ring_secret.blind_ids(self._table.ids)
         else:
-            elements = b"".join(keyed_pseudonyms(self._shard.ids, secret=self._shared_secret, run=self._run))
+            elements = b"".join(keyed_pseudonyms(self._table.ids, secret=self._shared_secret, run=self._run))
         return listing_to_bytes(
             Listing(
                 session=self._session,
-                features=self._shard.features,
-                has_labels=self._shard.y is not None,
+                features=self._table.features,
+                has_labels=self._table.y is not None,
                 elements=elements,
             )
         )

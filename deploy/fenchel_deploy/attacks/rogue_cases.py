@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from fenchel_client.party import MAX_REFUSALS
+from fenchel_client.runrecords import MAX_REFUSALS
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.algorithms.hyfdca.messages import StateUpdate
 from fenchel_common.blocks import BlockVector
@@ -73,7 +73,7 @@ def _play_layout(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
 
 
 def _cell(recorded: Recorded, name: ClientId) -> float | None:
-    features = tuple(sorted(recorded.views[name].shard.features))
+    features = tuple(sorted(recorded.views[name].table.features))
     return LoneCell(recorded.transcript, recorded.ask, name, features).cell()
 
 

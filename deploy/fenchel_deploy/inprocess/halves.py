@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_client.algorithms.base import AlgorithmClient
+from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.dual import DualSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.crypto.packing import VectorFormat
@@ -47,6 +48,11 @@ def aligned(
     ]
     slots = key.slots(VectorFormat())
     return named, lay_out(holdings, slots=slots, seed=seed, overlap=overlap)
+
+
+def table_of(shard: Shard) -> PartyTable:
+    """A table whose rows are listed as the shard has them: without a set-up there is no server to hide that from."""
+    return PartyTable(shard, np.arange(len(shard.ids)))
 
 
 class Halves(Generic[C, S]):
@@ -116,7 +122,7 @@ class Halves(Generic[C, S]):
         return self._client_half(
             self.settings,
             layout=self.alignment.clients[client],
-            shard=self.shards[client],
+            table=table_of(self.shards[client]),
             cipher=self.cipher,
             key=self.key,
             serialising=nullcontext,

@@ -1,8 +1,6 @@
 """Both halves together, over the bodies that would cross the wire."""
 
-import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
 from fenchel_client.alignment import AlignmentClient, arrange
 from fenchel_common.data.shard import Shard
@@ -115,19 +113,6 @@ def test_a_party_lists_its_rows_in_an_order_that_its_ids_alone_do_not_give() -> 
     assert arrange(shard).ids != arrange(other_values).ids
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_arranging_keeps_each_row_with_its_id(sparse: bool) -> None:
-    values = np.arange(24.0).reshape(12, 2)
-    shard = Shard(ids=tuple(IDS), features=("a", "b"), X=csr_array(values) if sparse else values, y=np.arange(12.0))
-    arranged = arrange(shard)
-    dense = arranged.X.toarray() if isinstance(arranged.X, csr_array) else arranged.X
-    assert arranged.y is not None
-    for place, sample_id in enumerate(arranged.ids):
-        row = IDS.index(sample_id)
-        assert dense[place].tolist() == values[row].tolist()
-        assert arranged.y[place] == row
-
-
 def test_the_same_task_gets_the_same_answer() -> None:
     client = make_client(make_shard(IDS, ["age"]))
     body = opening_to_bytes(AlignmentMethod.ECDH)
@@ -157,10 +142,10 @@ def test_a_party_refuses_another_method_than_it_agreed_to() -> None:
 
 
 def test_the_shared_secret_goes_with_hmac_alone() -> None:
-    shard = arrange(make_shard(IDS, ["age"]))
+    table = arrange(make_shard(IDS, ["age"]))
     for method, secret in ((AlignmentMethod.HMAC, None), (AlignmentMethod.ECDH, bytes(32))):
         with pytest.raises(InvalidInput, match="shared_secret"):
-            AlignmentClient(shard, run=RunId("run-1"), method=method, shared_secret=secret)
+            AlignmentClient(table, run=RunId("run-1"), method=method, shared_secret=secret)
 
 
 def opened() -> tuple[AlignmentServer, dict[ClientId, AlignmentClient], PhaseRequest]:

@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from fenchel.v1 import labels_pb2
-from fenchel_client.alignment import ArrangedShard
 from fenchel_client.labels import LabelComparison, label_marks
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.crypto import paillier
@@ -26,7 +25,7 @@ from fenchel_common.wire.labels import (
     labels_compared_to_bytes,
     layout_result_to_bytes,
 )
-from fenchel_deploy.inprocess.halves import KEY_BITS, aligned
+from fenchel_deploy.inprocess.halves import KEY_BITS, aligned, table_of
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
 from support.keys import SMALL_BITS, cipher, private_key, run_key
 from support.layouts import small_client_layout
@@ -55,13 +54,13 @@ class Comparison:
         self.parties = {
             name: LabelComparison(
                 alignment.clients[name],
-                ArrangedShard(held),
+                table_of(shard),
                 cipher=self.cipher,
                 key=self.key,
                 secret=SECRET,
                 run=RUN,
             )
-            for name, held in named.items()
+            for name, shard in named.items()
         }
 
     def results(self) -> dict[ClientId, bytes]:
@@ -103,11 +102,11 @@ def test_marks_say_nothing_of_ids() -> None:
     """Whoever has the key of the run and the ciphertexts could otherwise try ids that it does not hold."""
     given = []
     for name in ("one", "another"):
-        held = ArrangedShard(shard("f1", [1.0, -1.0, 1.0], [f"{name}-{row}" for row in range(3)]))
+        table = table_of(shard("f1", [1.0, -1.0, 1.0], [f"{name}-{row}" for row in range(3)]))
         layout = replace(small_client_layout(), holder_counts=np.array([2, 2]))
         plain = PlainCipher(KEY_BITS)
         marks = LabelComparison(
-            layout, held, cipher=plain, key=RunKey.in_clear(KEY_BITS), secret=SECRET, run=RUN
+            layout, table, cipher=plain, key=RunKey.in_clear(KEY_BITS), secret=SECRET, run=RUN
         ).marks()
         assert marks is not None
         given.append(plain.decrypt(marks.vector).tolist())

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fenchel_client.concessions import Concession
+from fenchel_client.consent import TRUST_KIT, Consent
 from fenchel_client.party import Party
-from fenchel_client.setup import TRUST_KIT, Consent
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fenchel_client.concessions import Concession
-from fenchel_client.setup import Consent
+from fenchel_client.consent import Consent
 from fenchel_common.errors import InvalidConfig, Refusal, ResultRejected
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
@@ -34,7 +34,7 @@ from fenchel_common.wire.setup import (
     model_part_to_bytes,
     terms_to_bytes,
 )
-from fenchel_server.setup import FederationRun
+from fenchel_server.federationrun import FederationRun
 from support.ceremony import HOLDER, NAMES, OTHER, SHARDS, Federation, Tamper, config, only
 from support.kits import make_federation
 
