@@ -42,7 +42,7 @@ from fenchel_server.contract import PhaseRequest, RoundReport
 
 R = TypeVar("R")
 
-UNCERTIFIED: Final = "no certificate: a client was missing"
+UNCERTIFIED: Final = "no certificate: a party was missing"
 
 
 class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
