@@ -159,3 +159,8 @@ class Exchange:
         if result.figures is not None and (result.figures.length, result.figures.terms) != (FIGURE_COUNT, 1):
             raise InvalidInput(f"figures: must be {FIGURE_COUNT} numbers, freshly made")
         return result
+
+
+def last_state(model: BlockVector | None) -> bytes:
+    """The model that a client gets at the end of a run, in the place of everything that it has."""
+    return wire.state_to_bytes(StateUpdate(reset=True, model=model))

@@ -36,12 +36,11 @@ from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
-from fenchel_common.wire.hyfdca import state_to_bytes
 from fenchel_common.wire.hyfdca_snapshot import HyfdcaSnapshot, snapshot_from_bytes, snapshot_to_bytes
 from fenchel_server.algorithms.certificate import Certificate, Rounding
 from fenchel_server.algorithms.hyfdca.certificate import DivergenceWatch, certify, dual_value
 from fenchel_server.algorithms.hyfdca.draw import draw_samples
-from fenchel_server.algorithms.hyfdca.exchange import Exchange
+from fenchel_server.algorithms.hyfdca.exchange import Exchange, last_state
 from fenchel_server.algorithms.hyfdca.state import HyfdcaState
 from fenchel_server.algorithms.hyfdca.theorems import step_rule
 from fenchel_server.algorithms.phased import OpenRound, PhasedServer, is_due, not_there
@@ -126,7 +125,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
 
     def last_state(self, client: ClientId) -> bytes:
         """The model that entered the last round, on a client's features."""
-        return state_to_bytes(StateUpdate(reset=True, model=self._state.model_of(client)))
+        return last_state(self._state.model_of(client))
 
     def snapshot(self) -> bytes:
         state = self._state
