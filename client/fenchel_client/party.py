@@ -118,7 +118,7 @@ class Party:
         return self._setup.answer(task.phase, task.body)
 
     def _begin(self, setup: SetupClient, layout: bytes) -> bytes:
-        """Makes the run active; gives the algorithm's opening and the marks of labels that others hold too."""
+        """Makes the run active; gives the algorithm's preparation and the marks of labels that others hold too."""
         if setup.config is None or setup.secrets is None:
             raise Refusal("the layout came before the key", public_reason="it restarted during the set-up")
         due = PartyRun(setup.config, setup.secrets, setup.secrets.digest(), layout)
@@ -132,7 +132,7 @@ class Party:
                 secret=setup.secrets.alignment_secret,
                 run=setup.run,
             )
-        result = LayoutResult(self._current.guarded(active, active.algorithm.opening), setup.labels.marks())
+        result = LayoutResult(self._current.guarded(active, active.algorithm.preparation), setup.labels.marks())
         with self._stopwatch.serialising():
             return layout_result_to_bytes(result)
 

@@ -38,7 +38,7 @@ class KeyCeremony:
         self._config = config
         self._roster = roster
 
-    def open(self) -> PhaseRequest:
+    def begin(self) -> PhaseRequest:
         return PhaseRequest(INTRODUCE, dict.fromkeys(self._roster.names, terms_to_bytes(self._config)))
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | None:

@@ -48,15 +48,15 @@ class FederationSetup:
             overlap=OverlapRule(config.overlap),
         )
         self._aligned: Alignment | None = None
-        self._openings: dict[ClientId, bytes] = {}
+        self._preparations: dict[ClientId, bytes] = {}
         self._warnings: tuple[str, ...] = ()
 
-    def open(self) -> PhaseRequest:
-        return self._ceremony.open()
+    def begin(self) -> PhaseRequest:
+        return self._ceremony.begin()
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
         if phase in CEREMONY_PHASES:
-            return self._ceremony.advance(phase, results) or self._alignment.open()
+            return self._ceremony.advance(phase, results) or self._alignment.begin()
         if phase == LAYOUT:
             return self._compare_labels(results)
         if phase == LABELS:
@@ -84,7 +84,7 @@ class FederationSetup:
         assert self._aligned is not None, "layouts follow the alignment"
         key = run_key(self._config, self._ceremony.public_key)
         read = read_layout_results(results, layout=self._aligned.federation, key=key)
-        self._openings = {client: result.opening for client, result in read.items()}
+        self._preparations = {client: result.preparation for client, result in read.items()}
         tasks = label_tasks(read)
         return PhaseRequest(LABELS, tasks) if tasks else self._done()
 
@@ -94,7 +94,7 @@ class FederationSetup:
         key = run_key(self._config, self._ceremony.public_key)
         settings = self._config.algorithm_settings()
         half = ALGORITHMS[settings.family.name][self._config.algorithm]
-        algorithm = half(settings, layout=layout, key=key, openings=self._openings)
+        algorithm = half(settings, layout=layout, key=key, preparations=self._preparations)
         if key.public is not None:
             log.info(
                 "the run's key: Paillier (%s), %d bits, %d slots, fingerprint %s, made by %s, held by %s",

@@ -198,9 +198,9 @@ def transcript(run: Simulation, known: Known) -> tuple[Words, set[float]]:
         snapshots.append(run.server.snapshot())
     for shard in run.shards.values():
         known.add("rows", np.asarray(shard.X))
-    openings = [half.opening() for half in halves_of(run).values()]
+    preparations = [half.preparation() for half in halves_of(run).values()]
     messages = [body for _, _, _, *bodies in run.messages for body in bodies]
-    return words_in([*openings, *messages, *snapshots]), told_objectives(run)
+    return words_in([*preparations, *messages, *snapshots]), told_objectives(run)
 
 
 def test_a_sealed_transcript_has_no_number_in_clear_but_the_sums_over_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,5 +63,5 @@ def align(
         transcript.append((phase, client, body, result))
         return result
 
-    outcome = run_phases(server.open(), server, answer)
+    outcome = run_phases(server.begin(), server, answer)
     return Aligned(outcome, {client: arrange(shard) for client, shard in shards.items()}, transcript)

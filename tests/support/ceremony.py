@@ -67,7 +67,7 @@ class Federation:
             answered = self.answer(client, phase, to_party(phase, client, body), run=run)
             return to_server(phase, client, answered)
 
-        return run_phases(setup.open(), setup, answer)
+        return run_phases(setup.begin(), setup, answer)
 
 
 def only(phase: str, change: Callable[[bytes], bytes]) -> Tamper:

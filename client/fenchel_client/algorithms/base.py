@@ -16,7 +16,7 @@ from fenchel_common.crypto.vectors import Cipher
 class AlgorithmClient(Protocol):
     """The client half of an algorithm: no sockets, clocks, files or randomness of its own."""
 
-    def opening(self) -> bytes:
+    def preparation(self) -> bytes:
         """What the algorithm needs from this client before the first round."""
         ...
 

@@ -31,7 +31,7 @@ class AlignmentClient:
     run
         Separates the pseudonyms of this run from all others.
     method
-        The method that this party agreed to; an opening that asks for the other one is refused.
+        The method that this party agreed to; a start that asks for the other one is refused.
     shared_secret
         For `hmac` alone: the secret that all parties of the run hold and the server does not.
     """

@@ -80,8 +80,8 @@ class Halves(Generic[C, S]):
         self.reports: list[RoundReport] = []
         self._client_half = client_half
         self.clients = {client: self._made(client) for client in self.shards}
-        openings = {name: client.opening() for name, client in self.clients.items()}
-        self.server = server_half(settings, layout=self.alignment.federation, key=key, openings=openings)
+        preparations = {name: client.preparation() for name, client in self.clients.items()}
+        self.server = server_half(settings, layout=self.alignment.federation, key=key, preparations=preparations)
 
     @property
     def names(self) -> frozenset[ClientId]:
@@ -97,7 +97,7 @@ class Halves(Generic[C, S]):
         """Runs the next round to its report, with all clients unless `available` names some."""
         round_id = RoundId(len(self.reports) + 1)
         there = self.names if available is None else available
-        first = self.server.open_round(round_id, there, restarted, closing=closing)
+        first = self.server.begin_round(round_id, there, restarted, closing=closing)
         report = run_phases(first, self.server, lambda phase, client, body: self.answer(round_id, phase, client, body))
         self.reports.append(report)
         return report

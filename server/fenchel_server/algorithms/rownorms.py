@@ -12,7 +12,7 @@ from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
 
 
-def read_openings(
+def read_row_norms(
     given: Mapping[ClientId, bytes], *, layout: FederationLayout, key: RunKey, privacy: Privacy
 ) -> dict[ClientId, BlockVector]:
     """Each client's encrypted squared row norms of its shared blocks."""
@@ -20,17 +20,17 @@ def read_openings(
     for client in layout.clients:
         blocks = layout.sample_index.shared_of(client)
         if blocks and client not in given:
-            raise InvalidInput(f"openings: the row norms of {client} are missing")
+            raise InvalidInput(f"preparations: the row norms of {client} are missing")
         if blocks:
             scope = Scope.of_federation(layout, client, key=key, privacy=privacy)
-            norms[client] = _opening(client, given[client], scope, blocks)
+            norms[client] = _row_norms(client, given[client], scope, blocks)
     return norms
 
 
-def _opening(client: ClientId, data: bytes, scope: Scope, blocks: tuple[int, ...]) -> BlockVector:
+def _row_norms(client: ClientId, data: bytes, scope: Scope, blocks: tuple[int, ...]) -> BlockVector:
     try:
         norms = wire.product_result_from_bytes(data, scope).products
-        check_fresh(norms, blocks, "opening")
+        check_fresh(norms, blocks, "preparation")
     except FenchelError as error:
         raise ResultRejected(client, str(error)) from None
     return norms

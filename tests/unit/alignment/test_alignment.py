@@ -152,7 +152,7 @@ def opened() -> tuple[AlignmentServer, dict[ClientId, AlignmentClient], PhaseReq
     """A ring of two whose first phase is over."""
     clients = {NAMES[0]: make_client(make_shard(IDS, ["age"])), NAMES[1]: make_client(make_shard(IDS, ["bmi"]))}
     server = AlignmentServer(list(clients), method=AlignmentMethod.ECDH, slots=4, seed=1)
-    request = server.open()
+    request = server.begin()
     following = server.advance("align_0", {c: clients[c].answer("align_0", b) for c, b in request.tasks.items()})
     assert isinstance(following, PhaseRequest)
     return server, clients, following
@@ -162,7 +162,7 @@ def test_a_missing_answer_names_the_party_and_the_alignment_can_start_afresh() -
     server, clients, request = opened()
     with pytest.raises(AlignmentIncomplete, match="align_1 from bert"):
         server.advance("align_1", {NAMES[0]: clients[NAMES[0]].answer("align_1", request.tasks[NAMES[0]])})
-    assert server.open().phase == "align_0"
+    assert server.begin().phase == "align_0"
 
 
 @pytest.mark.parametrize("cut", [1, 32])
@@ -179,7 +179,7 @@ def test_a_truncated_result_is_rejected_with_the_name_of_its_sender(cut: int) ->
 def test_bytes_that_are_no_listing_are_rejected_with_the_name_of_their_sender() -> None:
     server = AlignmentServer(NAMES, method=AlignmentMethod.HMAC, slots=4, seed=1)
     with pytest.raises(ResultRejected, match="anna"):
-        server.advance(server.open().phase, dict.fromkeys(NAMES, b"\xff"))
+        server.advance(server.begin().phase, dict.fromkeys(NAMES, b"\xff"))
 
 
 def test_a_result_with_a_repeated_element_is_rejected() -> None:

@@ -65,7 +65,7 @@ class Comparison:
 
     def results(self) -> dict[ClientId, bytes]:
         return {
-            name: layout_result_to_bytes(LayoutResult(b"opening", party.marks()))
+            name: layout_result_to_bytes(LayoutResult(b"preparation", party.marks()))
             for name, party in self.parties.items()
         }
 
@@ -241,7 +241,7 @@ def test_the_server_refuses_marks_that_are_not_those_of_the_layout() -> None:
     run = Comparison(shard("f1", [1.0, 1.0]), shard("f2", [1.0, 1.0]))
     results = run.results()
     given = labels_pb2.LayoutResult.FromString(results[FIRST])
-    lacking = labels_pb2.LayoutResult(opening=b"opening")
+    lacking = labels_pb2.LayoutResult(preparation=b"preparation")
     summed = labels_pb2.LayoutResult.FromString(results[FIRST])
     summed.marks.vector.plain.terms = 2
     elsewhere = labels_pb2.LayoutResult.FromString(results[FIRST])
@@ -268,7 +268,7 @@ def test_the_server_gets_ciphertext_of_one_block_each() -> None:
     run = Comparison(shard("f1", [1.0, -1.0]), shard("f2", [1.0, -1.0]), kind="paillier")
     read = read_layout_results(run.results(), layout=run.layout, key=run.key)
     for result in read.values():
-        assert result.opening == b"opening"
+        assert result.preparation == b"preparation"
         assert result.marks is not None
         assert isinstance(result.marks.vector, EncryptedVector)
-        assert "opening" not in repr(result).replace("opening=", "")
+        assert "preparation" not in repr(result).replace("preparation=", "")

@@ -61,7 +61,7 @@ class Federation:
         def answer(phase: str, client: ClientId, body: bytes) -> bytes:
             return asked(self.parties[client], RunId("run"), 0, phase, to_party(phase, body))
 
-        return run_phases(setup.open(), setup, answer)
+        return run_phases(setup.begin(), setup, answer)
 
 
 @pytest.fixture

@@ -215,7 +215,7 @@ def remade(change: Callable[[KeyMade], KeyMade]) -> Tamper:
         (only(INTRODUCE, lambda _: b"\x0a\x03abc"), "certificate"),
         (only(LAYOUT, lambda body: body[:-5]), "rejected"),
     ],
-    ids=["nobody", "holder too", "short key", "no key", "no message", "other key", "no certificate", "cut opening"],
+    ids=["nobody", "holder too", "short key", "no key", "no message", "other key", "no certificate", "cut preparation"],
 )
 def test_a_malformed_answer_is_rejected_by_the_server(federation: Federation, tamper: Tamper, message: str) -> None:
     with pytest.raises(ResultRejected, match=message):

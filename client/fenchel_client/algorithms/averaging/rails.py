@@ -183,7 +183,7 @@ class AveragingClient(ABC, Generic[S]):
             raise InvalidInput("local: this client has no labels, and can neither train nor report")
         return self.y
 
-    def opening(self) -> bytes:
+    def preparation(self) -> bytes:
         return b""
 
     def answer(self, phase: str, body: bytes) -> bytes:

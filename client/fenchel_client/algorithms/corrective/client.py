@@ -67,7 +67,7 @@ class CorrectiveClient:
         """‖x_i‖² of whole rows, once it is known."""
         return self._norms
 
-    def opening(self) -> bytes:
+    def preparation(self) -> bytes:
         """enc(‖x_{k,i}‖²) of the blocks that others share; empty if there are none."""
         norms = own_norms(self._rows, self._codec)
         if norms is None:

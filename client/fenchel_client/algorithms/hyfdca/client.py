@@ -92,7 +92,7 @@ class HyfdcaClient:
         self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy)
         self._forget()
 
-    def opening(self) -> bytes:
+    def preparation(self) -> bytes:
         """enc(‖x_{k,i}‖²) of the blocks that other parties hold too; empty if there are none."""
         norms = own_norms(self._rows, self._codec)
         if norms is None:

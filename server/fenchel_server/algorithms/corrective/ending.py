@@ -157,7 +157,7 @@ def certified(
     best model when the server puts it on record.
     """
     lambda_, loss = settings.lambda_, settings.loss_function
-    rounding = Rounding.of(layout, lipschitz=loss.lipschitz, shares=len(layout.clients))
+    rounding = Rounding.of(layout, lipschitz=loss.lipschitz, contributions=len(layout.clients))
     drift = rounding.model * (2 + state.relative_rounds + state.collapses)
     drift += state.collapses * ALPHA_FORMAT.resolution * objectives.row_norm / lambda_
     error = rounding.losses + (2.0 + lambda_) * rounding.figures

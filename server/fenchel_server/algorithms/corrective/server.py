@@ -37,7 +37,7 @@ from fenchel_server.algorithms.corrective.round import (
     updated_samples,
 )
 from fenchel_server.algorithms.phased import Answers, PhasedServer
-from fenchel_server.algorithms.rownorms import read_openings
+from fenchel_server.algorithms.rownorms import read_row_norms
 from fenchel_server.contract import PhaseRequest, RoundReport
 
 R = TypeVar("R")
@@ -50,8 +50,8 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
 
     Parameters
     ----------
-    openings
-        The bytes that each client's `opening` gave: the encrypted squared norms of its parts of shared rows.
+    preparations
+        The bytes that each client's `preparation` gave: the encrypted squared norms of its parts of shared rows.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
         *,
         layout: FederationLayout,
         key: RunKey,
-        openings: Mapping[ClientId, bytes],
+        preparations: Mapping[ClientId, bytes],
     ) -> None:
-        norms = summed(read_openings(openings, layout=layout, key=key, privacy=settings.privacy).values())
+        norms = summed(read_row_norms(preparations, layout=layout, key=key, privacy=settings.privacy).values())
         state = CorrectiveState(norms=norms, memories=Memories(intact=frozenset(layout.clients)))
         self._setup(settings, layout, key, CorrectiveSnapshot(RoundId(0), state))
 

@@ -99,7 +99,7 @@ class Exchange:
         peer = self._peers[client]
         blocks = self._scopes[client].feature_blocks
         held = tuple(model[block] for block in blocks if block in model)
-        # A sum that has not changed is the same object: see `HyfdcaState.summed_shares`.
+        # A sum that has not changed is the same object: see `HyfdcaState.summed_contributions`.
         known = (
             peer.model is not None
             and len(peer.model) == len(held)
@@ -138,7 +138,7 @@ class Exchange:
 
     def _primal_result(self, client: ClientId, data: bytes, pending: _Pending) -> PrimalResult:
         result = wire.primal_result_from_bytes(data, self._scopes[client])
-        check_fresh(result.share, tuple(self._scopes[client].feature_blocks), "share")
+        check_fresh(result.contribution, tuple(self._scopes[client].feature_blocks), "contribution")
         if (result.figures is not None) != pending.figures:
             raise InvalidInput("figures: must be there if and only if there were totals to open")
         return result
