@@ -99,5 +99,5 @@ def test_only_a_fresh_vector_of_the_asked_blocks_is_taken() -> None:
     with pytest.raises(InvalidInput, match=r"contribution\.blocks: are not the blocks that were asked for"):
         check_fresh(vector, (0,), "contribution")
     twice = BlockVector(vector.blocks, vector.vector.plus(vector.vector))
-    with pytest.raises(InvalidInput, match=r"share\.vector: must be freshly made"):
+    with pytest.raises(InvalidInput, match=r"contribution\.vector: must be freshly made"):
         check_fresh(twice, (0, 3), "contribution")
