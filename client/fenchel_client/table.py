@@ -1,8 +1,8 @@
 """A party's data in memory, with the matrix X there once.
 
 The party lists its rows to the server in one order, and every run has them in another: that of its layout's blocks. A
-second matrix for the second order would double what a party needs, so the rows of the one matrix change places instead,
-a column at a time.
+second matrix for the second order would double the memory that a party needs, so the rows are moved within the one
+matrix, a column at a time.
 """
 
 from dataclasses import dataclass
@@ -104,7 +104,7 @@ class PartyTable:
 def _by_name(shard: Shard, order: Positions) -> Matrix:
     """A copy of the shard's matrix with its rows in the given order and its columns sorted by name.
 
-    A dense copy has whole columns side by side in memory, so that its rows can change places a column at a time.
+    A dense copy has whole columns side by side in memory, so that its rows can be moved a column at a time.
     """
     columns = np.argsort(np.array(shard.features, dtype=object), kind="stable")
     if isinstance(shard.X, csr_array):

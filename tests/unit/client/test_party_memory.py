@@ -78,7 +78,7 @@ def test_a_party_has_its_matrix_in_memory_once(
     copies_of: Callable[[str], tuple[float, float]],
     tmp_path: Path,
 ) -> None:
-    """A sparse matrix is copied for a moment where its rows change places, and twice where they are squared."""
+    """A sparse matrix is copied for a moment where its rows are moved, and twice where they are squared."""
     kits = {name: Kit.load(path) for name, path in make_federation(tmp_path / "kits", (LARGE, SMALL)).items()}
     roster = kits["server"].roster
     consent = Consent(roster.fingerprint(), accepts=frozenset(Concession))
