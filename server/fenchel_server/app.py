@@ -31,7 +31,7 @@ IDLE_LOOK_S = 1.0
 """How often a server without work looks for a queued run."""
 STOP_GRACE_S = 5.0
 FAREWELL_S = 30.0
-"""How long a server that is done waits to tell it to the remaining parties: two of a client's longest pauses."""
+"""How long a server without further runs waits for parties to dismiss: two of a client's longest pauses."""
 
 Announce = Callable[[Mapping[str, object]], None]
 

@@ -1,4 +1,4 @@
-"""The server's part of the key ceremony: it passes on between the parties what it cannot open."""
+"""The server's part of the key ceremony: it relays sealed secrets between the parties, and cannot open them."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar

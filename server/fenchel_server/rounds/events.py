@@ -78,7 +78,7 @@ class RoundReady:
 
 @dataclass(frozen=True, slots=True)
 class Broke:
-    """The set-up or the algorithm cannot go on."""
+    """The set-up or the algorithm cannot continue, and the run fails."""
 
     reason: str
 

@@ -96,12 +96,12 @@ class AveragingLog:
         self.entries = [entry for entry in self.entries if entry.coordinates is None or entry.round_id >= oldest]
 
     def _forget(self, blocks: Iterable[int], *, before: RoundId) -> None:
-        gone = frozenset(blocks)
+        removed = frozenset(blocks)
         kept: list[Entry] = []
         for entry in self.entries:
             left = entry
             if entry.round_id < before and entry.coordinates is None:
-                remaining = self._restricted(entry, entry.weights.keys() - gone)
+                remaining = self._restricted(entry, entry.weights.keys() - removed)
                 if remaining is None:
                     continue
                 left = remaining
