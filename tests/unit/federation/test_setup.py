@@ -211,7 +211,7 @@ def remade(change: Callable[[KeyMade], KeyMade]) -> Tamper:
         (remade(lambda made: KeyMade(made.public_key[:128], made.sealed)), "bits"),
         (remade(lambda made: KeyMade(b"", made.sealed)), "modulus"),
         (only(KEY_MAKE, lambda _: b"\xff\xff"), "KeyMade"),
-        (only(KEY_TAKE, lambda _: b""), "another key"),
+        (only(KEY_TAKE, lambda _: b""), "its key is not the one"),
         (only(INTRODUCE, lambda _: b"\x0a\x03abc"), "certificate"),
         (only(LAYOUT, lambda body: body[:-5]), "rejected"),
     ],
