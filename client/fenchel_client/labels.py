@@ -123,7 +123,7 @@ class LabelComparison:
         return self._answered[1]
 
     def _sums(self, body: bytes) -> BlockVector:
-        sums = label_sums_from_bytes(body, held=frozenset(self._blocks), slots=self._slots, key=self._key)
+        sums = label_sums_from_bytes(body, blocks=frozenset(self._blocks), slots=self._slots, key=self._key)
         if sums.blocks != self._blocks or sums.vector.terms != self._holders.max():
             raise InvalidInput("sums: must be over the label holders of all blocks for which this party gave marks")
         return sums

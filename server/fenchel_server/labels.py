@@ -22,7 +22,7 @@ def read_layout_results(
     for client, data in results.items():
         blocks = layout.label_index.shared_of(client)
         try:
-            result = layout_result_from_bytes(data, held=frozenset(blocks), slots=layout.slots, key=key)
+            result = layout_result_from_bytes(data, blocks=frozenset(blocks), slots=layout.slots, key=key)
             if (result.marks is not None) != bool(blocks):
                 raise InvalidInput("marks: must be there if and only if the party shares labels of a sample")
             if result.marks is not None:

@@ -51,7 +51,7 @@ def test_a_file_of_dense_or_csr_arrays_is_taken(tmp_path: Path) -> None:
         ({"X": np.ones((3, 2)), "y": np.array([1, 2])}, "y: has the shape"),
         ({"X": np.ones((3, 2))}, "y: missing"),
         ({"X": np.ones((2, 2)), "y": np.array([1, 2])}, "X: every column is constant"),
-        ({"X": np.array([[np.nan], [1.0]]), "y": np.array([1, 2])}, "X: holds NaN"),
+        ({"X": np.array([[np.nan], [1.0]]), "y": np.array([1, 2])}, "X: has NaN"),
     ],
 )
 def test_a_file_that_cannot_be_learnt_from_is_refused_by_field(

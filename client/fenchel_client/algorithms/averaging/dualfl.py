@@ -26,7 +26,7 @@ from fenchel_common.algorithms.averaging.dualfl import (
     TOTAL,
     DualflSettings,
 )
-from fenchel_common.algorithms.averaging.proximal import CLIENTS, SHARE
+from fenchel_common.algorithms.averaging.proximal import CLIENTS, SAMPLE_WEIGHT
 from fenchel_common.algorithms.averaging.rails import MODEL
 from fenchel_common.objectives import Matrix
 
@@ -88,7 +88,7 @@ class DualflClient(ConsensusClient[DualflSettings]):
     _smoothness: float | None = None
 
     def train(self, state: State, job: Job) -> Contribution:
-        share, dual = job.told[SHARE], job.kept[DUAL]
+        share, dual = job.told[SAMPLE_WEIGHT], job.kept[DUAL]
         variate = control_variate(dual, job.kept[CHANGE], state[MODEL], state[PREVIOUS], job.told[BETA])
         solved = local_step(
             self.settings, self.X, self.labels(), variate, dual, share=share, tolerance=job.told[TOLERANCE]

@@ -144,7 +144,7 @@ class AveragingClient(ABC, Generic[S]):
             slots=layout.slots,
             length=self._rows.width * settings.width,
             samples={block: len(rows) for block, rows in self._rows.positions.items()},
-            held={},
+            coordinate_blocks={},
             vectors=settings.vectors,
         )
         self._forget()
@@ -231,7 +231,7 @@ class AveragingClient(ABC, Generic[S]):
             self._check_cut(update.layout)
             self._coordinates = BlockCodec(update.layout, self._cipher)
             sizes = {block: len(positions) for block, positions in update.layout.items()}
-            self._scope = replace(self._scope, held=sizes)
+            self._scope = replace(self._scope, coordinate_blocks=sizes)
         if update.base:
             self._state = {
                 name: self._coordinates.put_into(values, update.base[name]) for name, values in self._state.items()

@@ -305,7 +305,7 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
             slots=self.layout.slots,
             length=sum(held.values()),
             samples=samples,
-            held=held,
+            coordinate_blocks=held,
             vectors=self.settings.vectors,
         )
 
