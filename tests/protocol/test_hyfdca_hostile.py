@@ -65,7 +65,7 @@ def test_clients_that_open_other_figures_than_the_first_are_rejected(liar: Clien
     run.round()
     rejected = run.names - {FIRST} if liar == FIRST else {LAST}
     assert run.round().metrics.absences == dict.fromkeys(
-        rejected, f"primal: rejected: figures: are not those that {FIRST} found"
+        rejected, f"primal: rejected: figures: differ from those that {FIRST} found"
     )
     assert run.round().metrics.absences == {}
 

@@ -278,8 +278,8 @@ def test_rounds_and_phases_out_of_order_are_refused() -> None:
     run = simulation(problem(**CASE))
     with pytest.raises(InvalidInput, match="round_id"):
         run.server.begin_round(RoundId(2), run.names, frozenset())
-    with pytest.raises(InvalidInput, match="no round is open"):
+    with pytest.raises(InvalidInput, match="no round is under way"):
         run.server.advance("primal", {})
     run.server.begin_round(RoundId(1), run.names, frozenset())
-    with pytest.raises(InvalidInput, match="not the open phase"):
+    with pytest.raises(InvalidInput, match="is not under way"):
         run.server.advance("primal", {})

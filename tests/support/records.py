@@ -37,5 +37,5 @@ def round_record(round_id: int, *, absent: tuple[str, ...] = ()) -> RoundRecord:
 
 def running_with_setup(store: Store, run: RunId = RUN) -> None:
     store.create_run(run, name="trial", config="{}")
-    store.open_attempt(run)
+    store.begin_attempt(run)
     store.commit_setup(run, setup_record(), round_record(0), b"state 0")

@@ -249,12 +249,12 @@ def test_a_client_refuses_a_phase_that_its_algorithm_lacks() -> None:
 
 def test_the_server_refuses_results_of_another_phase_and_rounds_out_of_turn() -> None:
     run = drift()
-    with pytest.raises(InvalidInput, match="no round is open"):
+    with pytest.raises(InvalidInput, match="no round is under way"):
         run.server.advance(LOCAL, {})
     with pytest.raises(InvalidInput, match="cannot follow"):
         run.server.begin_round(RoundId(2), run.names, frozenset())
     run.server.begin_round(RoundId(1), run.names, frozenset())
-    with pytest.raises(InvalidInput, match="not the open phase"):
+    with pytest.raises(InvalidInput, match="is not under way"):
         run.server.advance(LOCAL, {})
 
 

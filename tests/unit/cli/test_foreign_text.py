@@ -39,7 +39,7 @@ def state(tmp_path: Path) -> Path:
     config = RunConfig.from_mapping({"name": "trial"}).to_json()
     with SqliteStore.serve(tmp_path) as store:
         store.create_run(RUN, name=HOSTILE, config=config)
-        store.open_attempt(RUN)
+        store.begin_attempt(RUN)
         rounds = [
             RoundRecord(
                 round_id=RoundId(number),

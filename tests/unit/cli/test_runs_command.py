@@ -114,7 +114,7 @@ def test_failures_go_to_stderr_with_their_exit_code(
 def test_a_directory_without_state_has_its_exit_code(tmp_path: Path) -> None:
     result = invoke("list", state=tmp_path)
     assert (result.exit_code, result.stdout) == (3, "")
-    assert "holds no state" in result.stderr
+    assert "has no state" in result.stderr
 
 
 @pytest.mark.parametrize("verb", ["list", "show", "stop", "resume"])

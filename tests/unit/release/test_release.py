@@ -119,7 +119,7 @@ def test_a_server_that_would_have_the_model_gets_nothing_from_parties_whose_rost
     held.roster = told.roster
     assert held.drive().status is RunStatus.COMPLETED
     assert held.releases == []
-    assert outcome(held)["release"]["reason"] == "the weights of 4 features came from nobody"
+    assert outcome(held)["release"]["reason"] == "no party gave the weights of 4 features"
     assert released_values(held) == 0
     assert not list(tmp_path.glob("p*/*.release"))
 
@@ -272,11 +272,14 @@ BOTH = FederationLayout(
     ("answer", "reason"),
     [
         (model_release_to_bytes(np.array([-2.0, 3.0])), ""),
-        (model_release_to_bytes(np.array([-2.0 - 1e-12, 3.0])), "p2: other weights than an earlier party"),
+        (
+            model_release_to_bytes(np.array([-2.0 - 1e-12, 3.0])),
+            "p2: its weights differ from those that another party gave",
+        ),
         (model_release_to_bytes(np.array([-2.0])), "p2: weights: 2 finite numbers are due"),
         (model_release_to_bytes(np.array([-2.0, np.nan])), "p2: weights: 2 finite numbers are due"),
         (b"\xff\xff", "p2: ModelRelease: the bytes are not such a message"),
-        (b"", "the weights of 1 features came from nobody"),
+        (b"", "no party gave the weights of 1 features"),
     ],
     ids=["right", "other", "short", "not a number", "no message", "nothing"],
 )
@@ -307,7 +310,7 @@ def test_a_feature_whose_only_holder_is_gone_leaves_the_model_incomplete(tmp_pat
     held.transport.absent = lambda phase, client: "gone" if phase.phase == FINISH and client == "p2" else None
     assert held.drive().status is RunStatus.COMPLETED
     assert held.releases == []
-    assert outcome(held)["release"]["reason"] == "the weights of 2 features came from nobody"
+    assert outcome(held)["release"]["reason"] == "no party gave the weights of 2 features"
 
 
 def test_a_block_that_is_not_the_party_s_own_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import LastCertificate
 from fenchel_server.release import Release
 from fenchel_server.rounds.driver import Driver
-from fenchel_server.rounds.events import CommitRound, CommitSetup, Effect, Event, Gather, OpenAttempt, RoundReady
+from fenchel_server.rounds.events import BeginAttempt, CommitRound, CommitSetup, Effect, Event, Gather, RoundReady
 from fenchel_server.rounds.ledger import Kind
 from fenchel_server.rounds.transport import PhaseId
 from fenchel_server.store import Ending, RunStatus
@@ -96,7 +96,7 @@ def test_watchers_are_told_of_effects_before_and_events_after() -> None:
     store, told = toy_store(), list[Event | Effect]()
     drive(store, toy_transport(), watch=told.append)
     assert [type(item) for item in told].count(RoundReady) == 3
-    assert told.index(OpenAttempt()) < told.index(Gather(RoundId(0), "hello")) < told.index(CommitSetup())
+    assert told.index(BeginAttempt()) < told.index(Gather(RoundId(0), "hello")) < told.index(CommitSetup())
     assert told.index(CommitSetup()) < told.index(CommitRound(RoundId(1)))
 
 
@@ -166,7 +166,7 @@ def test_an_error_of_the_algorithm_fails_the_run_in_words() -> None:
 @pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.STOPPED])
 def test_a_run_that_is_not_open_is_not_driven(status: RunStatus) -> None:
     store, transport = toy_store(), toy_transport()
-    store.open_attempt(RUN)
+    store.begin_attempt(RUN)
     store.close_run(RUN, status, reason="over")
     with pytest.raises(RecordConflict, match=f"is {status}"):
         drive(store, transport)
