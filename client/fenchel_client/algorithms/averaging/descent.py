@@ -53,7 +53,7 @@ class LocalObjective:
 
 
 def correct_predictions(scores: Array, y: Array) -> int:
-    """The number of predictions with the right sign or, for several classes, with the largest score at the right class."""
+    """The number of predictions with the right sign or, for classes, with the largest score at the right class."""
     guesses = np.where(scores >= 0.0, 1.0, -1.0) if scores.ndim == 1 else scores.argmax(axis=1)
     return int(np.count_nonzero(guesses == y))
 

@@ -87,16 +87,9 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """The sums of a round.
+    """The sums of a round's weighted vectors, zero at coordinates that no client gave.
 
-    Attributes
-    ----------
-    told
-        The server's public numbers.
-    sums
-        The sum of the weighted vectors; zero at coordinates that no client gave.
-    weights
-        The total weight of the clients that gave each coordinate.
+    `told` are the server's public numbers, `weights` is the total weight of the clients that gave each coordinate.
     """
 
     round_id: RoundId
@@ -122,7 +115,7 @@ class AveragingClient(ABC, Generic[S]):
     key
         The key of the run's vectors.
     serialising
-        Makes a context that surrounds every step between messages and their values.
+        Makes a context in which messages are turned into values and values into messages; it is timed.
     """
 
     def __init__(
@@ -165,20 +158,10 @@ class AveragingClient(ABC, Generic[S]):
 
     @abstractmethod
     def train(self, state: State, job: Job) -> Contribution:
-        """The client's work in a round.
+        """The client's work in a round, from the state before it; called in the phase `local`.
 
-        Called in the phase `local`, for a client that has labels (else `labels` raises `InvalidInput`).
-
-        Parameters
-        ----------
-        state
-            The state before the round, by the names of `Vectors.state`.
-
-        Returns
-        -------
-        Contribution
-            Unweighted vectors, (m·width,) each. Values that are not finite or too large for the vectors make the
-            client report divergence.
+        Returns unweighted vectors, (m·width,) each. If a value is not finite or too large for an encrypted vector, the
+        client reports divergence. `labels` raises `InvalidInput` at a party without labels.
         """
 
     def apply(self, state: State, update: Update) -> State:

@@ -64,11 +64,11 @@ class CorrectiveClient:
 
     @property
     def squared_norms(self) -> Array | None:
-        """‖x_i‖² of whole rows, once it is known."""
+        """(n,) ‖x_i‖² of whole rows; None until it is known."""
         return self._norms
 
     def preparation(self) -> bytes:
-        """enc(‖x_{k,i}‖²) of the blocks that others share; empty if there are none."""
+        """enc(‖x_{k,i}‖²) of the blocks that other parties hold too; empty if there are none."""
         norms = own_norms(self._rows, self._codec)
         if norms is None:
             return b""
@@ -85,7 +85,7 @@ class CorrectiveClient:
         raise InvalidInput(f"phase: HyFDCA with corrective steps has no phase {phase!r}")
 
     def final_model(self, state: bytes) -> Array:
-        """The weights of this party's features by name."""
+        """The weights of this client's features, sorted by name."""
         weights = wire.model_from_bytes(state, self._scope)
         return np.zeros(self._rows.width) if weights is None else self._codec.from_features(weights)
 
