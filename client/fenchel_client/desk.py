@@ -33,7 +33,7 @@ class Desk:
     """Thread-safe; every wait ends when the session ends."""
 
     def __init__(self) -> None:
-        # Reentrant, because a signal handler may end the session while its own thread holds the lock.
+        # Reentrant, because a signal handler may end the session while its own thread has the lock.
         self._changed = threading.Condition(threading.RLock())
         self._in_hand: TaskKey | None = None
         self._assignment: Assignment | None = None

@@ -64,8 +64,8 @@ class RunRecords:
             )
         if self._setups_without_a_layout >= MAX_SETUPS_WITHOUT_A_LAYOUT:
             raise Refusal(
-                f"{MAX_SETUPS_WITHOUT_A_LAYOUT} set-ups in a row ended before the layout; find out why, and restart the "
-                "client",
+                f"{MAX_SETUPS_WITHOUT_A_LAYOUT} set-ups in a row ended before the layout; find out why, and restart "
+                "the client",
                 public_reason="too many set-ups came to nothing",
             )
         self._setups_without_a_layout += 1

@@ -18,4 +18,4 @@ class Task:
 
 
 Handler = Callable[[Task], bytes]
-"""Gives the result of a task, or raises: of a `Refusal` the server is told the public reason, of other errors none."""
+"""Gives the result of a task, or raises; the server learns the public reason of a `Refusal` and of no other error."""

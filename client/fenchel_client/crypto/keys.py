@@ -148,7 +148,7 @@ class PrivateKey:
         _refuse_pickling()
 
     def secret_primes(self) -> tuple[SecretPrime, SecretPrime]:
-        """The factors of the modulus: whoever has them can decrypt everything."""
+        """The factors of the modulus, with which anybody can decrypt everything."""
         return self._p, self._q
 
     def raw_decrypt(self, ciphertexts: Sequence[mpz], *, threads: int | None = None) -> list[mpz]:
