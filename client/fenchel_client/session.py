@@ -55,7 +55,7 @@ class SessionEnd:
 def answer(handler: Handler, task: Task) -> tuple[bytes | None, str]:
     """The handler's result and an empty text, or None and the public reason of a refusal.
 
-    Only a `Refusal` has a public reason of its own; any other failure is logged here, and its reason is `INTERNAL_REFUSAL`.
+    Only a `Refusal` has a public reason of its own; any other failure is logged here and gives `INTERNAL_REFUSAL`.
     """
     try:
         return handler(task), ""
