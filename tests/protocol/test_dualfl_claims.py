@@ -27,7 +27,7 @@ def parts(clients: int, *, by_label: bool = False) -> Parts:
 
 def condition(split: Parts, settings: DualflSettings) -> float:
     """κ = L/μ"""
-    largest = max(smoothness(settings, X, share=split.share) for X in split.X)
+    largest = max(smoothness(settings, X, loss_weight=split.share) for X in split.X)
     return largest / settings.strong_convexity
 
 

@@ -81,7 +81,7 @@ def test_dual_variables_that_cannot_be_are_refused_by_all_who_hold_their_samples
 
     run.tampering[(2, "local_dual", LAST)] = changed(hyfdca_pb2.HyfdcaDualResult, add_too_much)
     run.round()
-    with pytest.raises(InvalidInput, match="1 blocks came back impossible: a party that holds"):
+    with pytest.raises(InvalidInput, match="1 blocks are outside their interval: a party that holds"):
         run.round()
 
 

@@ -82,7 +82,7 @@ def epochs(parts: Parts, settings: DualflSettings, rho: float, *, tolerance: flo
                 parts.y[j],
                 variates[j],
                 duals[j],
-                share=parts.share,
+                loss_weight=parts.share,
                 tolerance=bound if tolerance is None else tolerance,
             )
             for j in range(clients)

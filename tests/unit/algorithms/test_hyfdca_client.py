@@ -121,13 +121,13 @@ def test_a_label_holder_refuses_dual_variables_outside_their_interval(beyond: fl
     run = clients()
     values = 0.5 * labels(run, 1)
     values[-1] *= 2.0 * beyond
-    with pytest.raises(InvalidInput, match="1 blocks came back impossible: a party that holds the same"):
+    with pytest.raises(InvalidInput, match="1 blocks are outside their interval: a party that holds the same"):
         primal(run, LABELLED, alpha(1, values))
 
 
 def test_a_party_without_labels_refuses_dual_variables_beyond_one() -> None:
     primal(clients(), BARE, alpha(0, np.array([0.3, -1.0])))
-    with pytest.raises(InvalidInput, match="came back impossible"):
+    with pytest.raises(InvalidInput, match="are outside their interval"):
         primal(clients(), BARE, alpha(0, np.array([0.3, -1.1])))
 
 

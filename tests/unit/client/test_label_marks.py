@@ -143,7 +143,7 @@ def test_each_party_hears_in_its_own_log_how_many_labels_differ(
     assert Comparison(*pair, kind=kind).differing() == {FIRST: True, SECOND: True}
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(said) == 2
-    assert all("3 of the 50 labels that this party shares with others differ" in text for text in said)
+    assert all("3 of the 50 labels of samples that other parties hold too differ" in text for text in said)
     assert "sample-" not in caplog.text
 
 
