@@ -15,11 +15,11 @@ from fenchel_client.statefolder import LEDGER
 from fenchel_common.leakage import Ledger, Visibility
 from fenchel_deploy.audit import SERVER, Audit, audit_of_party
 from fenchel_deploy.cli import audit
+from fenchel_deploy.demonstration import DemonstrationOptions
 from fenchel_deploy.levels import compare
-from fenchel_deploy.training import TrainingOptions
 from fenchel_server.store import SqliteStore
 
-OPTIONS = TrainingOptions(algorithm="fedavg", grid=(1, 2), rounds=2, parameters={"measure_every": 1})
+OPTIONS = DemonstrationOptions(algorithm="fedavg", grid=(1, 2), rounds=2, parameters={"measure_every": 1})
 PARTIES = ("hospital-1", "hospital-2")
 LISTED_BY_THE_PROFILE = {"AveragingMeasurement.loss_sum", "AveragingMeasurement.correct"}
 """Sums of losses and correct predictions over a party's rows: what FedAvg's profile says that the server sees."""

@@ -19,7 +19,7 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.attacks.recorded import Scenario
 from fenchel_deploy.bench.rounds import Setting
 from fenchel_deploy.cli import audit, demo, up
-from fenchel_deploy.training import Training, TrainingOptions
+from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions
 
 ROOT = Path(__file__).parents[2]
 ABOUT = ROOT / "docs" / "defaults.md"
@@ -32,7 +32,7 @@ Flat = dict[str, object]
 class Caught(Exception):
     """Ends a command where it would start a federation."""
 
-    def __init__(self, options: TrainingOptions) -> None:
+    def __init__(self, options: DemonstrationOptions) -> None:
         super().__init__()
         self.options = options
 
@@ -66,11 +66,11 @@ def effective(config: RunConfig) -> Flat:
     )
 
 
-def options_of(monkeypatch: pytest.MonkeyPatch, *words: str) -> TrainingOptions:
+def options_of(monkeypatch: pytest.MonkeyPatch, *words: str) -> DemonstrationOptions:
     """What a command makes of its options before it starts anything."""
 
     def caught(*found: Any, **_rest: object) -> None:
-        raise Caught(next(held for held in found if isinstance(held, TrainingOptions)))
+        raise Caught(next(held for held in found if isinstance(held, DemonstrationOptions)))
 
     for runner in ("cli.demo.run_demo", "cli.up.run_up", "levels.compare"):
         monkeypatch.setattr(f"fenchel_deploy.{runner}", caught)
@@ -123,11 +123,11 @@ def test_the_settings_of_every_algorithm_have_the_defaults(algorithm: str) -> No
 def test_commands_that_make_up_a_federation_have_the_defaults_but_for_their_departures(
     monkeypatch: pytest.MonkeyPatch, entry: Entry, words: list[str]
 ) -> None:
-    training = Training.prepare(options_of(monkeypatch, *words))
+    demonstration = Demonstration.prepare(options_of(monkeypatch, *words))
     held = expected(entry)
     assert held["stop.gap"] == "0.1 % of the optimum"
-    held["stop.gap"] = DEMO_RELATIVE_GAP * training.optimum.primal
-    assert effective(training.config("test")) == held
+    held["stop.gap"] = DEMO_RELATIVE_GAP * demonstration.optimum.primal
+    assert effective(demonstration.config("test")) == held
 
 
 @pytest.mark.parametrize("command", ["demo", "up"])

@@ -11,10 +11,11 @@ import typer
 from rich.table import Table
 
 from fenchel_common import defaults
+from fenchel_common.data.heterogeneous import Split
 from fenchel_common.errors import InvalidInput
 from fenchel_common.leakage import Visibility
 from fenchel_deploy.audit import SERVER, Account, Audit, Classes, Fields, audit_of, words_for
-from fenchel_deploy.cli.choices import parse_choice, parse_grid
+from fenchel_deploy.cli.choices import parse_choice, parse_grid, usual_grid
 from fenchel_deploy.cli.console import terminal
 from fenchel_deploy.cli.output import print_json, printable
 
@@ -163,14 +164,14 @@ def _compare(
 ) -> None:
     # What runs a federation takes a second to load, and an audit of a run needs none of it.
     from fenchel_common.algorithms import SETTINGS
+    from fenchel_deploy.demonstration import DemonstrationOptions
     from fenchel_deploy.levels import compare
-    from fenchel_deploy.training import TrainingOptions
 
     profile = SETTINGS[parse_choice("--algorithm", algorithm, *SETTINGS)].profile
-    options = TrainingOptions(
+    options = DemonstrationOptions(
         algorithm=algorithm,
         local=parse_choice("--local", local, "paper", "theory", "corrective"),
-        grid=parse_grid(grid or ("2x2" if "hybrid" in profile.partitions else "4x1")),
+        grid=parse_grid(grid or usual_grid(profile, Split())),
         rounds=rounds,
     )
     if len(levels) < 2:
