@@ -1,4 +1,4 @@
-"""A demonstration: a data set is split over made-up hospitals, and their model is compared with the centralized optimum.
+"""A demonstration: made-up hospitals train on a data set that is split over them, beside the centralized optimum.
 
 `fenchel demo` (processes on this machine) and `fenchel up` (containers) both use this module for the options, the
 problem, the run's configuration, the events and the report.
@@ -36,7 +36,7 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DemonstrationOptions:
-    """The choices of a demonstration. `local` and `h` are HyFDCA's; `parameters` are further settings of the algorithm."""
+    """The choices of a demonstration. `local` and `h` are HyFDCA's; `parameters` are other settings of an algorithm."""
 
     algorithm: str = defaults.ALGORITHM
     dataset: str = "breast_cancer"

@@ -61,8 +61,8 @@ def up(
     """Train over hospitals in containers: one for each party, one for the server, and one that delays the traffic.
 
     Every container gets its own kit, shard and state and nothing else; none has a way out of its network. All of them
-    are removed at the end, also when this command is interrupted; `fenchel down` removes what a crash left. Exit code 0:
-    the model is within 0.1 % of the centralized optimum, or within the gap that was asked for, or the algorithm has no
+    are removed at the end, also after an interruption; `fenchel down` removes what a crash left. Exit code 0: the
+    model is within 0.1 % of the centralized optimum, or within the gap that was asked for, or the algorithm has no
     certificate and ran to its end; 1: it is not.
     """
     options = common_options(
