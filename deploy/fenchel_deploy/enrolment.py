@@ -131,5 +131,5 @@ def _refuse_to_displace(
     if old is not None and old.public_key() != public_key and not replace:
         raise InvalidInput(
             f"{member.name!r} already has a certificate for another key (valid until {old.not_after:%Y-%m-%d});"
-            " pass --replace to put the new key on the roster in its place"
+            " pass --replace to put the new key on the roster instead"
         )

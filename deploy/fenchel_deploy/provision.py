@@ -187,7 +187,7 @@ class KitIssuer:
         *,
         new_key: ec.EllipticCurvePrivateKey | None = None,
     ) -> Certificate:
-        """Issues a certificate for `public_key`, and writes the member's kit, with `new_key` if given, without a roster."""
+        """Issues a certificate for `public_key`, and writes the member's kit without a roster, and any `new_key`."""
         directory = self.out / member.name
         certificate = self.authority.issue(
             public_key,

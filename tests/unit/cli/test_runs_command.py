@@ -86,7 +86,7 @@ def test_resume_queues_a_stopped_run(store: SqliteStore, tmp_path: Path) -> None
     store.close_run(RUN, RunStatus.STOPPED, reason="paused: waiting for north")
     result = invoke("resume", "run-1", state=tmp_path)
     assert result.exit_code == 0
-    assert "goes on after round 1" in result.stdout
+    assert "continues after round 1" in result.stdout
     assert store.run(RUN).status is RunStatus.QUEUED
 
 
