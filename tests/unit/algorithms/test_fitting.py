@@ -50,9 +50,9 @@ def layout(features: dict[ClientId, list[int]], blocks: list[tuple[ClientId, ...
         clients=(A, B),
         sample_count=len(blocks),
         slots=1,
-        blocks=tuple(Block(place, 1, holders) for place, holders in enumerate(blocks)),
+        blocks=tuple(Block(number, 1, holders) for number, holders in enumerate(blocks)),
         features=("x", "y"),
-        client_features={client: np.array(held) for client, held in features.items()},
+        client_features={client: np.array(own) for client, own in features.items()},
         label_holders=frozenset({A, B}),
     )
 

@@ -1,4 +1,4 @@
-"""How a training deals out its rows, and what a person reads of it."""
+"""How a demonstration deals out its rows, and what its report shows."""
 
 from io import StringIO
 
@@ -35,13 +35,13 @@ REPORT: Report = {
 
 
 def positives(split: str) -> tuple[list[float], float]:
-    """The parties' shares of one class, and the optimum that the training is measured by."""
+    """The fraction of positive labels of each party, and the centralized optimum."""
     demonstration = Demonstration.prepare(
         DemonstrationOptions(algorithm="scaffpd", loss="logistic", grid=(5, 1), split=Split.parse(split))
     )
     labels = [shard.y for shard in demonstration.shards.values() if shard.y is not None]
-    assert sum(len(held) for held in labels) == len(demonstration.dataset.y)
-    return [float((held > 0.0).mean()) for held in labels], demonstration.optimum.primal
+    assert sum(len(own) for own in labels) == len(demonstration.dataset.y)
+    return [float((own > 0.0).mean()) for own in labels], demonstration.optimum.primal
 
 
 def test_a_dirichlet_split_makes_parties_unlike_on_the_same_problem() -> None:
