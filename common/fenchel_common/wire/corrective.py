@@ -66,13 +66,10 @@ def product_result_from_bytes(data: bytes, scope: Scope) -> Products | None:
     message = parsed_message(corrective_pb2.CorrectiveProductResult, data)
     if message.lost:
         return None
-    if not message.HasField("gram"):
+    products = _products_from_proto(message, scope)
+    if products is None:
         raise InvalidInput("gram: missing")
-    return Products(
-        point=_samples(message, "point", scope, POINT_PRODUCT_FORMAT),
-        vertex=_samples(message, "vertex", scope, POINT_PRODUCT_FORMAT),
-        gram=numbers_from_proto(message.gram, scope, "gram"),
-    )
+    return products
 
 
 def dual_task_to_bytes(task: DualTask) -> bytes:
@@ -97,18 +94,11 @@ def dual_task_from_bytes(data: bytes, scope: Scope) -> DualTask:
     divisors = numbers_from_bytes(message.divisors, most=len(scope.blocks), field="divisors").tolist()
     if any(divisor < 1 for divisor in divisors):
         raise InvalidInput("divisors: must be at least 1")
-    products = None
-    if message.HasField("gram"):
-        products = Products(
-            point=_samples(message, "point", scope, POINT_PRODUCT_FORMAT),
-            vertex=_samples(message, "vertex", scope, POINT_PRODUCT_FORMAT),
-            gram=numbers_from_proto(message.gram, scope, "gram"),
-        )
     return DualTask(
         round_start=_round_start_from_proto(message.round_start, scope) if message.HasField("round_start") else None,
         round_id=message.round,
         norms=_samples(message, "norms", scope, PRODUCT_FORMAT),
-        products=products,
+        products=_products_from_proto(message, scope),
         divisors=tuple(divisors),
         scale=message.scale,
         certify_only=message.certify_only,
@@ -276,6 +266,19 @@ _WithVectors = (
 
 def _given(message: _WithVectors, field: str) -> bool:
     return any(present.name == field for present, _ in message.ListFields())
+
+
+def _products_from_proto(
+    message: corrective_pb2.CorrectiveProductResult | corrective_pb2.CorrectiveDualTask, scope: Scope
+) -> Products | None:
+    """The products in a message; None if it has none."""
+    if not message.HasField("gram"):
+        return None
+    return Products(
+        point=_samples(message, "point", scope, POINT_PRODUCT_FORMAT),
+        vertex=_samples(message, "vertex", scope, POINT_PRODUCT_FORMAT),
+        gram=numbers_from_proto(message.gram, scope, "gram"),
+    )
 
 
 def _samples(message: _WithVectors, field: str, scope: Scope, vector_format: VectorFormat) -> BlockVector | None:

@@ -52,6 +52,11 @@ class Scope:
         blocks, features = layout.sample_index.of(client), layout.feature_index.of(client)
         return cls(key, key.by_feature(privacy), layout.slots, blocks, features)
 
+    @classmethod
+    def of_every_client(cls, layout: FederationLayout, *, key: RunKey, privacy: Privacy) -> dict[ClientId, "Scope"]:
+        """From the server's view."""
+        return {client: cls.of_federation(layout, client, key=key, privacy=privacy) for client in layout.clients}
+
 
 def optional_vector_to_proto(vector: BlockVector | None) -> hyfdca_pb2.BlockVector | None:
     return None if vector is None else block_vector_to_proto(vector)

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from fenchel_common.blocks import BlockVector, check_fresh
+from fenchel_common.blocks import BlockVector, check_fresh, summed
 from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import FenchelError, InvalidInput, ResultRejected
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
@@ -12,19 +13,25 @@ from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
 
 
-def read_row_norms(
-    given: Mapping[ClientId, bytes], *, layout: FederationLayout, key: RunKey, privacy: Privacy
-) -> dict[ClientId, BlockVector]:
-    """Each client's encrypted squared row norms of its shared blocks."""
-    norms = {}
+def summed_row_norms(
+    preparations: Mapping[ClientId, bytes], *, layout: FederationLayout, key: RunKey, privacy: Privacy
+) -> dict[int, Vector]:
+    """The encrypted squared row norms of each shared block, summed over the clients that hold it.
+
+    Raises
+    ------
+    ResultRejected
+        The preparation of a client is not what it must be.
+    """
+    norms = []
     for client in layout.clients:
         blocks = layout.sample_index.shared_of(client)
-        if blocks and client not in given:
+        if blocks and client not in preparations:
             raise InvalidInput(f"preparations: the row norms of {client} are missing")
         if blocks:
             scope = Scope.of_federation(layout, client, key=key, privacy=privacy)
-            norms[client] = _row_norms(client, given[client], scope, blocks)
-    return norms
+            norms.append(_row_norms(client, preparations[client], scope, blocks))
+    return summed(norms)
 
 
 def _row_norms(client: ClientId, data: bytes, scope: Scope, blocks: tuple[int, ...]) -> BlockVector:

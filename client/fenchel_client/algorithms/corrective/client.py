@@ -12,32 +12,29 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.codec import RowCodec
 from fenchel_client.algorithms.corrective.local_dual import dual_result, with_combination
 from fenchel_client.algorithms.corrective.points import Memory
 from fenchel_client.algorithms.corrective.primal import end_round
 from fenchel_client.algorithms.corrective.products import products_of, with_products
 from fenchel_client.algorithms.corrective.round import ClientRound, begin_round, initial_memory
-from fenchel_client.algorithms.duals import own_norms, whole_norms
-from fenchel_client.algorithms.rows import PartyRows
+from fenchel_client.algorithms.dualclient import DualClient
+from fenchel_client.algorithms.duals import whole_norms
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.corrective.messages import DualResult, DualTask, RoundStart
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
-from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL, ProductResult
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.errors import InvalidInput
 from fenchel_common.objectives import squared_row_norms
 from fenchel_common.wire import corrective as wire
-from fenchel_common.wire.hyfdca import product_result_to_bytes
-from fenchel_common.wire.scope import Scope
 
 Array = NDArray[np.float64]
 
 
-class CorrectiveClient:
-    """The client half of HyFDCA with `local = "corrective"`; parameters as for `HyfdcaClient`."""
+class CorrectiveClient(DualClient[CorrectiveSettings]):
+    """The client half of HyFDCA with `local = "corrective"`."""
 
     def __init__(
         self,
@@ -49,14 +46,8 @@ class CorrectiveClient:
         key: RunKey,
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        self._loss = settings.loss_function
+        super().__init__(settings, layout=layout, table=table, cipher=cipher, key=key, serialising=serialising)
         self._lambda = settings.lambda_
-        self._rows = PartyRows(layout, table)
-        if self._rows.y is not None:
-            self._loss.check_labels(self._rows.y)
-        self._codec = RowCodec(self._rows, layout=layout, cipher=cipher, key=key, privacy=settings.privacy)
-        self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy)
-        self._serialising = serialising
         self._norms: Array | None = None if self._rows.shared else squared_row_norms(self._rows.X)
         self._memories: dict[int, Memory] = {0: initial_memory(self._rows)}
         self._begun: ClientRound | None = None
@@ -66,14 +57,6 @@ class CorrectiveClient:
     def squared_norms(self) -> Array | None:
         """‖x_i‖² of whole rows, once it is known."""
         return self._norms
-
-    def preparation(self) -> bytes:
-        """enc(‖x_{k,i}‖²) of the blocks that others share; empty if there are none."""
-        norms = own_norms(self._rows, self._codec)
-        if norms is None:
-            return b""
-        with self._serialising():
-            return product_result_to_bytes(ProductResult(norms))
 
     def answer(self, phase: str, body: bytes) -> bytes:
         if phase == INNER_PRODUCT:

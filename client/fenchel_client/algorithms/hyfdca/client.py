@@ -22,9 +22,8 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.codec import RowCodec
-from fenchel_client.algorithms.duals import checked_duals, labels_of, own_norms, whole_norms
-from fenchel_client.algorithms.rows import PartyRows
+from fenchel_client.algorithms.dualclient import DualClient
+from fenchel_client.algorithms.duals import checked_duals, labels_of, whole_norms
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.dual import (
     ALPHA_FORMAT,
@@ -52,25 +51,12 @@ from fenchel_common.crypto.vectors import Cipher, Vector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.objectives import squared_row_norms
 from fenchel_common.wire import hyfdca as wire
-from fenchel_common.wire.scope import Scope
 
 Array = NDArray[np.float64]
 
 
-class HyfdcaClient:
-    """The client half of HyFDCA.
-
-    Parameters
-    ----------
-    layout
-        Which rows of `table` fill which blocks.
-    cipher
-        Encrypts what leaves, decrypts what comes.
-    key
-        What the run's vectors by sample are under.
-    serialising
-        Makes a context that surrounds every step between messages and their values.
-    """
+class HyfdcaClient(DualClient[HyfdcaSettings]):
+    """The client half of HyFDCA."""
 
     def __init__(
         self,
@@ -82,23 +68,8 @@ class HyfdcaClient:
         key: RunKey,
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        self._settings = settings
-        self._loss = settings.loss_function
-        self._serialising = serialising
-        self._rows = PartyRows(layout, table)
-        if self._rows.y is not None:
-            self._loss.check_labels(self._rows.y)
-        self._codec = RowCodec(self._rows, layout=layout, cipher=cipher, key=key, privacy=settings.privacy)
-        self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy)
+        super().__init__(settings, layout=layout, table=table, cipher=cipher, key=key, serialising=serialising)
         self._forget()
-
-    def preparation(self) -> bytes:
-        """enc(‖x_{k,i}‖²) of the blocks that other parties hold too; empty if there are none."""
-        norms = own_norms(self._rows, self._codec)
-        if norms is None:
-            return b""
-        with self._serialising():
-            return wire.product_result_to_bytes(ProductResult(norms))
 
     def answer(self, phase: str, body: bytes) -> bytes:
         if phase in (SYNC, PRIMAL):

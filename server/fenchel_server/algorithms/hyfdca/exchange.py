@@ -58,9 +58,7 @@ class Exchange:
     """Makes the tasks of a phase and takes its results."""
 
     def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy) -> None:
-        self._scopes = {
-            client: Scope.of_federation(layout, client, key=key, privacy=privacy) for client in layout.clients
-        }
+        self._scopes = Scope.of_every_client(layout, key=key, privacy=privacy)
         self._peers = {client: _Peer() for client in layout.clients}
         self._pending: dict[ClientId, _Pending] = {}
 

@@ -30,7 +30,6 @@ from fenchel_common.algorithms.hyfdca.messages import (
 )
 from fenchel_common.algorithms.hyfdca.pace import Pace, follows_dual
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
-from fenchel_common.blocks import summed
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.ids import ClientId, RoundId
@@ -44,7 +43,7 @@ from fenchel_server.algorithms.hyfdca.exchange import Exchange, last_state
 from fenchel_server.algorithms.hyfdca.state import HyfdcaState
 from fenchel_server.algorithms.hyfdca.theorems import step_rule
 from fenchel_server.algorithms.phased import PhasedServer, RoundUnderWay, is_due, not_there
-from fenchel_server.algorithms.rownorms import read_row_norms
+from fenchel_server.algorithms.rownorms import summed_row_norms
 from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
 
@@ -84,9 +83,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         preparations: Mapping[ClientId, bytes],
     ) -> None:
         self._setup(settings, layout, key, round_id=RoundId(0))
-        self._state.norms = summed(
-            read_row_norms(preparations, layout=layout, key=key, privacy=settings.privacy).values()
-        )
+        self._state.norms = summed_row_norms(preparations, layout=layout, key=key, privacy=settings.privacy)
 
     @classmethod
     def restore(
