@@ -25,7 +25,7 @@ def read_layout_results(
     for client, data in results.items():
         blocks = layout.label_index.shared_of(client)
         try:
-            result = layout_result_from_bytes(data, held=frozenset(blocks), slots=layout.slots, key=key)
+            result = layout_result_from_bytes(data, blocks=frozenset(blocks), slots=layout.slots, key=key)
             if (result.marks is not None) != bool(blocks):
                 raise InvalidInput("marks: must be there if and only if another party has labels of the same samples")
             if result.marks is not None:

@@ -57,7 +57,7 @@ def vector_decoders() -> list[Decoder]:
     encrypted = vectors.vector_to_bytes(cipher(BITS).encrypt(values, FORMAT))
     plain = PlainCipher(BITS).encrypt(values, FORMAT)
     block_vector = blocks.block_vector_to_proto(BlockVector((2, 5), plain)).SerializeToString()
-    held = {2: slots, 5: 4, 9: 1}
+    allowed = {2: slots, 5: 4, 9: 1}
     ciphertexts = vectors_pb2.Vector.FromString(encrypted).encrypted.ciphertexts
     return [
         _of_bytes(vectors_pb2.Vector, vectors.vector_from_bytes, encrypted, key=RunKey.of(key)),
@@ -70,13 +70,13 @@ def vector_decoders() -> list[Decoder]:
             hyfdca_pb2.BlockVector,
             blocks.block_vector_from_proto,
             block_vector,
-            held=held,
+            allowed=allowed,
             slots=slots,
             key=in_clear,
             vector_format=FORMAT,
             field="vector",
         ),
-        _of_bytes(None, blocks.block_ids_from_bytes, arrays.numbers_to_bytes([2, 9]), held=held, field="blocks"),
+        _of_bytes(None, blocks.block_ids_from_bytes, arrays.numbers_to_bytes([2, 9]), allowed=allowed, field="blocks"),
         _of_message(
             alignment_pb2.BlockPlaces,
             blocks.block_places_from_proto,
@@ -123,7 +123,7 @@ def label_decoders() -> list[Decoder]:
     slots, key = cipher(BITS).slots, run_key(BITS)
     marks = BlockVector((2, 5), cipher(BITS).encrypt(np.linspace(0.0, 1.0, 2 * slots), FORMAT))
     results = [labels.layout_result_to_bytes(LayoutResult(b"preparation", given)) for given in (marks, None)]
-    bound = {"held": {2, 5, 9}, "slots": slots, "key": key}
+    bound = {"blocks": {2, 5, 9}, "slots": slots, "key": key}
     return [
         _of_bytes(labels_pb2.LayoutResult, labels.layout_result_from_bytes, *results, **bound),
         _of_bytes(labels_pb2.LabelSums, labels.label_sums_from_bytes, labels.label_sums_to_bytes(marks), **bound),

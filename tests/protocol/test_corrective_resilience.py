@@ -59,9 +59,9 @@ def test_in_a_chain_of_parties_the_blocks_without_the_absent_one_go_on() -> None
     for _ in range(4):
         run.round(available=run.names - {last})
         ascent.check()
-    held = [case.ids.index(sample) for sample in run.shards[last].ids]
+    own_rows = [case.ids.index(sample) for sample in run.shards[last].ids]
     moved = run.alpha(case.ids) != before
-    assert not moved[held].any()
+    assert not moved[own_rows].any()
     assert moved.any()
     while (ascent.check().metrics.gap or 1.0) > 1e-3:
         run.round()
@@ -162,8 +162,8 @@ def storm(case: Problem, *, seed: int, grid: tuple[int, int]) -> Simulation:
         before = run.alpha(case.ids)
         run.round(available=there, restarted=restarted)
         ascent.check()
-        held = [case.ids.index(sample) for client in run.names - there for sample in run.shards[client].ids]
-        np.testing.assert_array_equal(run.alpha(case.ids)[held], before[held])
+        own_rows = [case.ids.index(sample) for client in run.names - there for sample in run.shards[client].ids]
+        np.testing.assert_array_equal(run.alpha(case.ids)[own_rows], before[own_rows])
     assert ascent.certificates > 0
     while (ascent.check().metrics.gap or 1.0) > 1e-3:
         run.round()

@@ -7,7 +7,7 @@ RUN = RunId("run-1")
 
 
 class Clock:
-    """Shows a step more each time it is read."""
+    """A clock that moves on by one step each time it is read."""
 
     def __init__(self, *, step: float = 1.0) -> None:
         self.now = 1_000.0

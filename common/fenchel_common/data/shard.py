@@ -1,4 +1,4 @@
-"""What one party holds: some rows and some columns of the federation's table."""
+"""A shard: the rows and columns of the federation's table that one party holds."""
 
 import math
 import sys
@@ -21,7 +21,7 @@ Matrix = NDArray[np.float64] | csr_array
 CSR_PARTS: Final = ("data", "indices", "indptr", "shape")
 SHOWN_DUPLICATES: Final = 5
 DEFLATE_RATIO: Final = 1032
-"""No deflated byte stands for more bytes than this."""
+"""The most bytes that one deflated byte can expand to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,7 @@ class Shard:
     Attributes
     ----------
     ids
-        One for each row; the same person has the same id at every party. Order carries no meaning.
+        One for each row; the same person has the same id at every party. The order has no meaning.
     features
         One name for each column; the same measurement has the same name at every party.
     X
@@ -55,11 +55,11 @@ class Shard:
             raise InvalidInput("X: a shard needs at least one row and one feature")
         values = self.X.data if isinstance(self.X, csr_array) else self.X
         if not np.isfinite(values).all():
-            raise InvalidInput("X: holds NaN or infinite values; impute or drop them first")
+            raise InvalidInput("X: has NaN or infinite values; impute or drop them first")
         if self.y is not None and self.y.shape != (len(self.ids),):
             raise InvalidInput(f"y: has the shape {self.y.shape}, but there are {len(self.ids)} ids")
         if self.y is not None and not np.isfinite(self.y).all():
-            raise InvalidInput("y: holds NaN or infinite labels; drop those rows first")
+            raise InvalidInput("y: has NaN or infinite labels; drop those rows first")
         self._check_names()
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ class Shard:
             more = f" and {len(repeated) - SHOWN_DUPLICATES} more" if len(repeated) > SHOWN_DUPLICATES else ""
             raise Refusal(
                 f"ids: these occur more than once: {shown}{more}; keep one row for each id",
-                public_reason="ids: its shard holds duplicate ids",
+                public_reason="ids: its shard has duplicate ids",
             )
         if len(set(self.features)) != len(self.features):
             twice = [name for name, count in Counter(self.features).items() if count > 1]
@@ -128,7 +128,7 @@ def load_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
 
 
 def _check_announced_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
-    """Refuses an array whose header announces more than its file holds: the memory for it would be taken first."""
+    """Refuses an array whose header announces more bytes than its file has, before memory is taken for it."""
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         if version not in ((1, 0), (2, 0)):
@@ -165,7 +165,7 @@ def matrix_from_arrays(arrays: Mapping[str, NDArray[np.generic]]) -> Matrix:
 
 def float_array(array: NDArray[np.generic], field: str) -> NDArray[np.float64]:
     if array.dtype.kind not in "fiub":
-        raise InvalidInput(f"{field}: must hold numbers, not {array.dtype}")
+        raise InvalidInput(f"{field}: must be numbers, not {array.dtype}")
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
@@ -180,5 +180,5 @@ def _texts(array: NDArray[np.generic], field: str) -> tuple[str, ...]:
         raise InvalidInput(f"{field}: must be a one-dimensional array of texts")
     codes = np.frombuffer(array.astype(array.dtype.newbyteorder("<")).tobytes(), dtype="<u4")
     if ((codes > sys.maxunicode) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():
-        raise InvalidInput(f"{field}: holds characters that Unicode does not have")
+        raise InvalidInput(f"{field}: has characters that Unicode does not have")
     return tuple(str(text) for text in array)

@@ -62,7 +62,7 @@ def test_the_counts_of_all_rounds_and_of_the_end_add_up(state: Path) -> None:
 def test_the_table_speaks_in_words(state: Path) -> None:
     shown = invoke(RUN, "--state", str(state)).stdout
     assert "3 values of single parties or samples were readable to it" in shown
-    assert "one party's part of the model: 3" in shown
+    assert "one party's contribution to the model: 3" in shown
     assert "the model: 31 (came encrypted)" in shown
 
 

@@ -129,7 +129,7 @@ def test_a_key_signed_by_a_party_that_is_not_the_key_holder_is_refused(kits: dic
 
 
 def test_a_key_signed_by_the_server_is_refused(kits: dict[str, Kit]) -> None:
-    with pytest.raises(WrongSigner, match="one of a server, not of a party"):
+    with pytest.raises(WrongSigner, match="that of a server, not of a party"):
         unwrap_as(kits["south"], wrap_from(kits["server"], kits["south"]))
 
 

@@ -17,7 +17,7 @@ A, B = ClientId("a"), ClientId("b")
 
 def layout(*sizes: tuple[int, tuple[ClientId, ...]], features: int = 4) -> FederationLayout:
     """Blocks of these sizes and holders; b has no labels, and both hold half of the features."""
-    names = tuple(f"f{place:03d}" for place in range(features))
+    names = tuple(f"f{number:03d}" for number in range(features))
     half = features // 2
     return FederationLayout(
         clients=(A, B),

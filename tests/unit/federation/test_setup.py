@@ -243,7 +243,7 @@ def test_a_leak_that_was_acknowledged_is_told_before_the_first_round(
 ) -> None:
     done = federation.set_up(config(privacy="paper", acknowledge_row_leak=True))
     (warning,) = done.warnings
-    assert "from the way it changes the server can work out rows" in warning
+    assert "from its changes the server can work out rows" in warning
     assert warning in caplog.text
 
 

@@ -202,9 +202,9 @@ def test_a_snapshot_of_tens_of_megabytes_keeps_the_database_small(tmp_path: Path
         running_with_setup(store)
         for round_id in (1, 2):
             store.commit_round(RUN, round_record(round_id), bytes([round_id]) * SNAPSHOT_BYTES)
-        held = store.snapshot(RUN)
-    assert held is not None
-    assert held.state == b"\x02" * SNAPSHOT_BYTES
+        snapshot = store.snapshot(RUN)
+    assert snapshot is not None
+    assert snapshot.state == b"\x02" * SNAPSHOT_BYTES
     beside = sum(path.stat().st_size for path in tmp_path.glob("state.db*"))
     assert beside < 1 << 20
 

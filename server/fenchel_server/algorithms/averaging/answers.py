@@ -21,7 +21,7 @@ def read_result(data: bytes, *, task: Task, phase: str, scope: Scope) -> Result:
     due = names.surveyed if phase == SURVEY else names.reported if work is not None else ()
     if set(result.reported) != set(due):
         raise InvalidInput(f"reported: exactly these numbers are due: {', '.join(due) or 'none'}")
-    whole = tuple(scope.held)
+    whole = tuple(scope.coordinate_blocks)
     chosen = whole if coordinates is None else tuple(chosen_blocks(coordinates, scope.slots))
     returned = {name: chosen if name in names.summed else whole for name in names.returned}
     _check_fresh("vectors", result.vectors, returned if work is not None else {})

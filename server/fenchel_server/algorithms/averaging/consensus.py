@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from fenchel_common.algorithms.averaging.proximal import CLIENTS, SHARE, ConsensusSettings
+from fenchel_common.algorithms.averaging.proximal import CLIENTS, SAMPLE_WEIGHT, ConsensusSettings
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.algorithms.averaging.plan import Numbers, Plan
 from fenchel_server.algorithms.averaging.rails import AveragingServer
@@ -21,4 +21,4 @@ class ConsensusServer(AveragingServer[S]):
     def sizes(self) -> dict[str, float]:
         """The numbers K and K/N, for the clients."""
         clients = len(self.layout.clients)
-        return {CLIENTS: float(clients), SHARE: clients / self.layout.sample_count}
+        return {CLIENTS: float(clients), SAMPLE_WEIGHT: clients / self.layout.sample_count}

@@ -15,7 +15,7 @@ from fenchel_common.algorithms.averaging.dualfl import (
     gap_bound,
     next_momentum,
 )
-from fenchel_common.algorithms.averaging.proximal import CLIENTS, SHARE
+from fenchel_common.algorithms.averaging.proximal import CLIENTS, SAMPLE_WEIGHT
 from fenchel_common.algorithms.averaging.rails import Measurement
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
@@ -41,7 +41,7 @@ class DualflServer(AveragingServer[DualflSettings]):
         return Plan(
             told={
                 CLIENTS: float(clients),
-                SHARE: clients / self.layout.sample_count,
+                SAMPLE_WEIGHT: clients / self.layout.sample_count,
                 BETA: self.memory.get(BETA, 0.0),
                 TOLERANCE: self.settings.gap_factor * bound,
             }

@@ -316,7 +316,7 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
             slots=self.layout.slots,
             length=sum(sizes.values()),
             samples=samples,
-            held=sizes,
+            coordinate_blocks=sizes,
             vectors=self.settings.vectors,
         )
 
