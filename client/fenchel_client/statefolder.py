@@ -2,7 +2,7 @@
 
 RUN.run          the key, terms and layout while the run lasts, so that a restarted process can rejoin
 RUN.model.npz    the party's part of the model, from the end on
-RUN.release      what the server got of it, where the roster releases the model to the server
+RUN.release      the weights that the server got, if the roster releases the model to the server
 RUN.ledger.json  how many values of which kind the party sent and got
 """
 
@@ -26,14 +26,14 @@ LEDGER: Final = ".ledger.json"
 
 
 class StateFolder:
-    """What a party keeps across restarts."""
+    """The files that a party keeps across restarts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def run(self, run: RunId) -> PartyRun | None:
-        """What is kept of a run that is not over; None if there is nothing. `KeyFileError` if others can read it."""
+        """The record of a run that is not over; None without one; `KeyFileError` if others can read the file."""
         path = self._file(run, RUN)
         return party_run_from_bytes(read_private(path)) if path.exists() else None
 
@@ -53,14 +53,14 @@ class StateFolder:
     def keep_model(
         self, run: RunId, features: list[str], weights: NDArray[np.float64], figures: dict[str, float | None]
     ) -> None:
-        """`figures` are P, D and the gap; one that is not known is kept as NaN."""
+        """Stores the model; `figures` are P, D and the gap, and an unknown one is stored as NaN."""
         numbers = {name: np.float64(np.nan if value is None else value) for name, value in figures.items()}
         content = io.BytesIO()
         np.savez(content, allow_pickle=False, features=np.array(features), weights=weights, **numbers)
         write_private(self._file(run, MODEL), content.getvalue())
 
     def release(self, run: RunId) -> bytes | None:
-        """What the server got of the model, if it has been given anything."""
+        """The release that the server got; None without one."""
         path = self._file(run, RELEASE)
         return read_private(path) if path.exists() else None
 

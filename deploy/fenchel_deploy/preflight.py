@@ -1,7 +1,6 @@
-"""Preflight: is everything in order on this machine for this kit to take part? Said in plain words.
+"""Preflight: checks whether this machine, this kit and this data are ready to take part in a federation.
 
-The checks run along chains: where one fails, those that would need its result are left out, because its cure comes
-first.
+If a check fails, the checks that need its result are left out, because its cure comes first.
 """
 
 import socket
@@ -40,7 +39,7 @@ _CONSENT = (
 
 
 class Status(Enum):
-    """How a check came out."""
+    """The outcome of a check."""
 
     OK = "ok"
     WARN = "warn"
@@ -49,20 +48,20 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding: what was looked at, how it came out, and what to do about it."""
+    """One check: its name, its outcome, a sentence about it, and what to do about a problem."""
 
     name: str
     status: Status
     detail: str
     cure: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What a person may want to compare, by name."""
+    """Values that a person may want to compare, by name."""
 
 
 def run_checks(
     directory: Path, *, data: Path | None = None, timeout_s: float = 5.0, now: datetime | None = None
 ) -> Iterator[Check]:
-    """Every check that applies to the kit in `directory` and to the shard in `data`, as it is made."""
+    """Makes the checks of the kit in `directory` and of the shard in `data`, and yields each as it is made."""
     moment = now or datetime.now(UTC)
     kit: Kit | None = None
     for check in _kit_checks(directory, moment):
@@ -99,7 +98,7 @@ def _kit_checks(directory: Path, now: datetime) -> Iterator[Check]:
 
 
 def _attempt(name: str, look: Callable[[], Check | str], *, cure: str) -> Check:
-    """The finding of `look`, or its refusal as a failed check."""
+    """The check that `look` returns, or a failed check if it raises."""
     try:
         found = look()
     except FenchelError as error:
@@ -211,7 +210,7 @@ def _tls_check(kit: Kit, connection: socket.socket, address: Address, now: datet
     context.load_cert_chain(kit.directory / CERTIFICATE_FILE, kit.directory / KEY_FILE)
     context.set_alpn_protocols(["h2"])
     try:
-        # As the client does: whatever its address, the server is who has the key that the roster names.
+        # As the client does: the server is identified by the key that the roster names, not by its address.
         with context.wrap_socket(connection, server_hostname=server_key_host(kit.roster.server_key_fingerprint)) as tls:
             version = tls.version()
             server = Certificate.from_der(tls.getpeercert(binary_form=True) or b"")

@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 class AlignmentServer:
     """Drives the alignment of one run; all parties must answer every phase.
 
-    Nothing of it is durable: after a crash, or when a party fell out (`AlignmentIncomplete`), `open` starts afresh.
+    Nothing of it is durable: after a crash, or if a party did not answer (`AlignmentIncomplete`), `begin` begins again.
     """
 
     def __init__(

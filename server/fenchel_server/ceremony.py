@@ -1,4 +1,4 @@
-"""The server's part of the key ceremony: it passes on between the parties what it cannot open."""
+"""The server's part of the key ceremony: it relays sealed secrets between the parties, and cannot open them."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
@@ -72,13 +72,13 @@ class KeyCeremony:
             if made.public_key:
                 raise ResultRejected(holder, "a run in clear has no key")
         elif _read(holder, PublicKey.from_bytes, made.public_key).bits != self._config.key.bits:
-            raise ResultRejected(holder, f"the key has not the {self._config.key.bits} bits of the configuration")
+            raise ResultRejected(holder, f"the key must have the {self._config.key.bits} bits of the configuration")
 
     def _check_keys(self, results: Mapping[ClientId, bytes]) -> None:
         expected = PublicKey.from_bytes(self.public_key).fingerprint if self.public_key else b""
         for party, body in results.items():
             if _read(party, key_taken_from_bytes, body) != expected:
-                raise ResultRejected(party, "it holds another key than the key holder made")
+                raise ResultRejected(party, "its key is not the one that the key holder made")
 
 
 def _read(party: ClientId, parse: Callable[[bytes], T], body: bytes) -> T:

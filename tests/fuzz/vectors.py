@@ -117,9 +117,9 @@ def _shards() -> list[Vector]:
         archives[fault] = loose.getvalue()
     whole = archives["MemoryError: an array of 16 TB announced"]
     # The method of compression is the third 16-bit field of the local header and the fourth of the directory's.
-    for fault, place, value in (("NotImplementedError: version", 4, 110), ("NotImplementedError: method", 8, 77)):
+    for fault, position, value in (("NotImplementedError: version", 4, 110), ("NotImplementedError: method", 8, 77)):
         data = bytearray(whole)
-        data[place] = data[whole.index(b"PK\x01\x02") + place + 2] = value
+        data[position] = data[whole.index(b"PK\x01\x02") + position + 2] = value
         archives[fault] = bytes(data)
     return [Vector("Shard.load", fault, data, InvalidInput) for fault, data in archives.items()]
 

@@ -239,7 +239,7 @@ def test_parties_that_did_not_consent_to_a_weaker_run_stop_it_before_any_key_is_
     final, federation = stopped_run(tmp_path, named_shards(DATASET, grid=(1, 2)), alignment="hmac")
     assert final["status"] == "stopped"
     assert "p2 (refused: its operator does not accept: 2048-bits, hmac)" in final["reason"]
-    assert "start the client with --accept 2048-bits --accept hmac if that is meant" in federation.log("p2")
+    assert "if you agree to that, start the client with --accept 2048-bits --accept hmac" in federation.log("p2")
     assert not list((tmp_path / "clients").glob("*/*.run"))
 
 

@@ -1,4 +1,4 @@
-"""Runs an alignment between real halves in memory, and keeps what each side saw."""
+"""Runs an alignment between real halves in memory, and records all bodies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -76,7 +76,7 @@ def only(phase: str, change: Callable[[bytes], bytes]) -> Tamper:
 
 
 class Listener:
-    """A relay that keeps what it carried to one party."""
+    """A relay that records the tasks of one party."""
 
     def __init__(self, party: ClientId = OTHER) -> None:
         self.party = party

@@ -1,4 +1,4 @@
-"""Parties that believe a server, as they did before they checked it: attacks that fail today must work on them."""
+"""Parties that do not check the server: attacks that fail on real parties must succeed on these."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ class CredulousParty(Party):
 
 
 def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Binds nothing into a wrapped key, compares it with nothing, and works in clear where there is none."""
+    """Makes parties accept any wrapped key, and work in clear if there is none."""
     encrypted = activerun._cipher
 
     def cipher(

@@ -1,4 +1,4 @@
-"""Bodies made to take far more memory than they have bytes, and what they took of a process."""
+"""Bodies made to take far more memory than they have bytes, and the memory that a process took for them."""
 
 import operator
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _DELIMITED = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES, FieldDesc
 _WIDE_CHARACTERS = 16_000_000
 
 Bodies = dict[str, Callable[[], bytes]]
-"""By name; each is made when it is due."""
+"""Bodies by name; each is made when it is sent."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Process:
     pid: int
 
     def forget_peak(self) -> int:
-        """Begins to look for the peak anew; the bytes that are held now."""
+        """Forgets the peak so far, and returns the bytes in use now."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
         return self._status_bytes("VmRSS")
 

@@ -39,7 +39,7 @@ def run_attacks(
 
 @contextmanager
 def _hushed() -> Iterator[None]:
-    """Keeps quiet what the federations warn of: they are there to be attacked, and hold nobody's data."""
+    """Suppresses warnings of the attacked federations, which have nobody's data."""
     loggers = [logging.getLogger(name) for name in ("fenchel_client", "fenchel_server")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

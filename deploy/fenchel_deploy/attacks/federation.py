@@ -107,7 +107,7 @@ class Bench:
         )
 
     def _view(self, name: ClientId, run: RunId, config: RunConfig, transcript: Transcript, shard: Shard) -> PartyView:
-        """What the party itself keeps of the run."""
+        """All that the party itself has of the run."""
         kept = party_run_from_bytes((self.state_of(name, run) / f"{run}.run").read_bytes())
         layout = client_layout_from_bytes(kept.layout, samples=len(shard.ids), features=len(shard.features))
         assert kept.secrets is not None, "the run is under way"
@@ -116,7 +116,7 @@ class Bench:
     def _truth(self, scenario: Scenario, views: Mapping[ClientId, PartyView]) -> Truth:
         table, others = self.tables[scenario.table]
         label_of = dict(zip(sample_names(table), table.y, strict=True))
-        columns = {name: place for place, name in enumerate(table.features)}
+        columns = {name: position for position, name in enumerate(table.features)}
         rows, labels, ids, strangers = {}, {}, {}, {}
         for name, view in views.items():
             rows[name] = as_dense(view.table.matrix(view.layout))
@@ -129,13 +129,13 @@ class Bench:
 
 @contextmanager
 def bench() -> Iterator[Bench]:
-    """A bench whose folder is gone afterwards."""
+    """A bench in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="fenchel-attacks-") as folder:
         yield Bench(Path(folder))
 
 
 class _Recorder(Parties):
-    """Keeps all that crosses."""
+    """Parties whose tasks and results are recorded."""
 
     def __init__(self, parties: Mapping[ClientId, Party], run: RunId) -> None:
         super().__init__(parties, run)

@@ -28,7 +28,7 @@ from fenchel_deploy.attacks.tables import ALL_DENSE
 DICTIONARY: Final = tuple(f"breast_cancer-{number:02d}" for number in range(100))
 """All ids that there may be, known to everyone."""
 CHOSEN_ROW: Final = 3
-"""Any would do."""
+"""The attacked row; any other would do."""
 
 
 def _set_up_only(alignment: Literal["ecdh", "hmac"]) -> Scenario:
@@ -44,7 +44,7 @@ def _play_dictionary_alone(bench: Bench, _levels: Sequence[Privacy]) -> Iterator
 
 
 def _play_dictionary_colluding(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    """The first party helps. It shares no sample with the last one, and all of them with the second."""
+    """The first party helps. It has no sample in common with the last one, and all of them with the second."""
     recorded = bench.record(_set_up_only("hmac"))
     names = recorded.transcript.layout.clients
     helper = recorded.views[names[0]]
@@ -137,7 +137,7 @@ def _play_opened_figures(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Ve
 
 
 def _labels_opened(recorded: Recorded) -> tuple[list[float], list[float]]:
-    """All labels of those who have some, as guessed and as they are."""
+    """All labels of the label holders: the guessed and the true ones."""
     guessed, true = [], []
     for name in sorted(recorded.transcript.layout.label_holders):
         opened = OpenedFigures(recorded.transcript, recorded.ask, name)
@@ -148,7 +148,7 @@ def _labels_opened(recorded: Recorded) -> tuple[list[float], list[float]]:
 
 
 def _one_row_opened(recorded: Recorded, client: ClientId) -> tuple[Score, int]:
-    """How near the row is, and how many tasks it took."""
+    """The score of the found row, and the number of tasks for it."""
     truth, chosen = recorded.truth, [CHOSEN_ROW]
     opened = OpenedFigures(recorded.transcript, recorded.ask, client)
     score = row_score(

@@ -1,6 +1,6 @@
 """Dictionary attacks on the alignment: from pseudonyms back to ids, by trying all ids that there may be.
 
-Each attack gives, for one party, the id behind each place of its list, or None.
+Each attack returns, for one party, the id at each position of its list, or None.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """A server or a party that leaves the protocol: what the other side refuses, and what it cannot know.
 
-Every function gives, by name, whether the attempt went through.
+Every function returns, for each attempt by name, whether it was accepted.
 """
 
 import itertools
@@ -59,8 +59,8 @@ def results_of_others(transcript: Transcript, left_out: LeftOut) -> Outcomes:
         if message.round_id == 1:
             given.setdefault(message.phase, {})[message.client] = message.result
     outcomes = {}
-    for place, (phase, results) in enumerate(given.items()):
-        earlier = dict(list(given.items())[:place])
+    for position, (phase, results) in enumerate(given.items()):
+        earlier = dict(list(given.items())[:position])
         for liar, other in itertools.permutations(results, 2):
             if _speaks_of_foreign_blocks(transcript, phase, results[other], liar):
                 reasons = left_out({**earlier, phase: {**results, liar: results[other]}})
@@ -83,7 +83,7 @@ def lists_of_others(transcript: Transcript, ask: Oracle) -> Outcomes:
 
 
 def replayed_duals(transcript: Transcript, ask: Oracle, client: ClientId) -> Outcomes:
-    """Dual variables of the first round, that the party once had, in place of those of the last."""
+    """Dual variables of the first round, which the party once had, instead of those of the last round."""
     earlier, later = _primal_tasks(transcript, client)
     return {"an earlier round": _taken(ask, client, later, _with_duals(later, _duals(earlier)))}
 
@@ -104,7 +104,7 @@ def foreign_duals(transcript: Transcript, other: Transcript, ask: Oracle, client
 def swapped_keys(
     transcript: Transcript, earlier_run: Transcript, ask: Oracle, victim: ClientId, *, server: Kit, accomplice: Kit
 ) -> Outcomes:
-    """The relay of the key ceremony puts something else in place of what the key holder sealed for `victim`."""
+    """The server hands `victim` something else than the key holder sealed for it in the key ceremony."""
     genuine = _key_for(transcript, victim)
     blob = wrapped_key_from_bytes(genuine.wrapped)
     private = generate_private_key(transcript.config.key.bits)
@@ -190,7 +190,7 @@ def _speaks_of_foreign_blocks(transcript: Transcript, phase: str, result: bytes,
 
 
 def _primal_tasks(transcript: Transcript, client: ClientId) -> tuple[Message, Message]:
-    """The first and the last that carry dual variables."""
+    """The first and the last `primal` task of a party that carry dual variables."""
     tasks = [one for one in transcript.of(client) if one.phase == PRIMAL and _primal(one).state.HasField("alpha")]
     return tasks[0], tasks[-1]
 
@@ -210,5 +210,5 @@ def _with_duals(message: Message, vector: vectors_pb2.Vector) -> bytes:
 
 
 def _taken(ask: Oracle, client: ClientId, message: Message, body: bytes) -> bool:
-    """Whether the party worked on with it as if nothing were wrong."""
+    """Whether the party accepted the task."""
     return went_through(ask, client, message.round_id, PRIMAL, body)

@@ -199,7 +199,7 @@ def test_duals_that_no_honest_parties_add_up_to_are_refused_and_rounding_is_not(
     rounded = one.codec.to_blocks([4], np.array([0.0, 0.0, 1.0 + unit / 2, -0.25]), ALPHA_FORMAT)
     np.testing.assert_array_equal(checked_duals(rounded, one.rows, one.codec), [1.0, -0.25])
     altered = one.codec.to_blocks([1, 4], np.array([-0.5, 0.5, 1.5, -0.25]), ALPHA_FORMAT)
-    with pytest.raises(InvalidInput, match="the dual variables of 1 blocks came back impossible"):
+    with pytest.raises(InvalidInput, match="the dual variables of 1 blocks are outside their interval"):
         checked_duals(altered, one.rows, one.codec)
 
 

@@ -71,9 +71,9 @@ def test_lists_can_be_compared_only_when_finished(aligned: Aligned) -> None:
     ]
     unfinished, finished = stages[:-4], stages[-4:]
     everything = finished + unfinished
-    for place, stage in enumerate(everything):
+    for number, stage in enumerate(everything):
         for other in unfinished:
-            assert stage is other or stage.isdisjoint(other), place
+            assert stage is other or stage.isdisjoint(other), number
     assert finished[0] & finished[1]
 
 

@@ -41,7 +41,7 @@ def state(tmp_path: Path) -> Path:
     config = RunConfig.from_mapping({"name": "trial", "privacy": "paper", "acknowledge_row_leak": True})
     with SqliteStore.serve(tmp_path) as store:
         store.create_run(RUN, name="trial", config=config.to_json())
-        store.open_attempt(RUN)
+        store.begin_attempt(RUN)
         store.commit_setup(RUN, setup_record(), round_record(0), b"")
         store.commit_round(RUN, round_record(1), b"")
         store.close_run(RUN, RunStatus.COMPLETED, reason="done", seen=CLOSING)

@@ -85,9 +85,9 @@ def test_the_shards_of_a_grid_make_up_the_whole_table(
     seen = np.zeros(data.X.shape, dtype=int)
     for shard in partition(data, grid=grid, columns=columns, seed=3):
         rows = [int(sample.split("-")[1]) for sample in shard.ids]
-        held = [data.features.index(name) for name in shard.features]
-        rebuilt[np.ix_(rows, held)] = shard.X
-        seen[np.ix_(rows, held)] += 1
+        own = [data.features.index(name) for name in shard.features]
+        rebuilt[np.ix_(rows, own)] = shard.X
+        seen[np.ix_(rows, own)] += 1
         np.testing.assert_array_equal(shard.y, data.y[rows])
     np.testing.assert_array_equal(seen, 1)
     np.testing.assert_array_equal(rebuilt, data.X)

@@ -57,15 +57,15 @@ def test_an_encrypted_vector_counts_as_ciphertext_that_holds_that_class() -> Non
 
 
 def test_the_outermost_field_decides_for_what_lies_in_it() -> None:
-    held = averaging_pb2.AveragingVector(
+    vector = averaging_pb2.AveragingVector(
         name="model", vector=hyfdca_pb2.BlockVector(blocks=numbers_to_bytes([0]), vector=plain(4, 5))
     )
     body = averaging_pb2.AveragingTask(
         state=averaging_pb2.AveragingState(
-            kept=[held],
+            kept=[vector],
             entries=[
                 averaging_pb2.AveragingEntry(
-                    sums=[held], told=[averaging_pb2.AveragingNumber(name="step", value=1.0)], weights=bytes(16)
+                    sums=[vector], told=[averaging_pb2.AveragingNumber(name="step", value=1.0)], weights=bytes(16)
                 )
             ],
         )

@@ -55,18 +55,18 @@ def messages_in(descriptor: Descriptor) -> Iterator[Descriptor]:
 
 def vectors_in(kind: type[Message] | None) -> tuple[int, int]:
     """Vectors of blocks, and of numbers, that a message has room for."""
-    found = [] if kind is None else [held.name for held in messages_in(cast(Descriptor, kind.DESCRIPTOR))]
+    found = [] if kind is None else [message.name for message in messages_in(cast(Descriptor, kind.DESCRIPTOR))]
     return found.count("BlockVector"), found.count("Vector")
 
 
 @pytest.mark.parametrize("family", ["hyfdca", "corrective"])
 def test_the_catalogue_counts_the_vectors_that_the_messages_have(family: str) -> None:
-    for phase, held in phases_of(BY_FAMILY[family]).items():
-        task, result = held.task_carries, held.result_carries
-        kind = held.inside["ModelPart.state"] if phase == FINISH else held.task
+    for phase, messages in phases_of(BY_FAMILY[family]).items():
+        task, result = messages.task_carries, messages.result_carries
+        kind = messages.inside["ModelPart.state"] if phase == FINISH else messages.task
         assert (task.by_sample + task.by_feature, task.numbers) == vectors_in(kind), phase
-        inside = vectors_in(held.inside.get("LayoutResult.preparation"))[0]
-        blocks, numbers = vectors_in(held.result)
+        inside = vectors_in(messages.inside.get("LayoutResult.preparation"))[0]
+        blocks, numbers = vectors_in(messages.result)
         assert (result.by_sample + result.by_feature, result.numbers) == (blocks + inside, numbers), phase
 
 
@@ -92,10 +92,10 @@ def test_set_up_limits_follow_the_roster() -> None:
 
 def test_limits_of_rounds_follow_what_a_party_holds() -> None:
     settings = BY_FAMILY["corrective"]
-    held = extents_of(small_federation_layout(), key_bits=2048)
-    assert (held[A].blocks, held[B].blocks) == (3, 2)
-    assert (held[A].features, held[A].feature_blocks, held[B].features) == (2, 1, 1)
-    limits = {name: round_limits("local_dual", extent, settings) for name, extent in held.items()}
+    extents = extents_of(small_federation_layout(), key_bits=2048)
+    assert (extents[A].blocks, extents[B].blocks) == (3, 2)
+    assert (extents[A].features, extents[A].feature_blocks, extents[B].features) == (2, 1, 1)
+    limits = {name: round_limits("local_dual", extent, settings) for name, extent in extents.items()}
     assert limits[A].result > limits[B].result
     assert limits[A].task < 2**20
 
@@ -103,9 +103,9 @@ def test_limits_of_rounds_follow_what_a_party_holds() -> None:
 @pytest.mark.parametrize("family", ["hyfdca", "corrective"])
 def test_a_million_samples_and_two_million_features_fit_every_round(family: str) -> None:
     """All vectors that a message can carry at once, at the longest key."""
-    for phase, held in phases_of(BY_FAMILY[family]).items():
+    for phase, messages in phases_of(BY_FAMILY[family]).items():
         limits = round_limits(phase, LARGE, BY_FAMILY[family])
-        for carried, limit in ((held.task_carries, limits.task), (held.result_carries, limits.result)):
+        for carried, limit in ((messages.task_carries, limits.task), (messages.result_carries, limits.result)):
             blocks = carried.by_sample * LARGE.blocks + carried.by_feature * LARGE.feature_blocks
             assert blocks * (LARGE.block_bytes + 4) < limit <= MAX_BODY_BYTES, phase
 
@@ -119,7 +119,7 @@ def large_layout() -> ClientLayout:
     rng = np.random.default_rng(0)
     sizes = np.full(-(-SAMPLES // SLOTS), SLOTS)
     sizes[-1] = SAMPLES - SLOTS * (len(sizes) - 1)
-    places = np.split(rng.permutation(FEATURES), range(SLOTS, FEATURES, SLOTS))
+    positions = np.split(rng.permutation(FEATURES), range(SLOTS, FEATURES, SLOTS))
     return ClientLayout(
         sample_count=SAMPLES,
         slots=SLOTS,
@@ -128,7 +128,7 @@ def large_layout() -> ClientLayout:
         holder_counts=np.ones(len(sizes), dtype=np.int64),
         shared=np.ones(len(sizes), dtype=bool),
         rows=rng.permutation(SAMPLES),
-        feature_blocks=dict(enumerate(places)),
+        feature_blocks=dict(enumerate(positions)),
     )
 
 

@@ -1,8 +1,8 @@
-"""FedDyn at a party: its own problem, with its last gradient taken off and the model as the centre.
+"""FedDyn at a party: a local problem less its last gradient, with a penalty on the distance from the model.
 
 Local problem   f_j(θ) − ⟨g_j, θ⟩ + α/2 ‖θ − w‖²
 Update          g_j ← g_j − α (θ_j − w), the gradient of f_j at θ_j
-State           w, and h = the mean of the g_j that the parties have had
+State           w, and h = the mean over the parties of their last g_j
 """
 
 from fenchel_client.algorithms.averaging.proximal import ToleratedClient

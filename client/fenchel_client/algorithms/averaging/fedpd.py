@@ -1,4 +1,4 @@
-"""FedPD at a party: its own problem with a multiplier and a penalty towards the model.
+"""FedPD at a party: a local problem with a multiplier and a penalty on the distance from the model.
 
 Local problem   f_j(θ) + ⟨π_j, θ − w⟩ + 1/(2η) ‖θ − w‖²
 Update          π_j ← π_j + (θ_j − w)/η

@@ -28,6 +28,6 @@ class FivegcsClient(ToleratedClient[FivegcsSettings]):
         return {MODEL: self._ahead(state) - factor * change, TOTAL: state[TOTAL] + change}
 
     def _ahead(self, state: State) -> Array:
-        """w'"""
+        """w' of the local problem."""
         gamma = self.settings.gamma
         return (state[MODEL] - gamma * state[TOTAL]) / (1.0 + gamma * self.settings.lambda_)

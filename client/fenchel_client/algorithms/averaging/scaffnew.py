@@ -1,4 +1,4 @@
-"""Scaffnew at a party: gradient steps on all its rows, with a control variate that knows where the average went.
+"""Scaffnew at a party: gradient steps on all its rows, with a control variate.
 
 Update   θ_j ← θ_j − γ (∇f_j(θ_j) − c_j), as often as the server says, from the model
 State    the model, the mean of θ_j; and the mean of c_j, which is zero unless a party was missing
