@@ -47,7 +47,7 @@ class StateUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """(1/N) Σ l, (1/N) Σ l*, the accuracy and λ/2 ‖w‖², for the w and α that entered the round; P and D follow from them.
+    """(1/N) Σ l, (1/N) Σ l*, the accuracy and λ/2 ‖w‖², for the w and α that entered the round.
 
     They are summed as one vector, in this order; each party gives its contribution to them.
     """
