@@ -47,7 +47,7 @@ class StateUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The sums of which P and D are made, for the w and α that entered the round: (1/N) Σ l, (1/N) Σ l*, λ/2 ‖w‖².
+    """(1/N) Σ l, (1/N) Σ l*, the accuracy and λ/2 ‖w‖², for the w and α that entered the round.
 
     They are summed as one vector, in this order; each party gives its contribution to them.
     """
