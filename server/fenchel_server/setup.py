@@ -19,7 +19,18 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import LastCertificate
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, KeyMade, KeyTake, ModelPart
+from fenchel_common.setup import (
+    FINISH,
+    INTRODUCE,
+    KEY_MAKE,
+    KEY_TAKE,
+    LABELS,
+    LAYOUT,
+    Introduction,
+    KeyMade,
+    KeyTake,
+    ModelPart,
+)
 from fenchel_common.wire.alignment import (
     AlignmentMethod,
     client_layout_to_bytes,
@@ -57,6 +68,7 @@ class FederationSetup:
     def __init__(self, config: RunConfig, roster: Roster) -> None:
         self._config = config
         self._roster = roster
+        self._introductions: tuple[Introduction, ...] = ()
         self._public_key = b""
         self._alignment = AlignmentServer(
             roster.names,
@@ -95,8 +107,9 @@ class FederationSetup:
         return _result_limits(phase, self._config, extents_of(self._aligned.federation, key_bits=self._config.key.bits))
 
     def _ask_for_key(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
-        introductions = [_read(name, introduction_from_bytes, results[name]) for name in self._roster.names]
-        return PhaseRequest(KEY_MAKE, {self._roster.key_holder.name: introductions_to_bytes(introductions)})
+        names = self._roster.names
+        self._introductions = tuple(_read(name, introduction_from_bytes, results[name]) for name in names)
+        return PhaseRequest(KEY_MAKE, {self._roster.key_holder.name: introductions_to_bytes(self._introductions)})
 
     def _relay_key(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
         holder = self._roster.key_holder.name
@@ -105,7 +118,10 @@ class FederationSetup:
         self._public_key = made.public_key
         if not made.sealed:
             return self._alignment.open()
-        tasks = {party: key_take_to_bytes(KeyTake(made.public_key, blob)) for party, blob in made.sealed.items()}
+        tasks = {
+            party: key_take_to_bytes(KeyTake(made.public_key, blob, self._introductions))
+            for party, blob in made.sealed.items()
+        }
         return PhaseRequest(KEY_TAKE, tasks)
 
     def _check_made(self, holder: ClientId, made: KeyMade) -> None:

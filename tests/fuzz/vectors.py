@@ -79,7 +79,7 @@ def _certificates() -> list[Vector]:
             Vector(
                 "setup.introduction_from_bytes",
                 fault,
-                setup_pb2.Introduction(certificate=data, nonce=bytes(32)).SerializeToString(),
+                setup_pb2.Introduction(certificate=data, ephemeral_key=bytes(65), signature=b"x").SerializeToString(),
                 MalformedCertificate,
             ),
         )

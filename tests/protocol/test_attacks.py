@@ -17,10 +17,9 @@ from fenchel_common.algorithms.dual import PRIMAL, PRODUCT_FORMAT
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, concatenate
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.errors import ChecksumMismatch, FederationFailed, InvalidInput, NotForUs, Refusal, WrongKey
+from fenchel_common.errors import ChecksumMismatch, FederationFailed, InvalidInput, WrongKey
 from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
-from fenchel_common.setup import KEY_TAKE
 from fenchel_common.wire.alignment import listing_from_bytes, listing_to_bytes, phase_name
 from fenchel_common.wire.vectors import format_to_proto
 from fenchel_deploy.attacks import ATTACKS, markdown, outsider, run_attacks
@@ -211,16 +210,6 @@ def test_ciphertext_of_another_run_is_refused_for_its_key(bench: Bench) -> None:
     foreign = [message for message in other.transcript.of(client) if message.phase == PRIMAL][-1]
     with pytest.raises((WrongKey, ChecksumMismatch)):
         recorded.ask(client, foreign.round_id, foreign.phase, foreign.task)
-
-
-def test_a_key_that_was_sealed_for_another_is_refused_as_such_and_the_right_one_is_taken(bench: Bench) -> None:
-    recorded = bench.record(Scenario(Privacy.SEALED, h=1, rounds=0))
-    _, second, third, _ = recorded.transcript.layout.clients
-    tasks = {message.client: message.task for message in recorded.transcript.messages if message.phase == KEY_TAKE}
-    with pytest.raises(Refusal) as refused:
-        recorded.ask(second, 0, KEY_TAKE, tasks[third])
-    assert isinstance(refused.value.__cause__, NotForUs)
-    assert recorded.ask(second, 0, KEY_TAKE, tasks[second])
 
 
 def test_a_ciphertext_without_a_nonce_would_be_read_without_the_key() -> None:

@@ -1,14 +1,16 @@
 """Parties that believe a server, as they did before they checked it: attacks that fail today must work on them."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from fenchel_client import activerun
 from fenchel_client.activerun import ActiveRun
+from fenchel_client.crypto.introductions import fresh_key
 from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.party import Party
-from fenchel_client.setup import Consent
+from fenchel_client.setup import Consent, SetupClient
 from fenchel_client.statefolder import StateFolder
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
@@ -20,6 +22,8 @@ from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import Introduction, PartyRun, RunSecrets
+
+LASTING_KEY = fresh_key()
 
 
 class KeepsRuns(StateFolder):
@@ -47,7 +51,10 @@ class CredulousParty(Party):
 
 
 def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Binds nothing into a wrapped key, compares it with nothing, and works in clear where there is none."""
+    """Binds nothing into a wrapped key, compares it with nothing, and works in clear where there is none.
+
+    Every party introduces itself in all set-ups with one and the same key.
+    """
     encrypted = activerun._cipher
 
     def cipher(
@@ -60,6 +67,12 @@ def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
     def public_key(secrets: RunSecrets, _config: RunConfig) -> PublicKey | None:
         return private_key_from_bytes(secrets.private_key).public_key if secrets.private_key else None
 
+    def introduced(_setup: SetupClient, relayed: Iterable[Introduction], _config: RunConfig) -> dict[str, Introduction]:
+        return {introduction.certificate.common_name: introduction for introduction in relayed}
+
     monkeypatch.setattr(activerun, "_cipher", cipher)
     monkeypatch.setattr("fenchel_client.setup.public_key_of", public_key)
-    monkeypatch.setattr(Introduction, "binding", lambda _introduction, _config: bytes(32))
+    monkeypatch.setattr("fenchel_client.setup.fresh_key", lambda: LASTING_KEY)
+    monkeypatch.setattr("fenchel_client.setup.introductions_digest", lambda _introductions: bytes(32))
+    monkeypatch.setattr(SetupClient, "_introduced", introduced)
+    monkeypatch.setattr(RunConfig, "digest", lambda _config: bytes(32))

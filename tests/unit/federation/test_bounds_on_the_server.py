@@ -16,7 +16,6 @@ from fenchel_client.crypto.keys import KeyKind, PrivateKey
 from fenchel_client.party import MAX_REFUSALS, MAX_SETUPS_WITHOUT_A_LAYOUT, Party
 from fenchel_client.setup import Consent, public_key_of
 from fenchel_client.statefolder import StateFolder
-from fenchel_client.task import Task
 from fenchel_common.algorithms.averaging import rails as averaging
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.algorithms.hyfdca.messages import DualTask, PrimalTask, ProductTask, StateUpdate
@@ -35,7 +34,6 @@ from fenchel_common.setup import (
     KEY_TAKE,
     LAYOUT,
     NOT_USABLE,
-    Introduction,
     ModelPart,
     RunSecrets,
 )
@@ -43,7 +41,13 @@ from fenchel_common.wire import averaging as averaging_wire
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.alignment import client_layout_from_bytes, client_layout_to_bytes
 from fenchel_common.wire.ceremony import introductions_to_bytes
-from fenchel_common.wire.setup import key_take_from_bytes, key_take_to_bytes, model_part_to_bytes, terms_to_bytes
+from fenchel_common.wire.setup import (
+    introduction_from_bytes,
+    key_take_from_bytes,
+    key_take_to_bytes,
+    model_part_to_bytes,
+    terms_to_bytes,
+)
 from fenchel_server.rounds.setup import SetupDone
 from support.ceremony import HOLDER, NAMES, OTHER, RUN, SHARDS, Federation, config, only
 from support.keys import private_key
@@ -125,7 +129,7 @@ def test_a_party_that_was_told_other_terms_than_the_key_holder_takes_no_key(
 def test_a_key_that_is_not_the_one_of_the_terms_is_refused(held: bytes, terms: RunConfig, said: str) -> None:
     """The terms are bound into the blob, and still the key itself is compared with them."""
     with pytest.raises(WrongTerms, match=said):
-        public_key_of(RunSecrets(held, bytes(32)), terms)
+        public_key_of(RunSecrets(held, bytes(32), bytes(32)), terms)
 
 
 def layout_of(body: bytes) -> ClientLayout:
@@ -392,22 +396,24 @@ def test_a_key_holder_makes_one_key_for_each_introduction(
 ) -> None:
     """The relay may repeat its request, but not have keys made without end."""
     made: list[int] = []
-    real = federation.parties[HOLDER]
 
     def counted(bits: int, kind: KeyKind) -> PrivateKey:
         made.append(bits)
         return generate_private_key(bits, kind)
 
     monkeypatch.setattr("fenchel_client.setup.generate_private_key", counted)
-    introduced = introductions_to_bytes([Introduction(federation.kits[name].certificate, bytes(32)) for name in NAMES])
-
-    def ask(phase: str, body: bytes) -> bytes:
-        return real.handle(Task(RUN, RoundId(0), phase, body))
-
-    ask(INTRODUCE, terms_to_bytes(config()))
+    introduced = federation.introduced()
     for _ in range(3):
-        ask(KEY_MAKE, introduced)
+        federation.answer(HOLDER, KEY_MAKE, introductions_to_bytes(introduced))
     assert made == [2048]
+
+
+def test_a_key_holder_seals_its_secrets_for_one_list_of_introductions(federation: Federation) -> None:
+    first = federation.introduced()
+    federation.answer(HOLDER, KEY_MAKE, introductions_to_bytes(first))
+    again = introduction_from_bytes(federation.answer(OTHER, INTRODUCE, terms_to_bytes(config())))
+    with pytest.raises(Refusal, match="second list of introductions"):
+        federation.answer(HOLDER, KEY_MAKE, introductions_to_bytes([first[0], again]))
 
 
 @pytest.mark.parametrize("run", ["ü" * 80, "../x", ".hidden", "a" * 65, ""])

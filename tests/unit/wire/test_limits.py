@@ -16,7 +16,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.layout import MAX_FEATURES
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE
+from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, MAX_INTRODUCTION_BYTES
 from fenchel_common.wire.alignment import (
     Listing,
     Relay,
@@ -94,7 +94,9 @@ def test_set_up_limits_follow_the_roster() -> None:
     assert setup_limits(INTRODUCE, parties=2) == setup_limits(INTRODUCE, parties=500)
     assert setup_limits(INTRODUCE, parties=2).result < 32 * 1024
     few, many = setup_limits(KEY_MAKE, parties=2), setup_limits(KEY_MAKE, parties=20)
-    assert (many.task - few.task, many.result - few.result) == (18 * 20 * 1024, 18 * 100 * 1024)
+    assert (many.task - few.task, many.result - few.result) == (18 * MAX_INTRODUCTION_BYTES, 18 * 100 * 1024)
+    few, many = setup_limits(KEY_TAKE, parties=2), setup_limits(KEY_TAKE, parties=20)
+    assert (many.task - few.task, many.result - few.result) == (18 * MAX_INTRODUCTION_BYTES, 0)
     assert setup_limits(phase_name(1), parties=2) == setup_limits(phase_name(17), parties=2)
 
 
