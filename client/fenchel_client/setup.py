@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fenchel_client.alignment import AlignmentClient, ArrangedShard
+from fenchel_client.alignment import AlignmentClient, ArrangedShard, Ring
 from fenchel_client.concessions import Concession, explained
+from fenchel_client.crypto.derivedkeys import ring_key
 from fenchel_client.crypto.introductions import fresh_key, introduce, verified_introductions
 from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
@@ -237,7 +238,9 @@ class SetupClient:
                 raise Refusal("the alignment came before the key", public_reason="it has no key for this run")
             method = AlignmentMethod(config.alignment)
             secret = self.secrets.alignment_secret if method is AlignmentMethod.HMAC else None
-            self._alignment = AlignmentClient(self.shard, run=self.run, method=method, shared_secret=secret)
+            key = ring_key(self.secrets.tag_secret, self.run)
+            ring = Ring(self.kit.roster.names, self.kit.client_id, key=key, run=self.run)
+            self._alignment = AlignmentClient(self.shard, run=self.run, method=method, ring=ring, shared_secret=secret)
         return self._alignment
 
 

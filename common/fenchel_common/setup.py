@@ -58,13 +58,13 @@ class Introduction:
     def signed_part(self, *, run: RunId, roster_fingerprint: str, terms: bytes) -> bytes:
         """What the party signs; `terms` is the digest of the run's configuration as the party was told it."""
         roster = bytes.fromhex(roster_fingerprint)
-        return _framed(run.encode(), roster, terms, self.certificate.der(), self.ephemeral_key)
+        return framed(run.encode(), roster, terms, self.certificate.der(), self.ephemeral_key)
 
 
 def introductions_digest(introductions: Iterable[Introduction]) -> bytes:
     """SHA-256 of the introductions of a set-up; the caller gives those of all parties, in the order of the roster."""
     parts = [(one.certificate.der(), one.ephemeral_key, one.signature) for one in introductions]
-    return hashlib.sha256(INTRODUCTIONS_LABEL + _framed(*(part for one in parts for part in one))).digest()
+    return hashlib.sha256(INTRODUCTIONS_LABEL + framed(*(part for one in parts for part in one))).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class WrappedKey:
 
     def context(self) -> bytes:
         """Everything that the seal and the signature are bound to, in one unambiguous string of bytes."""
-        return _framed(
+        return framed(
             self.run.encode(),
             bytes.fromhex(self.roster_fingerprint),
             self.terms,
@@ -130,7 +130,7 @@ class RunSecrets:
 
     def digest(self) -> bytes:
         """SHA-256 by which a key is known again; it tells nothing of the secrets, which cannot be guessed."""
-        return hashlib.sha256(_framed(self.private_key, self.alignment_secret, self.tag_secret)).digest()
+        return hashlib.sha256(framed(self.private_key, self.alignment_secret, self.tag_secret)).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +190,6 @@ class Spent:
         return self.encrypt_s + self.decrypt_s + self.compute_s + self.serialise_s
 
 
-def _framed(*parts: bytes) -> bytes:
+def framed(*parts: bytes) -> bytes:
     """The parts end to end, each with its length before it, so that no two lists of parts give the same bytes."""
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)

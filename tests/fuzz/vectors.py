@@ -139,7 +139,7 @@ def _crowds() -> list[Vector]:
     layout = "alignment.client_layout_from_bytes"
     faults = [
         ("alignment.listing_from_bytes", "empty names", empty_names.SerializeToString()),
-        ("alignment.listing_from_bytes", "empty names one by one", b"\x12\x00" * many),
+        ("alignment.listing_from_bytes", "empty names one by one", b"\x0a\x00" * many),
         ("alignment.relay_from_bytes", "one character again and again", b"\x0a\x01a" * many),
         (layout, "empty messages", b"\x42\x00" * many),
         (layout, "numbers", _inside(7, b"\x01" * many)),

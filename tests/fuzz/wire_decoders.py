@@ -95,16 +95,16 @@ def vector_decoders() -> list[Decoder]:
 
 
 def alignment_decoders() -> list[Decoder]:
-    session, elements = bytes(range(16)), bytes(32) + bytes(range(32))
-    listing = alignment.Listing(session=session, features=("age", "bmi"), has_labels=True, elements=elements)
+    listed = alignment.TaggedList(bytes(32) + bytes(range(32)), bytes(range(100, 132)))
+    listing = alignment.Listing(features=("age", "bmi"), has_labels=True, ids=listed)
     layout, held = small_federation_layout(), small_client_layout()
     openings = [alignment.opening_to_bytes(method) for method in alignment.AlignmentMethod]
-    relay = alignment.relay_to_bytes(alignment.Relay(session, elements))
+    relay, raised = alignment.relay_to_bytes(listed), alignment.raised_to_bytes(listed)
     return [
         _of_bytes(alignment_pb2.AlignmentOpening, alignment.opening_from_bytes, *openings),
         _of_bytes(alignment_pb2.AlignmentListing, alignment.listing_from_bytes, alignment.listing_to_bytes(listing)),
         _of_bytes(alignment_pb2.AlignmentRelay, alignment.relay_from_bytes, relay),
-        _of_bytes(alignment_pb2.AlignmentRaised, alignment.raised_from_bytes, alignment.raised_to_bytes(elements)),
+        _of_bytes(alignment_pb2.AlignmentRaised, alignment.raised_from_bytes, raised),
         _of_bytes(
             alignment_pb2.FederationLayout,
             alignment.federation_layout_from_bytes,

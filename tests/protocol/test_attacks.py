@@ -34,7 +34,7 @@ from fenchel_deploy.attacks.rows import Estimate, rows_from_differences, rows_fr
 from fenchel_deploy.attacks.scoring import majority_rate, row_score
 from fenchel_deploy.attacks.tables import ALL_DENSE
 from fenchel_deploy.attacks.views import PublicEyes, Transcript
-from support.credulous import CredulousParty, believe_every_key
+from support.credulous import CredulousParty, believe_every_key, believe_every_list
 from support.keys import cipher, private_key
 
 LEVELS_TRIED: Mapping[str, Sequence[Privacy]] = {
@@ -82,6 +82,16 @@ def test_what_parties_refuse_today_they_did_not_refuse_before(
     findings = list(ATTACKS[attack].findings(Bench(tmp_path, CredulousParty), levels=[Privacy.SEALED]))
     assert findings
     assert [finding.setting for finding in findings if not finding.succeeds] == []
+
+
+@pytest.mark.parametrize("attack", ["dictionary-slipped-in", "ring-lists"])
+def test_a_party_that_does_not_check_its_lists_raises_all_of_them(
+    attack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    believe_every_list(monkeypatch)
+    findings = list(ATTACKS[attack].findings(Bench(tmp_path)))
+    assert findings
+    assert [finding.score for finding in findings] == [1.0] * len(findings)
 
 
 def test_every_kind_of_safety_has_an_attack_that_bites_where_there_is_none(
@@ -155,7 +165,7 @@ def test_ids_that_went_round_without_a_secret_would_be_recognised(bench: Bench) 
         if message.client == victim and message.phase == phase_name(0):
             told = listing_from_bytes(message.result)
             bare = b"".join(hash_to_curve(sample, transcript.run) for sample in ids)
-            told = replace(told, elements=bare + told.elements[len(bare) :])
+            told = replace(told, ids=replace(told.ids, elements=bare + told.ids.elements[len(bare) :]))
             message = replace(message, result=listing_to_bytes(told))
         messages.append(message)
     guessed = by_public_hashes(replace(transcript, messages=tuple(messages)), victim, DICTIONARY)

@@ -78,7 +78,7 @@ def listings() -> Bodies:
     """Listings of names that are empty or have one character, and of as many names and elements as there may be."""
 
     def listing(features: bytes, elements: bytes = bytes(32)) -> bytes:
-        message = alignment_pb2.AlignmentListing(session=bytes(16), features=features, elements=elements)
+        message = alignment_pb2.AlignmentListing(features=features, elements=elements, tag=bytes(32))
         return message.SerializeToString()
 
     def most_names() -> bytes:

@@ -2,5 +2,6 @@
 
 from fenchel_client.alignment.client import AlignmentClient
 from fenchel_client.alignment.order import ArrangedShard, arrange
+from fenchel_client.alignment.ring import Ring
 
-__all__ = ["AlignmentClient", "ArrangedShard", "arrange"]
+__all__ = ["AlignmentClient", "ArrangedShard", "Ring", "arrange"]

@@ -27,7 +27,6 @@ from fenchel_common.setup import (
     RunSecrets,
     introductions_digest,
 )
-from fenchel_common.wire.alignment import Relay, listing_from_bytes, phase_name, relay_to_bytes
 from fenchel_common.wire.ceremony import introductions_to_bytes, wrapped_key_from_bytes, wrapped_key_to_bytes
 from fenchel_common.wire.setup import (
     introduction_from_bytes,
@@ -82,20 +81,6 @@ def results_of_others(transcript: Transcript, left_out: LeftOut) -> Outcomes:
             if _speaks_of_foreign_blocks(transcript, phase, results[other], liar):
                 reasons = left_out({**earlier, phase: {**results, liar: results[other]}})
                 outcomes[f"{phase} of {other} by {liar}"] = f"{phase}: rejected" not in reasons.get(liar, "")
-    return outcomes
-
-
-def lists_of_others(transcript: Transcript, ask: Oracle) -> Outcomes:
-    """Lists to raise in the name of a session that is another party's."""
-    listings = {
-        message.client: listing_from_bytes(message.result)
-        for message in transcript.messages
-        if message.phase == phase_name(0)
-    }
-    outcomes = {}
-    for owner, other in itertools.permutations(listings, 2):
-        body = relay_to_bytes(Relay(listings[owner].session, listings[owner].elements))
-        outcomes[f"session of {owner} to {other}"] = went_through(ask, other, 0, phase_name(1), body)
     return outcomes
 
 

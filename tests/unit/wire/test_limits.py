@@ -19,7 +19,7 @@ from fenchel_common.layout import MAX_FEATURES
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, MAX_INTRODUCTION_BYTES
 from fenchel_common.wire.alignment import (
     Listing,
-    Relay,
+    TaggedList,
     client_layout_from_bytes,
     client_layout_to_bytes,
     listing_from_bytes,
@@ -146,11 +146,12 @@ def test_a_listing_and_a_layout_of_two_million_features_and_a_million_samples_pa
     assert FEATURES == MAX_FEATURES
     names = tuple(f"rs{number:010d}" for number in range(FEATURES))
     elements = np.random.default_rng(1).bytes(32 * SAMPLES)
-    listing = Listing(bytes(16), names, has_labels=True, elements=elements)
+    ids = TaggedList(elements, bytes(32))
+    listing = Listing(names, has_labels=True, ids=ids)
     body = listing_to_bytes(listing)
     assert len(body) < setup_limits(phase_name(0), parties=2).result
     assert listing_from_bytes(body) == listing
-    assert len(relay_to_bytes(Relay(bytes(16), elements))) < setup_limits(phase_name(1), parties=2).task
+    assert len(relay_to_bytes(ids)) < setup_limits(phase_name(1), parties=2).task
     layout = large_layout()
     body = client_layout_to_bytes(layout)
     limit = layout_task_limit(samples=SAMPLES, features=FEATURES, parties=2, overlapping=False)
