@@ -1,7 +1,6 @@
 """A run whose set-up is over, as far as this party is concerned."""
 
 import logging
-import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,8 +12,6 @@ from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION, KeyKind
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.crypto.timed import Stopwatch, TimedCipher
 from fenchel_client.release import check_rows
-from fenchel_common.algorithms.averaging.rails import AveragingSettings
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
@@ -29,8 +26,6 @@ from fenchel_common.wire.alignment import client_layout_from_bytes
 
 ROUNDS_AHEAD: Final = 2
 """How many rounds' nonces are made in idle time; more would only keep the processor busy."""
-CORRECTIVE_FIGURES: Final = 9
-"""Ciphertexts that the numbers of a corrective round fill, with hinge, when all that can be is remembered."""
 
 log = logging.getLogger(__name__)
 
@@ -58,11 +53,11 @@ class ActiveRun:
         settings = config.algorithm_settings()
         if kept.secrets is None:
             raise Refusal("the key of this run was given up", public_reason="it does not have the key of this run")
-        plain_or_paillier, key, pool = _cipher(run, config, kept.secrets, layout, shard)
+        plain_or_paillier, key, pool = _cipher(run, config, kept.secrets, layout)
         cipher = TimedCipher(plain_or_paillier, stopwatch)
         try:
             noise = config.release_noise(layout.sample_count) if releases else None
-            algorithm = ALGORITHMS[config.algorithm](
+            algorithm = ALGORITHMS[settings.family.name][config.algorithm](
                 settings,
                 layout=layout,
                 shard=shard,
@@ -85,7 +80,7 @@ def client_layout_of(kept: PartyRun, shard: Shard) -> ClientLayout:
 
 
 def _cipher(
-    run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout, shard: Shard
+    run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout
 ) -> tuple[Cipher, RunKey, ObfuscatorPool | None]:
     """The terms alone say whether a run is encrypted, never the absence of a key."""
     if not config.privacy.encrypts_samples:
@@ -94,19 +89,6 @@ def _cipher(
     log.info("run %s: %r, %d slots", run, private, layout.slots)
     if private.kind is KeyKind.SUBGROUP:
         log.warning("%s", SUBGROUP_ASSUMPTION)
-    pool = ObfuscatorPool(private, capacity=ROUNDS_AHEAD * nonces_a_round(config, layout, shard))
-    return PaillierCipher(private, pool), RunKey.of(private.public_key), pool
-
-
-def nonces_a_round(config: RunConfig, layout: ClientLayout, shard: Shard) -> int:
-    """How many ciphertexts a party makes in a usual round."""
     settings = config.algorithm_settings()
-    if isinstance(settings, AveragingSettings):
-        blocks = math.ceil(len(shard.features) * settings.width / layout.slots)
-        return len(settings.vectors.returned) * blocks
-    assert isinstance(settings, HyfdcaSettings), "the two kinds of algorithms"
-    sealed = settings.privacy.encrypts_features
-    if settings.local == "corrective":
-        # By sample: products of point and vertex, the new point, α. By feature: point, vertex, two models. Figures.
-        return 4 * len(layout.block_ids) + sealed * (4 * len(layout.feature_blocks) + CORRECTIVE_FIGURES)
-    return 2 * len(layout.block_ids) + sealed * (len(layout.feature_blocks) + 1)
+    pool = ObfuscatorPool(private, capacity=ROUNDS_AHEAD * settings.family.ciphertexts(settings, layout))
+    return PaillierCipher(private, pool), RunKey.of(private.public_key), pool

@@ -20,7 +20,7 @@ from fenchel_client.crypto.keys import KeyKind
 from fenchel_client.crypto.keywrap import unwrap, wrap
 from fenchel_client.labels import LabelComparison
 from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.hyfdca.row_leak import row_leak, row_leak_warning
+from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.defaults import KEY_BITS
 from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal, WrongTerms

@@ -6,6 +6,7 @@ knows a block by its number, size and holders (`FederationLayout`); a party know
 its blocks (`clientlayout.ClientLayout`). Neither holds a sample id.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -160,6 +161,13 @@ class FederationLayout:
         if not all(self.label_index.holders):
             raise InvalidInput("blocks: every sample needs a party that has its label")
 
+    def feature_positions(self, client: ClientId) -> dict[int, NDArray[np.int64]]:
+        """For each feature block of the client: the positions of its features among the client's own features."""
+        own = self.client_features[client]
+        return {
+            block: np.searchsorted(own, self.feature_blocks[block].features) for block in self.feature_index.of(client)
+        }
+
     def feature_cohorts(self) -> dict[tuple[ClientId, ...], list[int]]:
         """The features with exactly the same holders, by these in roster order, in the order of first mention."""
         holders: list[list[ClientId]] = [[] for _ in self.features]
@@ -187,6 +195,14 @@ class FederationLayout:
         if self.is_horizontal and all(len(held) == len(self.features) for held in self.client_features.values()):
             return "horizontal"
         return "vertical" if self.is_vertical else "hybrid"
+
+    @property
+    def cohort_sizes(self) -> Counter[tuple[ClientId, ...]]:
+        """How many samples have exactly these holders."""
+        sizes: Counter[tuple[ClientId, ...]] = Counter()
+        for block in self.blocks:
+            sizes[block.holders] += block.size
+        return sizes
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FederationLayout):

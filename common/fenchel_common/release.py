@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.layout import MAX_CLIENTS
@@ -92,7 +91,7 @@ def checked_goal(settings: AlgorithmSettings, *, gap: float | None, quorum: floa
         raise InvalidConfig(
             "release: noise is of use only with privacy = 'sealed', where the server has no other model"
         )
-    if not isinstance(settings, HyfdcaSettings) or settings.local != "corrective":
+    if not settings.family.bounds_model:
         raise InvalidConfig(
             "release: needs algorithm = 'hyfdca' with settings.local = 'corrective', which proves how far its model is "
             "from the optimum and lets every party see how long its rows are"

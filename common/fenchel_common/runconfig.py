@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from fenchel_common import defaults
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.fitting import check_loss, check_privacy
-from fenchel_common.algorithms.hyfdca.row_leak import check_row_leak
+from fenchel_common.algorithms.row_leak import check_row_leak
 from fenchel_common.algorithms.settings import RUN_LEVEL, AlgorithmSettings, PositiveFloat, PrivacyWord, StopRules
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.privacy import Privacy

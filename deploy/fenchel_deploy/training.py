@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fenchel_common import defaults, jsonrecord
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.fitting import check_loss, check_partition
-from fenchel_common.algorithms.settings import Partition, Profile
+from fenchel_common.algorithms.settings import AlgorithmSettings, Partition, Profile
 from fenchel_common.data.datasets import Dataset, load_dataset
 from fenchel_common.data.heterogeneous import Split, dirichlet_rows, row_shards
 from fenchel_common.data.partition import partition
@@ -46,7 +46,7 @@ class TrainingOptions:
     loss: str = defaults.LOSS
     lambda_: float = defaults.LAMBDA
     local: Literal["paper", "theory", "corrective"] = defaults.LOCAL
-    h: str | int | float = "auto"
+    h: str | int | float | None = None
     participation: str = defaults.PARTICIPATION
     privacy: Privacy = defaults.PRIVACY
     key_bits: int = defaults.DEMO_KEY_BITS
@@ -58,7 +58,7 @@ class TrainingOptions:
 
     @property
     def profile(self) -> Profile:
-        return SETTINGS[self.algorithm].profile
+        return self.parsed().profile
 
     @property
     def partition(self) -> Partition:
@@ -78,9 +78,15 @@ class TrainingOptions:
     @property
     def settings(self) -> dict[str, object]:
         """The algorithm's settings, as a configuration has them."""
-        own: dict[str, object] = {"local": self.local, "h": self.h} if self.algorithm == "hyfdca" else {}
+        known = SETTINGS[self.algorithm].parameters()
+        given = {"local": self.local, "h": self.h}
+        own = {name: value for name, value in given.items() if name in known and value is not None}
         common = {"loss": self.loss, "lambda": self.lambda_, "participation": self.participation}
         return {**common, **own, **self.parameters}
+
+    def parsed(self) -> AlgorithmSettings:
+        """The algorithm's settings, checked."""
+        return SETTINGS[self.algorithm].parse(self.settings)
 
 
 class RunningFederation(Protocol):
@@ -117,7 +123,7 @@ class Training:
     def prepare(cls, options: TrainingOptions) -> "Training":
         """Loads and splits the data set, and solves it in one place."""
         options.check()
-        settings = SETTINGS[options.algorithm].parse(options.settings)
+        settings = options.parsed()
         dataset = load_dataset(options.dataset)
         shards = _dealt_out(dataset, options)
         names = [f"hospital-{number}" for number in range(1, len(shards) + 1)]
@@ -219,22 +225,17 @@ def reached(report: Mapping[str, Any], options: TrainingOptions) -> bool:
     return bool(report["relative_error"] <= defaults.DEMO_RELATIVE_GAP)
 
 
-CORRECTIVE_SEALED = "signed sums of each party's rows inside the margin"
-"""X_kᵀv of the corrective steps, beside each party's share of the model; docs/threat-model.md says what follows."""
-
-
 def what_the_server_saw(options: TrainingOptions, dataset: Dataset) -> dict[str, str]:
     """For each kind of value, the form in which it reached the server."""
+    profile = options.profile
     hidden = "ciphertext" if options.privacy.encrypts_samples else "in clear"
-    corrective = options.algorithm == "hyfdca" and options.local == "corrective"
-    sealed = [*options.profile.sealed, *([CORRECTIVE_SEALED] if corrective else [])]
     shares_samples = options.partition != "horizontal"
     return {
         "rows, labels, sample ids": "never",
         "which rows parties share": "as pseudonyms",
         **({"whether labels of shared samples differ": "yes or no, once a party"} if shares_samples else {}),
         "feature names": f"in clear ({len(dataset.features)})",
-        **dict.fromkeys(options.profile.encrypted, hidden),
-        **dict.fromkeys(sealed, "ciphertext" if options.privacy.encrypts_features else "in clear, each round"),
-        **options.profile.visible,
+        **dict.fromkeys(profile.encrypted, hidden),
+        **dict.fromkeys(profile.sealed, "ciphertext" if options.privacy.encrypts_features else "in clear, each round"),
+        **profile.visible,
     }

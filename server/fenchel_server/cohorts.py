@@ -142,7 +142,6 @@ def _client_layout(
     ignored: tuple[IgnoredFeatures, ...],
 ) -> ClientLayout:
     blocks = federation.sample_index.of(client)
-    own = federation.client_features[client]
     return ClientLayout(
         sample_count=federation.sample_count,
         slots=federation.slots,
@@ -153,10 +152,7 @@ def _client_layout(
         # Slots are numbered through all blocks in order, so sorting by slot fills this party's blocks in order.
         rows=np.argsort(slot_of_row),
         ignored=ignored,
-        feature_blocks={
-            block: np.searchsorted(own, federation.feature_blocks[block].features)
-            for block in federation.feature_index.of(client)
-        },
+        feature_blocks=federation.feature_positions(client),
     )
 
 

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from fenchel_common.algorithms.fitting import check_partition
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.runkey import RunKey
@@ -49,10 +48,10 @@ from fenchel_common.wire.setup import (
 )
 from fenchel_server.algorithms import ALGORITHMS
 from fenchel_server.alignment import AlignmentServer
-from fenchel_server.caution import warnings_of
 from fenchel_server.cohorts import Alignment, OverlapRule
 from fenchel_server.contract import AlgorithmServer, PhaseRequest
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
+from fenchel_server.preconditions import check_preconditions
 from fenchel_server.release import Release, put_together
 from fenchel_server.rounds.setup import SetupDone
 from fenchel_server.store import SetupRecord
@@ -141,8 +140,7 @@ class FederationSetup:
         return self._alignment.open()
 
     def _lay_out(self, aligned: Alignment) -> PhaseRequest:
-        check_partition(self._config.algorithm, aligned.federation.partition)
-        self._warnings = warnings_of(self._config, aligned.federation)
+        self._warnings = check_preconditions(self._config, aligned.federation)
         for warning in self._warnings:
             log.warning("%s", warning)
         self._aligned = aligned
@@ -161,9 +159,9 @@ class FederationSetup:
         assert self._aligned is not None, "layouts follow the alignment"
         layout = self._aligned.federation
         key = run_key(self._config, self._public_key)
-        algorithm = ALGORITHMS[self._config.algorithm](
-            self._config.algorithm_settings(), layout=layout, key=key, openings=self._openings
-        )
+        settings = self._config.algorithm_settings()
+        half = ALGORITHMS[settings.family.name][self._config.algorithm]
+        algorithm = half(settings, layout=layout, key=key, openings=self._openings)
         if key.public is not None:
             log.info(
                 "the run's key: Paillier (%s), %d bits, %d slots, fingerprint %s, made by %s, held by %s",
@@ -202,9 +200,10 @@ class FederationRun:
         return FederationSetup(self._config, self._roster)
 
     def restore(self, setup: SetupRecord, snapshot: bytes) -> AlgorithmServer:
-        return ALGORITHMS[self._config.algorithm].restore(
+        settings = self._config.algorithm_settings()
+        return ALGORITHMS[settings.family.name][self._config.algorithm].restore(
             snapshot,
-            settings=self._config.algorithm_settings(),
+            settings=settings,
             layout=federation_layout_from_bytes(setup.layout),
             key=run_key(self._config, setup.public_key),
         )

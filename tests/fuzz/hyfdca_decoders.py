@@ -14,8 +14,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from fenchel.v1 import corrective_pb2, hyfdca_pb2
+from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import FenchelError
 from fenchel_common.privacy import Privacy
@@ -52,7 +52,7 @@ def _run(method: str, level: str) -> Simulation:
     """A few rounds of a small federation, in which one party was absent for one."""
     case = problem(rows=40, columns=8, lambda_=0.05)
     chosen = {"lambda": case.lambda_, "local": method, "privacy": level, "certificate_every": 2}
-    settings = HyfdcaSettings.parse({**chosen, "stop": {"gap": None}})
+    settings = SETTINGS["hyfdca"].parse({**chosen, "stop": {"gap": None}})
     shards = partition(case.data, grid=(2, 2))
     if level == "plain":
         run = Simulation.of(shards, settings)
@@ -87,7 +87,6 @@ def _bound(function: Callable[..., Any], run: Simulation, level: str) -> dict[st
     known: dict[str, object] = {
         "scope": scope.Scope.of_client(run.alignment.clients[client], key=run.key, privacy=privacy),
         "key": run.key,
-        "share_key": run.key.by_feature(privacy),
         "privacy": privacy,
         "vector_format": PRODUCT_FORMAT,
         "field": "field",

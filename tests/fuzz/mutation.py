@@ -9,6 +9,8 @@ from typing import Any, cast
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
+from support.messages import varint
+
 MAX_INPUT_BYTES = 64 * 1024
 ROUNDS = (1, 1, 1, 2, 3, 5)
 
@@ -228,7 +230,7 @@ def _splice(data: bytes, other: bytes, rng: random.Random) -> bytes:
 def _insert_length(data: bytes, _other: bytes, rng: random.Random) -> bytes:
     """A length or a number of protobuf's own that announces far more than follows."""
     place = rng.randrange(len(data) + 1)
-    return data[:place] + _varint(rng.choice(INTEGERS)) + data[place + rng.randrange(3) :]
+    return data[:place] + varint(rng.choice(INTEGERS)) + data[place + rng.randrange(3) :]
 
 
 def _insert_double(data: bytes, _other: bytes, rng: random.Random) -> bytes:
@@ -251,14 +253,6 @@ def _word(data: bytes, _other: bytes, rng: random.Random) -> bytes:
     token = rng.choice(tokens)
     word = rng.choice(tokens)[0] if rng.random() < 0.3 else rng.choice(WORDS)
     return data[: token.start()] + word + data[token.end() :]
-
-
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*encoded, number])
 
 
 _BYTE_MUTATIONS: tuple[Callable[[bytes, bytes, random.Random], bytes], ...] = (

@@ -15,6 +15,7 @@ from fenchel_common.losses import loss_named
 from fenchel_common.objectives import primal
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.local import LocalFederation
+from support.kills import trained_model
 from support.tables import named_shards, small_dataset
 
 FENCHEL = str(Path(sys.executable).parent / "fenchel")
@@ -59,16 +60,7 @@ def test_a_server_and_a_client_killed_in_mid_run_change_no_bit_of_the_model(tmp_
 
     def weights(directory: Path, *, kill: bool) -> NDArray[np.float64]:
         with LocalFederation(directory, named_shards(data, grid=(1, 2)), config) as federation:
-            if kill:
-                next(event for event in federation.events() if event["event"] == "round" and event["round"] == 3)
-                federation.kill_server()
-                federation.kill_client("p2")
-                federation.start_server()
-                federation.start_client("p2")
-            ended = [event for event in federation.events() if event["event"] == "ended"]
-            federation.wait()
-            assert [event["status"] for event in ended] == ["completed"]
-            return federation.model(data.features)
+            return trained_model(federation, data.features, kill=kill)
 
     calm, killed = weights(tmp_path / "calm", kill=False), weights(tmp_path / "killed", kill=True)
     np.testing.assert_array_equal(calm, killed)

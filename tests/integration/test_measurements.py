@@ -40,7 +40,7 @@ def test_the_parts_add_up_to_the_wall_clock_for_the_run_each_round_and_each_part
     (outcome,) = [event["outcome"] for event in events if event["event"] == "ended"]
     seconds = dict(outcome["seconds"])
     total_s = seconds.pop("total")
-    assert total_s == pytest.approx(wall_clock_s, rel=0.02)
+    assert total_s == pytest.approx(wall_clock_s, rel=0.02, abs=0.5)
     assert sum(seconds.values()) == pytest.approx(total_s, rel=0.02)
     for name in shards:
         detail = outcome["clients_detail"][name]

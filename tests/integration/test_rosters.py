@@ -19,7 +19,7 @@ from fenchel_deploy.folders import kit_folder, shard_file
 from fenchel_deploy.local import LocalFederation
 from fenchel_deploy.provision import provision
 from fenchel_server.transport import TransportLimits
-from support.connections import JOIN_S, Attending, RawClient, Server, phase
+from support.connections import JOIN_S, Attending, RawClient, Server, echo, phase
 from support.kits import federation_of, hand_over, make_federation
 from support.tables import named_shards, small_dataset
 
@@ -63,10 +63,6 @@ def machines(tmp_path: Path) -> Machines:
 def server(machines: Machines) -> Iterator[Server]:
     with Server(machines.kit("server"), limits=LIMITS) as running:
         yield running
-
-
-def echo(task: Task) -> bytes:
-    return task.body
 
 
 def refusal_of(kit: Kit, server: Server) -> FenchelError:

@@ -8,10 +8,9 @@ import grpc
 import pytest
 
 from fenchel_client.session import EndKind, SessionEnd
-from fenchel_client.task import Task
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
-from support.connections import Attending, Server
+from support.connections import Attending, Server, echo
 from support.kits import make_federation
 
 NORTH, SOUTH = ClientId("north"), ClientId("south")
@@ -28,10 +27,6 @@ def kits(tmp_path: Path) -> dict[str, Path]:
 def server(kits: dict[str, Path]) -> Iterator[Server]:
     with Server(Kit.load(kits["server"])) as started:
         yield started
-
-
-def echo(task: Task) -> bytes:
-    return task.body
 
 
 def calls_held() -> int:

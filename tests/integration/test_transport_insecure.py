@@ -7,26 +7,15 @@ import grpc
 import pytest
 
 from fenchel_client.session import Session
-from fenchel_client.task import Task
 from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Kit
 from fenchel_common.ids import ClientId
 from fenchel_server.transport import listen
-from support.connections import Attending, RawClient, Server, phase
-from support.kits import make_federation
+from support.connections import Attending, RawClient, Server, echo, phase
 
 NORTH = ClientId("north")
 DEADLINE_S = 20.0
-
-
-@pytest.fixture(scope="module")
-def kits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return make_federation(tmp_path_factory.mktemp("federation"), ("north", "south"))
-
-
-def echo(task: Task) -> bytes:
-    return task.body
 
 
 def test_an_insecure_server_takes_no_unknown_party(kits: dict[str, Path]) -> None:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.local import LocalFederation
+from support.kills import trained_model
 from support.tables import named_shards, small_dataset
 
 SETTINGS: dict[str, dict[str, object]] = {
@@ -35,16 +36,7 @@ def test_an_encrypted_run_with_kills_ends_with_the_model_of_a_calm_run_in_clear(
             }
         )
         with LocalFederation(tmp_path / privacy, shards, config) as federation:
-            if kill:
-                next(event for event in federation.events() if event["event"] == "round" and event["round"] == 3)
-                federation.kill_server()
-                federation.kill_client("p2")
-                federation.start_server()
-                federation.start_client("p2")
-            ended = [event for event in federation.events() if event["event"] == "ended"]
-            federation.wait()
-            assert [event["status"] for event in ended] == ["completed"]
-            return federation.model(data.features)
+            return trained_model(federation, data.features, kill=kill)
 
     calm, killed = weights(privacy="plain", kill=False), weights(privacy="sealed", kill=True)
     assert calm.any()

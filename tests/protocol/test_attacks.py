@@ -11,31 +11,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fenchel.v1 import vectors_pb2
 from fenchel_client.alignment.ecdh import hash_to_curve
-from fenchel_common.algorithms.dual import PRIMAL, PRODUCT_FORMAT
-from fenchel_common.crypto.packing import slot_layout
-from fenchel_common.crypto.paillier import PublicKey, concatenate
-from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.algorithms.dual import PRIMAL
 from fenchel_common.errors import ChecksumMismatch, FederationFailed, InvalidInput, WrongKey
 from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
 from fenchel_common.wire.alignment import listing_from_bytes, listing_to_bytes, phase_name
-from fenchel_common.wire.vectors import format_to_proto
 from fenchel_deploy.attacks import ATTACKS, markdown, outsider, run_attacks
 from fenchel_deploy.attacks import federation as recording
 from fenchel_deploy.attacks.federation import Bench
-from fenchel_deploy.attacks.findings import EVERY_LEVEL, LEVELS, Claims, Finding, Verdict
+from fenchel_deploy.attacks.findings import EVERY_LEVEL, LEVELS, Claims, Finding
 from fenchel_deploy.attacks.opened_figures import OpenedFigures
 from fenchel_deploy.attacks.protocol_cases import DICTIONARY
 from fenchel_deploy.attacks.pseudonyms import by_public_hashes, lists_of
 from fenchel_deploy.attacks.recorded import Recorded, Scenario
-from fenchel_deploy.attacks.rows import Estimate, rows_from_differences, rows_from_subspaces
-from fenchel_deploy.attacks.scoring import majority_rate, row_score
 from fenchel_deploy.attacks.tables import ALL_DENSE
-from fenchel_deploy.attacks.views import PublicEyes, Transcript
+from fenchel_deploy.attacks.views import Transcript
 from support.credulous import CredulousParty, believe_every_key, believe_every_list
-from support.keys import cipher, private_key
 
 LEVELS_TRIED: Mapping[str, Sequence[Privacy]] = {
     # On many rounds: what these read is in clear at the level `paper` too, and there the same to the last bit.
@@ -222,89 +214,6 @@ def test_ciphertext_of_another_run_is_refused_for_its_key(bench: Bench) -> None:
         recorded.ask(client, foreign.round_id, foreign.phase, foreign.task)
 
 
-def test_a_ciphertext_without_a_nonce_would_be_read_without_the_key() -> None:
-    """What the sealed runs' ciphertexts are tested for is really found: also between two that share a nonce."""
-    key, values = private_key().public_key, np.array([0.5, -1.25, 3.0])
-    eyes = PublicEyes(RunKey.of(key))
-    assert np.array_equal(eyes.read(_without_nonce(values, key)), values)
-    first, second = _with_one_nonce(values, np.array([1.0, 1.0, -4.0]), key)
-    assert not np.allclose(eyes.read(first), values)
-    assert np.array_equal(eyes.difference(first, second), np.array([-0.5, -2.25, 7.0]))
-
-
-def test_ciphertexts_of_this_project_are_not_read_without_the_key() -> None:
-    key, values = private_key().public_key, np.array([0.5, -1.25, 3.0])
-    encrypted = cipher().encrypt(values, PRODUCT_FORMAT)
-    message = vectors_pb2.Vector(
-        encrypted=vectors_pb2.EncryptedVector(
-            format=format_to_proto(PRODUCT_FORMAT), length=3, terms=1, ciphertexts=encrypted.ciphertexts
-        )
-    )
-    assert np.abs(PublicEyes(RunKey.of(key)).read(message) - values).max() > 1.0
-
-
-@pytest.mark.parametrize(("changes", "finds_all"), [(1, True), (4, True), (9, True), (10, False), (20, False)])
-def test_rows_are_found_while_fewer_of_them_change_in_a_round_than_there_are_features(
-    changes: int, finds_all: bool
-) -> None:
-    rng = np.random.default_rng(5)
-    rows, strangers = rng.standard_normal((24, 10)), rng.standard_normal((24, 10))
-    moved, drawn = {}, {}
-    for number in range(600):
-        chosen = (rng.integers(24) + np.arange(changes)) % 24
-        moved[number] = np.rint(rng.standard_normal(changes) @ rows[chosen] * 2.0**32) / 2.0**32
-        drawn[number] = sorted(chosen.tolist())
-    score = row_score(rows_from_subspaces(moved, drawn), rows, strangers)
-    assert score.found == (24 if finds_all else 0)
-    single = row_score(rows_from_differences(moved, drawn), rows, strangers)
-    assert (single.found == 24) == (changes == 1)
-
-
-def test_a_score_is_one_for_the_row_itself_and_like_chance_for_anything_else() -> None:
-    rng = np.random.default_rng(6)
-    rows, strangers = rng.standard_normal((10, 30)), rng.standard_normal((10, 30))
-    right = row_score([Estimate(-2.0 * rows[3], 3)], rows, strangers)
-    assert right.value == pytest.approx(1.0)
-    assert (right.found, right.total) == (1, 10)
-    wrong = row_score([Estimate(rng.standard_normal(30), place) for place in range(10)], rows, strangers)
-    assert wrong.found == 0
-    assert wrong.value == pytest.approx(wrong.chance, abs=0.15)
-
-
-def test_rows_that_are_found_count_however_far_off_the_other_guesses_are() -> None:
-    rng = np.random.default_rng(7)
-    rows, strangers = rng.standard_normal((20, 30)), rng.standard_normal((20, 30))
-    guesses = [Estimate(rows[place] if place < 15 else rng.standard_normal(30), place) for place in range(20)]
-    partly = row_score(guesses, rows, strangers)
-    assert (partly.found, partly.strangers_found) == (15, 0)
-    assert partly.value < 0.9
-    assert Verdict.of_score(partly, level="sealed", setting="", measure="cosine").succeeds
-    of_strangers = row_score(guesses, strangers, rows)
-    assert (of_strangers.found, of_strangers.strangers_found) == (0, 15)
-    assert not Verdict.of_score(of_strangers, level="sealed", setting="", measure="cosine").succeeds
-
-
-def test_guesses_that_are_no_better_than_the_majority_tell_nothing() -> None:
-    labels = [1.0] * 19 + [-1.0]
-    chance = majority_rate(labels)
-    assert chance == 0.95
-    assert not Verdict.of_rate(0.95, level="plain", setting="", note="", chance=chance).succeeds
-    assert Verdict.of_rate(1.0, level="plain", setting="", note="", chance=chance).succeeds
-
-
-def test_the_table_puts_levels_side_by_side() -> None:
-    one = {"attack": "a", "who": "server", "setting": "h = 1", "measure": "cosine", "claim": "leaks", "note": "n"}
-    findings = [
-        {**one, "level": "paper", "succeeds": True, "score": 1.0},
-        {**one, "level": "sealed", "succeeds": False, "score": 0.25},
-    ]
-    assert markdown(findings).splitlines() == [
-        "| attack | who | setting | measure | plain | paper | sealed |",
-        "|---|---|---|---|---|---|---|",
-        "| a | server | h = 1 | cosine |  | **succeeds** 1.00: n | fails 0.25: n |",
-    ]
-
-
 def test_the_table_has_a_line_for_each_finding_and_unknown_attacks_are_named() -> None:
     told: list[str] = []
     findings = run_attacks(["dictionary-in-the-ring"], tell=told.append)
@@ -339,32 +248,3 @@ def _cells_of(claims: Claims) -> tuple[str, ...]:
 
 def _other_run(bench: Bench) -> Recorded:
     return bench.record(Scenario(Privacy.PAPER, loss="logistic", h=ALL_DENSE))
-
-
-def _without_nonce(values: np.ndarray[tuple[int], np.dtype[np.float64]], key: PublicKey) -> vectors_pb2.Vector:
-    first, _ = _with_one_nonce(values, values, key, nonce=1)
-    return first
-
-
-def _with_one_nonce(
-    one: np.ndarray[tuple[int], np.dtype[np.float64]],
-    other: np.ndarray[tuple[int], np.dtype[np.float64]],
-    key: PublicKey,
-    *,
-    nonce: int = 12345,
-) -> tuple[vectors_pb2.Vector, vectors_pb2.Vector]:
-    """Textbook Paillier, (1 + m·n)·r^n mod n², with the same r for both."""
-    layout = slot_layout(PRODUCT_FORMAT, key.bits)
-    blinding = pow(nonce, int(key.n), int(key.n_squared))
-    made = []
-    for values in (one, other):
-        numbers = [(1 + m * key.n) * blinding % key.n_squared for m in layout.pack(PRODUCT_FORMAT.quantise(values))]
-        encrypted = vectors_pb2.EncryptedVector(
-            format=format_to_proto(PRODUCT_FORMAT),
-            length=len(values),
-            terms=1,
-            key_fingerprint=key.fingerprint,
-            ciphertexts=concatenate(numbers, key.ciphertext_bytes),
-        )
-        made.append(vectors_pb2.Vector(encrypted=encrypted))
-    return made[0], made[1]

@@ -12,7 +12,8 @@ from fenchel_client.algorithms.averaging.rails import AveragingClient
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_common.algorithms.averaging.fedavg import FedavgSettings
-from fenchel_common.algorithms.averaging.rails import LOCAL, MEASURE, AveragingSettings
+from fenchel_common.algorithms.averaging.rails import LOCAL, MEASURE
+from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.datasets import Dataset, load_dataset

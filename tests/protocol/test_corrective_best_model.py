@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from fenchel_server.algorithms.corrective.server import UNCERTIFIED, UNTOLD, VOID
+from fenchel_server.algorithms.corrective.ending import UNTOLD, VOID
+from fenchel_server.algorithms.corrective.server import UNCERTIFIED
 from fenchel_server.contract import Outcome
 from support.corrective import CASE, FIRST, FIXED_POINT, LAST, SECOND, Ascent, error_of, simulation
 from support.halves import half_a_round

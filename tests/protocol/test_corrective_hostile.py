@@ -85,11 +85,11 @@ def beyond_one(values: Any) -> None:
         ("local_dual", beyond("alpha"), ""),
         ("primal", without("point"), "point"),
         ("primal", without("vertex"), "vertex"),
-        ("primal", without("conjugates"), "conjugates"),
-        ("primal", set_to("conjugates.plain.terms", 4), "conjugates"),
-        ("primal", without("figures"), "conjugates, figures"),
-        ("primal", set_to("figures.primal", float("nan")), "figures.primal"),
-        ("primal", set_to("figures.row_norm", float("inf")), "figures.row_norm"),
+        ("primal", without("conjugates_and_products"), "conjugates_and_products"),
+        ("primal", set_to("conjugates_and_products.plain.terms", 4), "conjugates_and_products"),
+        ("primal", without("objectives"), "objectives"),
+        ("primal", set_to("objectives.primal", float("nan")), "objectives.primal"),
+        ("primal", set_to("objectives.row_norm", float("inf")), "objectives.row_norm"),
         ("primal", beyond("vertex"), ""),
         ("primal", without("model"), "model"),
         ("primal", set_to("model.vector.plain.terms", 2), "model"),
@@ -136,10 +136,10 @@ def more_numbers(field: str) -> Change:
     [
         ("inner_product", more_numbers("gram"), "gram: clients disagree"),
         ("local_dual", set_to("combination", bytes(32)), "combination: clients found different weights"),
-        ("primal", set_to("figures.dual", 0.5), "figures: clients opened"),
-        ("primal", set_to("figures.accuracy", 0.25), "figures: clients opened"),
-        ("primal", set_to("accepted", False), "figures: clients opened"),
-        ("primal", more_numbers("conjugates"), "conjugates: clients disagree"),
+        ("primal", set_to("objectives.dual", 0.5), "objectives: clients opened"),
+        ("primal", set_to("objectives.accuracy", 0.25), "objectives: clients opened"),
+        ("primal", set_to("accepted", False), "objectives: clients opened"),
+        ("primal", more_numbers("conjugates_and_products"), "conjugates_and_products: clients disagree"),
     ],
 )
 def test_clients_that_disagree_on_what_all_must_find_end_the_run_with_a_clear_error(
@@ -161,9 +161,9 @@ def test_a_client_that_is_told_another_sum_finds_another_combination() -> None:
     for client, body in request.tasks.items():
         task = pb.CorrectiveDualTask.FromString(body)
         if client == FIRST:
-            values = np.frombuffer(task.opening.conjugates.plain.values, dtype="<i8").copy()
+            values = np.frombuffer(task.round_start.conjugates_and_products.plain.values, dtype="<i8").copy()
             values[0] += 1
-            task.opening.conjugates.plain.values = values.tobytes()
+            task.round_start.conjugates_and_products.plain.values = values.tobytes()
         results[client] = run.clients[client].answer(request.phase, task.SerializeToString())
     with pytest.raises(InvalidInput, match="combination"):
         run.server.advance(request.phase, results)
@@ -188,13 +188,21 @@ def task_of(run: Simulation, phase: str, change: Change) -> bytes:
 @pytest.mark.parametrize(
     ("phase", "change", "field"),
     [
-        ("inner_product", without("opening"), "opening.live_blocks"),
-        ("inner_product", lambda m: m.opening.ClearField("conjugates"), "opening.conjugates"),
-        ("inner_product", lambda m: longer("conjugates")(m.opening), "opening.conjugates"),
-        ("inner_product", lambda m: m.opening.ClearField("point"), "opening.point"),
-        ("inner_product", lambda m: m.opening.ClearField("vertex"), "opening.vertex"),
-        ("inner_product", lambda m: add_numbers(m.opening, "feature_blocks", 99), "opening.feature_blocks"),
-        ("inner_product", lambda m: m.opening.lost.SetInParent(), "opening.lost"),
+        ("inner_product", without("round_start"), "round_start.live_blocks"),
+        (
+            "inner_product",
+            lambda m: m.round_start.ClearField("conjugates_and_products"),
+            "round_start.conjugates_and_products",
+        ),
+        (
+            "inner_product",
+            lambda m: longer("conjugates_and_products")(m.round_start),
+            "round_start.conjugates_and_products",
+        ),
+        ("inner_product", lambda m: m.round_start.ClearField("point"), "round_start.point"),
+        ("inner_product", lambda m: m.round_start.ClearField("vertex"), "round_start.vertex"),
+        ("inner_product", lambda m: add_numbers(m.round_start, "feature_blocks", 99), "round_start.feature_blocks"),
+        ("inner_product", lambda m: m.round_start.restored.SetInParent(), "round_start.restored"),
         ("local_dual", longer("gram"), "gram"),
         ("local_dual", more_numbers("gram"), "gram"),
         ("local_dual", without("point"), "products.blocks"),
@@ -242,6 +250,6 @@ def test_a_party_that_lost_its_memory_refuses_impossible_dual_variables() -> Non
     run.restart(FIRST)
     request = run.server.open_round(RoundId(3), run.names, frozenset({FIRST}))
     task = TASKS[request.phase].FromString(request.tasks[FIRST])
-    beyond_one(task.opening.lost.alpha)
+    beyond_one(task.round_start.restored.alpha)
     with pytest.raises(InvalidInput, match="1 blocks came back impossible"):
         run.clients[FIRST].answer(request.phase, task.SerializeToString())

@@ -1,11 +1,10 @@
 """Corrective HyFDCA at its three privacy levels: the same bits in the model, and what the server gets to see."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pytest
-from google.protobuf.message import Message
 from numpy.typing import NDArray
 
 from fenchel.v1 import corrective_pb2 as pb
@@ -13,6 +12,7 @@ from fenchel.v1 import hyfdca_pb2, vectors_pb2
 from fenchel_client.algorithms.holdings import Holdings
 from fenchel_common.crypto.vectors import EncryptedVector, PlainVector
 from support.corrective import LAST, LEVELS, RESULTS, SECOND, at_level, halves_of, state_of
+from support.messages import vectors_in
 from support.problems import problem
 from support.simulation import Simulation
 
@@ -78,33 +78,22 @@ def test_the_server_holds_the_kind_of_vectors_of_its_level_and_the_parties_read_
     state = state_of(run)
     by_sample = PlainVector if level == "plain" else EncryptedVector
     by_feature = EncryptedVector if level == "sealed" else PlainVector
-    assert {type(vector) for blocks in (state.alpha, state.norms) for vector in blocks.values()} == {by_sample}
-    of_features = (state.weights, state.model, state.point, state.vertex)
+    assert {type(vector) for blocks in (state.anchor.alpha, state.norms) for vector in blocks.values()} == {by_sample}
+    of_features = (state.anchor.weights, state.model, state.pending.point, state.pending.vertex)
     assert {type(vector) for blocks in of_features for vector in blocks.values()} == {by_feature}
-    assert type(state.conjugates) is by_feature
+    assert type(state.pending.conjugates_and_products) is by_feature
     parts = [half.final_model(run.server.last_state(client)) for client, half in run.clients.items()]
     np.testing.assert_array_equal(parts[0], parts[2])
 
 
-def vectors_in(message: Message) -> Iterator[tuple[str, vectors_pb2.Vector]]:
-    """Every vector in a message, with the field that holds it."""
-    for field, value in message.ListFields():
-        if isinstance(value, vectors_pb2.Vector):
-            yield field.name, value
-        elif isinstance(value, hyfdca_pb2.BlockVector):
-            yield field.name, value.vector
-        elif isinstance(value, Message):
-            yield from vectors_in(value)
-
-
 BY_FEATURE = {"primal.point", "primal.vertex", "primal.model", "local_dual.weights"}
-FIGURES = {"inner_product.gram", "local_dual.figures", "primal.conjugates"}
+NUMBERS = {"inner_product.gram", "local_dual.figures", "primal.conjugates_and_products"}
 BY_SAMPLE = {"inner_product.point", "inner_product.vertex", "local_dual.point", "local_dual.alpha"}
 
 
 @pytest.mark.parametrize(
     ("level", "in_clear"),
-    [("sealed", set()), ("paper", BY_FEATURE | FIGURES), ("plain", BY_FEATURE | FIGURES | BY_SAMPLE)],
+    [("sealed", set()), ("paper", BY_FEATURE | NUMBERS), ("plain", BY_FEATURE | NUMBERS | BY_SAMPLE)],
 )
 def test_what_each_level_shows_the_server(level: str, in_clear: set[str]) -> None:
     run = at_level(SMALL, (2, 2), level)
@@ -115,7 +104,7 @@ def test_what_each_level_shows_the_server(level: str, in_clear: set[str]) -> Non
         for name, vector in vectors_in(RESULTS[phase].FromString(result)):
             (shown if vector.WhichOneof("kind") == "plain" else hidden).add(f"{phase}.{name}")
     assert shown == in_clear
-    assert hidden == (BY_FEATURE | FIGURES | BY_SAMPLE) - in_clear
+    assert hidden == (BY_FEATURE | NUMBERS | BY_SAMPLE) - in_clear
 
 
 class Known:
@@ -153,23 +142,23 @@ class Known:
     def remember(self, run: Simulation) -> None:
         """What the clients have in their memories after a round."""
         for half in halves_of(run).values():
-            for memory in half._kept.values():
-                for place in memory.places.values():
-                    self.add("weights", place.weights)
-                    self.add("predictions", place.predictions)
-                    self.add("alpha", place.values)
-                    self.add("conjugates", place.value)
+            for memory in half._memories.values():
+                for entry in memory.entries.values():
+                    self.add("weights", entry.weights)
+                    self.add("predictions", entry.predictions)
+                    self.add("alpha", entry.alpha)
+                    self.add("conjugates", entry.conjugate_part)
                 self.add("gram", memory.gram)
                 self.add("spread", memory.spread)
 
 
-def told_figures(run: Simulation) -> set[float]:
+def told_objectives(run: Simulation) -> set[float]:
     """The sums over all samples that parties tell in clear, at every level."""
     told: set[float] = set()
     for _, phase, _, _, result in run.messages:
         if phase == "primal":
-            figures = pb.CorrectivePrimalResult.FromString(result).figures
-            told |= {figures.primal, figures.dual, figures.accuracy, figures.squared_norm, figures.row_norm}
+            values = pb.CorrectivePrimalResult.FromString(result).objectives
+            told |= {values.primal, values.dual, values.accuracy, values.squared_norm, values.row_norm}
     return told
 
 
@@ -211,7 +200,7 @@ def transcript(run: Simulation, known: Known) -> tuple[Words, set[float]]:
         known.add("rows", np.asarray(shard.X))
     openings = [half.opening() for half in halves_of(run).values()]
     messages = [body for _, _, _, *bodies in run.messages for body in bodies]
-    return words_in([*openings, *messages, *snapshots]), told_figures(run)
+    return words_in([*openings, *messages, *snapshots]), told_objectives(run)
 
 
 def test_a_sealed_transcript_has_no_number_in_clear_but_the_sums_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +228,7 @@ def test_the_search_finds_what_the_other_levels_show(monkeypatch: pytest.MonkeyP
 
 
 def test_all_that_parties_tell_besides_vectors_is_named() -> None:
-    """Fields of results in a sealed run that are no ciphertext: whether a memory was lost, a hash, and the figures."""
+    """Fields of results in a sealed run that are no ciphertext: whether a memory was lost, a hash, the objectives."""
     run = at_level(SMALL, (2, 2), "sealed")
     run.run(2)
     others: dict[str, set[str]] = {}
@@ -247,4 +236,4 @@ def test_all_that_parties_tell_besides_vectors_is_named() -> None:
         for field, value in RESULTS[phase].FromString(result).ListFields():
             if not isinstance(value, vectors_pb2.Vector | hyfdca_pb2.BlockVector):
                 others.setdefault(phase, set()).add(field.name)
-    assert others == {"local_dual": {"combination"}, "primal": {"figures", "accepted"}}
+    assert others == {"local_dual": {"combination"}, "primal": {"objectives", "accepted"}}

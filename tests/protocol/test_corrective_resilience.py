@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from fenchel_client.algorithms.corrective.hull import ANCHOR, BEST
+from fenchel_client.algorithms.corrective.points import ANCHOR, BEST
 from fenchel_common.errors import InvalidInput, StateDamaged
 from fenchel_common.ids import RoundId
-from fenchel_server.algorithms.corrective.server import STANDSTILL, UNCERTIFIED, VOID
+from fenchel_server.algorithms.corrective.ending import STANDSTILL, VOID
+from fenchel_server.algorithms.corrective.server import UNCERTIFIED
 from fenchel_server.contract import Outcome, RoundReport
 from support.corrective import (
     CASE,
@@ -286,18 +287,18 @@ def test_who_kept_the_anchor_and_who_gets_it_from_the_server_hold_the_same_bits(
         run.restart(SECOND)
     for client in sorted(told.names):
         told.restart(client)
-    uncut = halves_of(kept)[FIRST]._kept[4].anchor_place.values * 2.0**32
+    uncut = halves_of(kept)[FIRST]._memories[4].anchor.alpha * 2.0**32
     assert (uncut != np.rint(uncut)).any()
     kept.round(restarted=frozenset({SECOND}))
     told.round(restarted=told.names)
-    for name, half in halves_of(kept).items():
-        mine, given = half._kept[5], halves_of(told)[name]._kept[5]
-        for place in ((ANCHOR, 0), (BEST, 0)):
-            left, right = mine.places[place], given.places[place]
-            np.testing.assert_array_equal(left.values, right.values)
+    for client, half in halves_of(kept).items():
+        mine, given = half._memories[5], halves_of(told)[client]._memories[5]
+        for name in ((ANCHOR, 0), (BEST, 0)):
+            left, right = mine.entries[name], given.entries[name]
+            np.testing.assert_array_equal(left.alpha, right.alpha)
             np.testing.assert_array_equal(left.weights, right.weights)
             np.testing.assert_array_equal(left.predictions, right.predictions)
-            assert left.value == right.value
+            assert left.conjugate_part == right.conjugate_part
     for _ in range(3):
         assert kept.round().metrics == told.round().metrics
         np.testing.assert_array_equal(kept.model(), told.model())

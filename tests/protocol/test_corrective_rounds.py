@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.corrective import client as client_half
-from fenchel_client.algorithms.corrective import hull
-from fenchel_client.algorithms.corrective.settlement import on_the_way
+from fenchel_client.algorithms.corrective import local_dual, points
+from fenchel_client.algorithms.corrective.settlement import interpolated
 from fenchel_common.algorithms.corrective.messages import MEMORY, STEPS
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.datasets import load_dataset
 from fenchel_common.data.partition import partition
@@ -85,7 +85,7 @@ def test_the_model_of_a_round_is_the_best_on_the_way_to_the_combination_that_ent
     for _ in range(6):
         run.round()
         reached = model_of(case, run.alpha(case.ids))
-        ways = [on_the_way(best, reached, step) for step in range(STEPS + 1)]
+        ways = [interpolated(best, reached, step) for step in range(STEPS + 1)]
         best = run.weights(case.data.features)
         assert case.primal(best) == pytest.approx(min(map(case.primal, ways)), abs=1e-7)
         assert min(float(np.abs(way - best).max()) for way in ways) <= 1e-6
@@ -112,11 +112,11 @@ def vertex_of(run: Simulation, case: Problem, round_id: int) -> Array:
     """The vertex that the parties made in a round."""
     values: dict[str, float] = {}
     for name, half in halves_of(run).items():
-        made = half._kept[round_id].made
-        assert made is not None
-        assert made.vertex is not None
+        pending = half._memories[round_id].pending
+        assert pending is not None
+        assert pending.vertex is not None
         ids = [run.shards[name].ids[row] for row in run.alignment.clients[name].rows]
-        values |= zip(ids, made.vertex.tolist(), strict=True)
+        values |= zip(ids, pending.vertex.tolist(), strict=True)
     return np.array([values[sample] for sample in case.ids])
 
 
@@ -179,7 +179,7 @@ def test_it_converges_where_the_paper_variant_diverges() -> None:
 
 
 @pytest.mark.parametrize("kind", ["newest", "anchor", "even", "impossible"])
-def test_whatever_the_small_program_returns_d_is_kept(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_whatever_the_small_program_returns_d_is_memories(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     case = problem(**CASE)
     run = simulation(case)
 
@@ -192,7 +192,7 @@ def test_whatever_the_small_program_returns_d_is_kept(monkeypatch: pytest.Monkey
         return b
 
     run.run(3)
-    monkeypatch.setattr(hull, "maximise_over_simplex", adversary)
+    monkeypatch.setattr(points, "maximise_over_simplex", adversary)
     ascent = Ascent(run, case)
     for _ in range(3):
         run.round()
@@ -210,24 +210,24 @@ def test_a_combination_that_proves_worse_than_promised_does_not_become_the_ancho
     case = problem(**CASE)
     run = simulation(case)
     run.run(3)
-    honest = hull.best_combination
+    honest = points.best_combination
 
-    def worst(memory: hull.Memory, *, lambda_: float, modulus: float) -> hull.Combination:
+    def worst(memory: points.Memory, *, lambda_: float, modulus: float) -> points.Combination:
         chosen = honest(memory, lambda_=lambda_, modulus=modulus)
         return replace(chosen, weights=np.eye(len(chosen.weights))[-1])
 
-    alpha, anchor = run.alpha(case.ids), state_of(run).anchor
-    monkeypatch.setattr(client_half, "best_combination", worst)
+    alpha, anchor = run.alpha(case.ids), state_of(run).anchor.round_id
+    monkeypatch.setattr(local_dual, "best_combination", worst)
     ascent = Ascent(run, case)
     run.round()
     metrics = ascent.check().metrics
     np.testing.assert_array_equal(run.alpha(case.ids), alpha)
-    assert state_of(run).anchor == anchor
+    assert state_of(run).anchor.round_id == anchor
     assert metrics.dual == pytest.approx(case.dual(alpha), abs=FIXED_POINT)
     monkeypatch.undo()
     run.round()
     ascent.check()
-    assert state_of(run).anchor == 5
+    assert state_of(run).anchor.round_id == 5
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -290,16 +290,16 @@ def test_memory_is_bounded_however_long_the_run() -> None:
         sizes.append(len(run.server.snapshot()))
     assert max(sizes[3:]) <= 1.02 * min(sizes[3:])
     for half in halves_of(run).values():
-        assert len(half._kept) <= 2
-        newest = half._kept[MEMORY + 8]
-        assert len(newest.named(hull.MODEL)) == MEMORY
-        assert len(newest.named(hull.VERTEX)) < MEMORY
-        assert newest.gram.shape == newest.spread.shape == (len(newest.places), len(newest.places))
+        assert len(half._memories) <= 2
+        newest = half._memories[MEMORY + 8]
+        assert len(newest.rounds_of(points.MODEL)) == MEMORY
+        assert len(newest.rounds_of(points.VERTEX)) < MEMORY
+        assert newest.gram.shape == newest.spread.shape == (len(newest.entries), len(newest.entries))
 
 
 def test_the_demonstration_data_take_few_rounds() -> None:
     data = load_dataset("breast_cancer")
-    chosen = HyfdcaSettings.parse({"local": "corrective", "lambda": 1e-2, "stop": {"gap": 1e-4, "rounds": 50}})
+    chosen = CorrectiveSettings.parse({"lambda": 1e-2, "stop": {"gap": 1e-4, "rounds": 50}})
     run = Simulation.of(partition(data, grid=(2, 2)), chosen)
     assert run.run().outcome is Outcome.CONVERGED
     assert len(run.reports) <= 13

@@ -16,7 +16,7 @@ from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.algorithms.averaging.scaffnew import ScaffnewServer
-from fenchel_server.contract import Outcome, PhaseRequest
+from fenchel_server.contract import Outcome
 from support.averaging import Averaging
 from support.keys import SMALL_BITS, private_key, run_key
 from support.problems import problem
@@ -83,14 +83,7 @@ def test_an_encrypted_run_and_a_run_in_clear_agree_bit_for_bit(algorithm: str) -
 def test_a_server_killed_in_a_round_ends_with_the_result_of_an_undisturbed_run(algorithm: str, after: int) -> None:
     undisturbed, run = small_run(algorithm), small_run(algorithm)
     undisturbed.run(12)
-    for _ in range(after):
-        run.round()
-    committed = run.server.snapshot()
-    step = run.server.open_round(RoundId(after + 1), run.names, frozenset())
-    assert isinstance(step, PhaseRequest)
-    for client, body in step.tasks.items():
-        run.clients[client].answer(step.phase, body)
-    run.restore(committed)
+    run.kill_server_in(after + 1)
     run.restart(THIRD)
     run.round(restarted=run.names)
     run.run(12 - after - 1)

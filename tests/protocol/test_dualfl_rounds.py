@@ -16,7 +16,7 @@ from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_server.contract import Outcome, PhaseRequest
+from fenchel_server.contract import Outcome
 from support.averaging import Averaging
 from support.dualfl import Parts, epochs
 from support.keys import SMALL_BITS, private_key, run_key
@@ -113,14 +113,7 @@ def test_a_server_killed_in_a_round_ends_with_the_result_of_an_undisturbed_run(a
     """Also across a checkpoint of the state, and in the first round."""
     undisturbed, run = small_run(), small_run()
     undisturbed.run(12)
-    for _ in range(after):
-        run.round()
-    committed = run.server.snapshot()
-    step = run.server.open_round(RoundId(after + 1), run.names, frozenset())
-    assert isinstance(step, PhaseRequest)
-    for client, body in step.tasks.items():
-        run.clients[client].answer(step.phase, body)
-    run.restore(committed)
+    committed = run.kill_server_in(after + 1)
     assert run.server.snapshot() == committed
     for client in () if keep_clients else sorted(run.names):
         run.restart(client)

@@ -16,7 +16,7 @@ from fenchel_common.algorithms.settings import Partition
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.heterogeneous import row_shards, stratified_rows
 from fenchel_common.errors import InvalidConfig, InvalidInput
-from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.ids import ClientId
 from fenchel_server.algorithms.averaging.fedsgm import switching_weight
 from support.averaging import Averaging
 from support.keys import SMALL_BITS, private_key, run_key
@@ -109,11 +109,7 @@ def test_where_top_k_keeps_what_it_leaves_out_changes_nothing_but_the_uplink() -
 def test_a_restored_server_goes_on_as_if_nothing_had_happened(compression: str) -> None:
     undisturbed, run = small_run(compression=compression), small_run(compression=compression)
     undisturbed.run(12)
-    for _ in range(10):
-        run.round()
-    committed = run.server.snapshot()
-    run.server.open_round(RoundId(11), run.names, frozenset())
-    run.restore(committed)
+    run.kill_server_in(11)
     for client in sorted(run.names):
         run.restart(client)
     run.round(restarted=run.names)

@@ -1,10 +1,7 @@
 """HyFDCA at its three privacy levels: the same bits in the model, and what the server gets to see."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
-from google.protobuf.message import Message
 
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
@@ -13,6 +10,7 @@ from fenchel_common.data.partition import partition
 from fenchel_common.ids import ClientId
 from fenchel_server.algorithms.hyfdca.state import HyfdcaState
 from support.keys import cipher, run_key
+from support.messages import vectors_in
 from support.problems import problem
 from support.simulation import Simulation
 
@@ -59,17 +57,6 @@ def test_round_trips_do_not_depend_on_the_level(grid: tuple[int, int], expected:
     run = simulation(level, grid, certificate_every=2)
     run.run(2)
     assert [run.round_trips(round_id) for round_id in (1, 2)] == [expected, expected]
-
-
-def vectors_in(message: Message) -> Iterator[tuple[str, vectors_pb2.Vector]]:
-    """Every vector in a message, with the field that holds it."""
-    for field, value in message.ListFields():
-        if isinstance(value, vectors_pb2.Vector):
-            yield field.name, value
-        elif isinstance(value, hyfdca_pb2.BlockVector):
-            yield field.name, value.vector
-        elif isinstance(value, Message):
-            yield from vectors_in(value)
 
 
 @pytest.mark.parametrize(

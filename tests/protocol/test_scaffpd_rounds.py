@@ -18,7 +18,7 @@ from fenchel_common.data.heterogeneous import row_shards, stratified_rows
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidConfig, InvalidInput
-from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.ids import ClientId
 from fenchel_common.losses import loss_named
 from fenchel_server.algorithms.averaging.qffl import curvature
 from fenchel_server.algorithms.averaging.simplex import Ambiguity
@@ -199,11 +199,7 @@ def test_an_encrypted_run_is_bit_for_bit_the_run_in_clear(algorithm: str) -> Non
 def test_a_restored_server_goes_on_as_if_nothing_had_happened(algorithm: str) -> None:
     undisturbed, run = small_run(algorithm, batch=8), small_run(algorithm, batch=8)
     undisturbed.run(13)
-    for _ in range(11):
-        run.round()
-    committed = run.server.snapshot()
-    run.server.open_round(RoundId(12), run.names, frozenset())
-    run.restore(committed)
+    run.kill_server_in(12)
     for client in sorted(run.names):
         run.restart(client)
     run.round(restarted=run.names)

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_client.algorithms.averaging.rails import AveragingClient
 from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.averaging.rails import AveragingSettings
+from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.data.shard import Shard
+from fenchel_common.ids import RoundId
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.algorithms.averaging.rails import AveragingServer
 from fenchel_server.algorithms.base import ServerHalf as ServerClass
-from fenchel_server.contract import RoundReport
+from fenchel_server.contract import PhaseRequest, RoundReport
 from support.halves import Halves
 
 Array = NDArray[np.float64]
@@ -38,9 +39,9 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
     ) -> "Averaging":
         """A run of an algorithm of the tables, or of the given settings, client and server classes."""
         if isinstance(algorithm, str):
-            listed = SETTINGS[algorithm]
+            listed = SETTINGS[algorithm].default
             assert issubclass(listed, AveragingSettings)
-            algorithm = (listed, CLIENT_HALVES[algorithm], SERVER_HALVES[algorithm])
+            algorithm = (listed, CLIENT_HALVES["averaging"][algorithm], SERVER_HALVES["averaging"][algorithm])
         settings_class, client_half, server_half = algorithm
         parsed = settings_class.parse(settings or {})
         return cls(shards, parsed, client_half=client_half, server_half=server_half, **values)
@@ -60,6 +61,21 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
         )
         assert isinstance(restored, AveragingServer)
         self.server = restored
+
+    def kill_server_in(self, round_id: int) -> bytes:
+        """Runs up to the round, and loses the server once the clients have answered the round's first phase.
+
+        The server that takes its place is made from the snapshot after the round before, which is returned.
+        """
+        for _ in range(round_id - 1):
+            self.round()
+        committed = self.server.snapshot()
+        step = self.server.open_round(RoundId(round_id), self.names, frozenset())
+        assert isinstance(step, PhaseRequest)
+        for client, body in step.tasks.items():
+            self.clients[client].answer(step.phase, body)
+        self.restore(committed)
+        return committed
 
     def weights(self, features: Sequence[str]) -> Array:
         """The model as the parties would save it, each in a process that remembers nothing."""

@@ -4,15 +4,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fenchel_client.concessions import Concession
 from fenchel_client.party import Party
 from fenchel_client.setup import Consent
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.data.shard import Shard
+from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import INTRODUCE, Introduction
-from fenchel_common.wire.setup import introduction_from_bytes, terms_to_bytes
+from fenchel_common.setup import INTRODUCE, Introduction, ModelPart
+from fenchel_common.wire.alignment import client_layout_from_bytes
+from fenchel_common.wire.setup import introduction_from_bytes, model_part_to_bytes, terms_to_bytes
 from fenchel_deploy.inprocess.parties import asked
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.rounds.setup import SetupDone
@@ -82,3 +87,34 @@ class Federation:
 def only(phase: str, change: Callable[[bytes], bytes]) -> Tamper:
     """Changes what goes to the parties, or comes from them, in one phase."""
     return lambda current, _client, body: change(body) if current == phase else body
+
+
+class Listener:
+    """A relay that keeps what it carried to one party."""
+
+    def __init__(self, party: ClientId = OTHER) -> None:
+        self.party = party
+        self.tasks: dict[str, bytes] = {}
+
+    def __call__(self, phase: str, client: ClientId, body: bytes) -> bytes:
+        if client == self.party:
+            self.tasks[phase] = body
+        return body
+
+
+def refused(federation: Federation, phase: str, body: bytes, *, round_id: int = 0, run: RunId = RUN) -> Refusal:
+    """The refusal with which the other party answers a task."""
+    with pytest.raises(Refusal) as caught:
+        federation.answer(OTHER, phase, body, round_id=round_id, run=run)
+    return caught.value
+
+
+def layout_of(body: bytes) -> ClientLayout:
+    """The layout in a task for the other party."""
+    shard = SHARDS[OTHER]
+    return client_layout_from_bytes(body, samples=len(shard.ids), features=len(shard.features))
+
+
+def finish(state: bytes = b"") -> bytes:
+    """The task that ends a run."""
+    return model_part_to_bytes(ModelPart(state, primal=0.5, dual=0.4, gap=0.1))

@@ -15,7 +15,7 @@ from fenchel.v1.federation_pb2 import ClientMessage, Hello, ServerMessage
 from fenchel_client.connection import TaskLimit
 from fenchel_client.retry import Backoff
 from fenchel_client.session import IdleFactory, Session, SessionEnd
-from fenchel_client.task import Handler
+from fenchel_client.task import Handler, Task
 from fenchel_client.transport.channel import open_channel
 from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.errors import FenchelError
@@ -37,6 +37,10 @@ def phase(name: str, round_id: int = 1, attempt: int = 0) -> PhaseId:
 
 def key(name: str, round_id: int = 1, attempt: int = 0) -> TaskKey:
     return TaskKey(RUN, RoundId(round_id), name, attempt)
+
+
+def echo(task: Task) -> bytes:
+    return task.body
 
 
 class Server:
@@ -106,6 +110,17 @@ class Attending:
         self.session.stop()
         self._thread.join(JOIN_S)
         assert not self._thread.is_alive()
+
+
+def channel_with(kit: Kit, authority_pem: bytes, address: Address, *, with_certificate: bool = True) -> grpc.Channel:
+    """A channel without any of the checks that a party makes of itself."""
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=authority_pem,
+        private_key=kit.key_pem if with_certificate else None,
+        certificate_chain=kit.certificate_pem if with_certificate else None,
+    )
+    options = (("grpc.use_local_subchannel_pool", 1),)
+    return grpc.secure_channel(str(address), credentials, options=options)
 
 
 class RawClient:

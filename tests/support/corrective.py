@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fenchel.v1 import corrective_pb2 as pb
 from fenchel_client.algorithms.corrective.client import CorrectiveClient
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId
@@ -38,7 +38,7 @@ RESULTS: Final[dict[str, type[Message]]] = {
 }
 
 
-def settings(case: Problem, **values: object) -> HyfdcaSettings:
+def settings(case: Problem, **values: object) -> CorrectiveSettings:
     chosen = {
         "loss": case.loss.name,
         "lambda": case.lambda_,
@@ -46,7 +46,7 @@ def settings(case: Problem, **values: object) -> HyfdcaSettings:
         "privacy": "paper",
         "stop": {"gap": None},
     }
-    return HyfdcaSettings.parse({**chosen, **values})
+    return CorrectiveSettings.parse({**chosen, **values})
 
 
 def simulation(case: Problem, grid: tuple[int, int] = (2, 2), **values: object) -> Simulation:

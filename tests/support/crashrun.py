@@ -20,9 +20,9 @@ from unittest import mock
 
 from fenchel_server.rounds.driver import Driver, Watcher
 from fenchel_server.store import RoundRecord, SqliteStore
-from support.inprocess import InProcessTransport
 from support.records import RUN
-from support.toyrun import PARTIES, ToyParts, ToyParty, toy_config
+from support.toydrive import toy_transport
+from support.toyrun import ToyParts, toy_config
 
 RESULT = "result.json"
 MOST_POINTS = 500
@@ -53,7 +53,7 @@ def work(state: Path, *, watch: Watcher = lambda _: None) -> None:
         if not store.runs():
             store.create_run(RUN, name="toy", config=toy_config())
         if store.pending():
-            transport = InProcessTransport({name: ToyParty(name) for name in PARTIES})
+            transport = toy_transport()
             Driver(RUN, ToyParts(), store=store, transport=transport, watch=watch).drive()
         snapshot, record = store.snapshot(RUN), store.run(RUN)
         assert snapshot is not None

@@ -59,11 +59,11 @@ def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
     encrypted = activerun._cipher
 
     def cipher(
-        run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout, shard: Shard
+        run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout
     ) -> tuple[Cipher, RunKey, object]:
         if not secrets.private_key:
             return PlainCipher(config.key.bits), RunKey.in_clear(config.key.bits), None
-        return encrypted(run, config, secrets, layout, shard)
+        return encrypted(run, config, secrets, layout)
 
     def public_key(secrets: RunSecrets, _config: RunConfig) -> PublicKey | None:
         return private_key_from_bytes(secrets.private_key).public_key if secrets.private_key else None

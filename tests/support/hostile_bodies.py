@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from fenchel.v1 import alignment_pb2
 from fenchel_common.layout import MAX_FEATURES, MAX_PARTY_SAMPLES
+from support.messages import varint
 
 ROOM_BYTES = 24 * 1024 * 1024
 """Besides bodies: chunks under way, flow control, what the allocator keeps, a phase of a small federation."""
@@ -60,7 +61,7 @@ class Attack:
 def full_of_elements(kind: type[Message], size: int) -> Bodies:
     """Bodies of so many bytes: a field that comes again and again, empty or with one byte, and packed numbers."""
     made: Bodies = {
-        "packed varints": lambda: b"\x7a" + _varint(size - 8) + b"\x01" * (size - 8),
+        "packed varints": lambda: b"\x7a" + varint(size - 8) + b"\x01" * (size - 8),
         "unknown fields": lambda: b"\x7a\x00" * (size // 2),
     }
     for number in sorted(field.number for field in kind.DESCRIPTOR.fields if field.type in _DELIMITED):
@@ -103,11 +104,3 @@ def layouts(size: int) -> Bodies:
         return frame.SerializeToString()
 
     return {"empty cuts": lambda: frame.SerializeToString() + b"\x42\x00" * ((size - 64) // 2), "too many rows": rows}
-
-
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*encoded, number])

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms import SETTINGS
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.partition import partition
 from support.averaging import Averaging
@@ -52,7 +52,7 @@ def simulated(name: str, level: Level) -> Simulation | Averaging:
         key = {"cipher": cipher(), "key": run_key()}
     if name in HYFDCA:
         common = {"lambda": 0.0625, "seed": SEED, "stop": {"gap": None}, "privacy": level, "certificate_every": 1}
-        settings = HyfdcaSettings.parse({**common, **HYFDCA[name]})
+        settings = SETTINGS["hyfdca"].parse({**common, **HYFDCA[name]})
         return Simulation.of(partition(table(), grid=(2, 2)), settings, **key)
     grid, values = AVERAGING[name]
     common = {"seed": SEED, "privacy": level, "measure_every": 1}

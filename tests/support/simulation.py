@@ -1,33 +1,34 @@
 """A whole HyFDCA federation in one process, deterministic by its seed, and in clear unless it is given a key."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.corrective.client import CorrectiveClient
 from fenchel_client.algorithms.hyfdca.client import HyfdcaClient
-from fenchel_client.algorithms.variants import hyfdca_client
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.data.shard import Shard
 from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
-from fenchel_server.algorithms.variants import HyfdcaVariants
 from fenchel_server.contract import RoundReport
 from support.halves import Halves
 
 Array = NDArray[np.float64]
 
+CLIENTS: Final[Mapping[str, Any]] = {"hyfdca": HyfdcaClient, "corrective": CorrectiveClient}
+SERVERS: Final[Mapping[str, Any]] = {"hyfdca": HyfdcaServer, "corrective": CorrectiveServer}
+"""By the name of the family."""
+
 
 class Simulation(Halves[HyfdcaClient | CorrectiveClient, HyfdcaServer | CorrectiveServer]):
     """Clients and server of a run of HyFDCA."""
 
-    settings: HyfdcaSettings
-
     @classmethod
-    def of(cls, shards: Sequence[Shard], settings: HyfdcaSettings, **values: Any) -> "Simulation":
-        return cls(shards, settings, client_half=hyfdca_client, server_half=HyfdcaVariants(), **values)
+    def of(cls, shards: Sequence[Shard], settings: AlgorithmSettings, **values: Any) -> "Simulation":
+        family = settings.family.name
+        return cls(shards, settings, client_half=CLIENTS[family], server_half=SERVERS[family], **values)
 
     def run(self, rounds: int | None = None) -> RoundReport:
         """Rounds until the algorithm has had enough, or as many as asked for."""
@@ -39,7 +40,7 @@ class Simulation(Halves[HyfdcaClient | CorrectiveClient, HyfdcaServer | Correcti
     def restore(self, snapshot: bytes, *, seed: int | None = None) -> None:
         """Puts a server in place that was made from a snapshot, with another seed for its draws if given."""
         settings = self.settings if seed is None else self.settings.model_copy(update={"seed": seed})
-        self.server = HyfdcaVariants().restore(
+        self.server = SERVERS[settings.family.name].restore(
             snapshot, settings=settings, layout=self.alignment.federation, key=self.key
         )
 
@@ -52,10 +53,13 @@ class Simulation(Halves[HyfdcaClient | CorrectiveClient, HyfdcaServer | Correcti
 
     def alpha(self, ids: Sequence[str]) -> Array:
         """The server's α, which it could not read in an encrypted run, in the order of these samples."""
+        alpha = (
+            self.server._state.anchor.alpha if isinstance(self.server, CorrectiveServer) else self.server._state.alpha
+        )
         values: dict[str, float] = {}
         for client, layout in self.alignment.clients.items():
             for block in layout.block_ids:
-                vector = self.server._state.alpha.get(int(block))
+                vector = alpha.get(int(block))
                 rows = layout.rows_of([int(block)])
                 held = np.zeros(len(rows)) if vector is None else self.cipher.decrypt(vector)[: len(rows)]
                 values |= {self.shards[client].ids[row]: value for row, value in zip(rows, held, strict=True)}

@@ -106,7 +106,7 @@ def test_the_settings_of_every_algorithm_have_the_defaults(algorithm: str) -> No
     held = expected("algorithms of whole rows" if listed.profile.partitions == ("horizontal",) else None)
     if algorithm == "fedsgm":
         held |= {name: value for name, value in expected("fedsgm").items() if DEFAULTS[name] != value}
-    found = settings_of(listed())
+    found = settings_of(listed.parse({}))
     assert {"privacy", "seed", "stop.gap", "stop.rounds", "settings.loss", "settings.lambda"} <= found.keys()
     assert (OF_HYFDCA in found) == (algorithm == "hyfdca")
     assert found == {name: held[name] for name in found}
@@ -142,7 +142,7 @@ def test_attacks_have_the_defaults_but_for_their_departures() -> None:
 
 def test_the_bench_has_the_defaults_but_for_its_departures() -> None:
     setting = Setting(load_dataset("breast_cancer"), 1e-2, (2, 2), "contiguous", "hinge", optimum=1.0, seed=0)
-    found = settings_of(setting.hyfdca("corrective", "auto"))
+    found = settings_of(setting.corrective())
     assert found == {name: expected("fenchel bench rounds")[name] for name in found}
     assert effective(setting.encrypted(1000)) == expected("fenchel bench rounds --repeat-encrypted")
 

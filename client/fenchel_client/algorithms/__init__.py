@@ -19,23 +19,28 @@ from fenchel_client.algorithms.averaging.scaffnew import ScaffnewClient
 from fenchel_client.algorithms.averaging.scaffold import ScaffoldClient
 from fenchel_client.algorithms.averaging.scaffpd import ScaffpdClient
 from fenchel_client.algorithms.base import ClientHalf
-from fenchel_client.algorithms.variants import hyfdca_client
+from fenchel_client.algorithms.corrective.client import CorrectiveClient
+from fenchel_client.algorithms.hyfdca.client import HyfdcaClient
 
-ALGORITHMS: Final[Mapping[str, ClientHalf]] = {
-    "hyfdca": hyfdca_client,
-    "fedavg": FedavgClient,
-    "hyfem": HyfemClient,
-    "dualfl": DualflClient,
-    "feddyn": FeddynClient,
-    "fedpd": FedpdClient,
-    "5gcs": FivegcsClient,
-    "scaffnew": ScaffnewClient,
-    "fedsgm": FedsgmClient,
-    "scaffpd": ScaffpdClient,
-    "scaffold": ScaffoldClient,
-    "afl": AflClient,
-    "drfa": DrfaClient,
-    "qffl": QfflClient,
-    "fedprox": FedproxClient,
-    "deltafl": DeltaflClient,
+ALGORITHMS: Final[Mapping[str, Mapping[str, ClientHalf]]] = {
+    "hyfdca": {"hyfdca": HyfdcaClient},
+    "corrective": {"hyfdca": CorrectiveClient},
+    "averaging": {
+        "fedavg": FedavgClient,
+        "hyfem": HyfemClient,
+        "dualfl": DualflClient,
+        "feddyn": FeddynClient,
+        "fedpd": FedpdClient,
+        "5gcs": FivegcsClient,
+        "scaffnew": ScaffnewClient,
+        "fedsgm": FedsgmClient,
+        "scaffpd": ScaffpdClient,
+        "scaffold": ScaffoldClient,
+        "afl": AflClient,
+        "drfa": DrfaClient,
+        "qffl": QfflClient,
+        "fedprox": FedproxClient,
+        "deltafl": DeltaflClient,
+    },
 }
+"""By the name of the family and the name of the algorithm in a run's file."""

@@ -22,11 +22,11 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class CorrectiveAnchor(_message.Message):
-    """HyFDCA with corrective steps. The anchor is known by the round that made it, 0 at the start. Vectors by feature and
-    figures are ciphertext in a sealed run, vectors by sample in every run that encrypts. Ids of blocks in fields of bytes
-    are unsigned 32-bit numbers, ascending.
+    """HyFDCA with corrective steps. docs/corrective.md explains anchor, point, vertex and best model. Vectors by sample are
+    ciphertext in every run that encrypts. Vectors by feature and vectors of numbers (type Vector) are ciphertext in a
+    sealed run. Ids of blocks in fields of type bytes are unsigned 32-bit numbers, ascending.
 
-    The anchor and the best model, for a client that has lost its state. What is not given is zero.
+    The anchor and the best model, for a client that has lost its memory. Blocks that are missing here are zero.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -38,7 +38,7 @@ class CorrectiveAnchor(_message.Message):
     def alpha(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
     def weights(self) -> _hyfdca_pb2.BlockVector:
-        """By feature: the anchor's model, and the one at which the objective was least so far."""
+        """By feature: the anchor's model, and the best model, at which the primal objective was least so far."""
 
     @_builtins.property
     def model(self) -> _hyfdca_pb2.BlockVector: ...
@@ -58,64 +58,69 @@ class CorrectiveAnchor(_message.Message):
 Global___CorrectiveAnchor: _TypeAlias = CorrectiveAnchor  # noqa: Y015
 
 @_typing.final
-class CorrectiveOpening(_message.Message):
-    """Comes with the first task of a round."""
+class CorrectiveRoundStart(_message.Message):
+    """Part of the first task that a client gets in a round."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    AFTER_FIELD_NUMBER: _builtins.int
-    ANCHOR_FIELD_NUMBER: _builtins.int
+    MEMORY_ROUND_FIELD_NUMBER: _builtins.int
+    ANCHOR_ROUND_FIELD_NUMBER: _builtins.int
     COLLAPSE_FIELD_NUMBER: _builtins.int
-    LOST_FIELD_NUMBER: _builtins.int
+    RESTORED_FIELD_NUMBER: _builtins.int
     LIVE_BLOCKS_FIELD_NUMBER: _builtins.int
     REPORT_BLOCKS_FIELD_NUMBER: _builtins.int
     FEATURE_BLOCKS_FIELD_NUMBER: _builtins.int
     POINT_FIELD_NUMBER: _builtins.int
     VERTEX_FIELD_NUMBER: _builtins.int
-    CONJUGATES_FIELD_NUMBER: _builtins.int
-    after: _builtins.int
-    """The round after which the client's memory is taken up."""
-    anchor: _builtins.int
+    CONJUGATES_AND_PRODUCTS_FIELD_NUMBER: _builtins.int
+    memory_round: _builtins.int
+    """The client continues with the memory that it stored at the end of this round."""
+    anchor_round: _builtins.int
+    """The round whose dual variables are the anchor; 0 before the first."""
     collapse: _builtins.bool
-    """Forget all but anchor and best model, which become what their ciphertexts hold."""
+    """The client forgets all but the anchor and the best model, and rounds these two to the fixed-point numbers that are
+    on record at the server.
+    """
     live_blocks: _builtins.bytes
-    """Blocks of the client that take part."""
+    """Live blocks of the client: blocks of samples all of whose holders take part in the round."""
     report_blocks: _builtins.bytes
-    """Blocks of samples and of features for which the client answers."""
+    """Live blocks of samples, and blocks of features, for which this client alone reports."""
     feature_blocks: _builtins.bytes
     @_builtins.property
-    def lost(self) -> Global___CorrectiveAnchor: ...
+    def restored(self) -> Global___CorrectiveAnchor:
+        """With a collapse, for a client that has lost its memory."""
+
     @_builtins.property
     def point(self) -> _hyfdca_pb2.BlockVector:
-        """By feature: the weights of the new point and vertex, or by how much they differ from the anchor's."""
+        """By feature: the models of the pending point and vertex, or the differences of these models from the anchor's."""
 
     @_builtins.property
     def vertex(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
-    def conjugates(self) -> _vectors_pb2.Vector:
-        """Sums of conjugates of both."""
+    def conjugates_and_products(self) -> _vectors_pb2.Vector:
+        """The sum of all clients' CorrectivePrimalResult.conjugates_and_products of the round before."""
 
     def __init__(
         self,
         *,
-        after: _builtins.int = ...,
-        anchor: _builtins.int = ...,
+        memory_round: _builtins.int = ...,
+        anchor_round: _builtins.int = ...,
         collapse: _builtins.bool = ...,
-        lost: Global___CorrectiveAnchor | None = ...,
+        restored: Global___CorrectiveAnchor | None = ...,
         live_blocks: _builtins.bytes = ...,
         report_blocks: _builtins.bytes = ...,
         feature_blocks: _builtins.bytes = ...,
         point: _hyfdca_pb2.BlockVector | None = ...,
         vertex: _hyfdca_pb2.BlockVector | None = ...,
-        conjugates: _vectors_pb2.Vector | None = ...,
+        conjugates_and_products: _vectors_pb2.Vector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates", b"conjugates", "lost", b"lost", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates_and_products", b"conjugates_and_products", "point", b"point", "restored", b"restored", "vertex", b"vertex"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "anchor", b"anchor", "collapse", b"collapse", "conjugates", b"conjugates", "feature_blocks", b"feature_blocks", "live_blocks", b"live_blocks", "lost", b"lost", "point", b"point", "report_blocks", b"report_blocks", "vertex", b"vertex"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["anchor_round", b"anchor_round", "collapse", b"collapse", "conjugates_and_products", b"conjugates_and_products", "feature_blocks", b"feature_blocks", "live_blocks", b"live_blocks", "memory_round", b"memory_round", "point", b"point", "report_blocks", b"report_blocks", "restored", b"restored", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CorrectiveOpening: _TypeAlias = CorrectiveOpening  # noqa: Y015
+Global___CorrectiveRoundStart: _TypeAlias = CorrectiveRoundStart  # noqa: Y015
 
 @_typing.final
 class CorrectiveProductTask(_message.Message):
@@ -123,17 +128,17 @@ class CorrectiveProductTask(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    OPENING_FIELD_NUMBER: _builtins.int
+    ROUND_START_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def opening(self) -> Global___CorrectiveOpening: ...
+    def round_start(self) -> Global___CorrectiveRoundStart: ...
     def __init__(
         self,
         *,
-        opening: Global___CorrectiveOpening | None = ...,
+        round_start: Global___CorrectiveRoundStart | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["opening", b"opening"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["round_start", b"round_start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["opening", b"opening"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["round_start", b"round_start"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -148,16 +153,18 @@ class CorrectiveProductResult(_message.Message):
     VERTEX_FIELD_NUMBER: _builtins.int
     GRAM_FIELD_NUMBER: _builtins.int
     lost: _builtins.bool
-    """The memory that the task takes up is not there, and nothing else is given."""
+    """The client does not have the memory that the task continues with. All other fields are then missing."""
     @_builtins.property
     def point(self) -> _hyfdca_pb2.BlockVector:
-        """Inner products of the new point and vertex, or of anchor and best model after a collapse."""
+        """By sample of shared live blocks: this client's contribution to the inner products of the rows with the models of
+        the new point and vertex, or after a collapse with the anchor's model and the best model.
+        """
 
     @_builtins.property
     def vertex(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
     def gram(self) -> _vectors_pb2.Vector:
-        """This client's part of the new rows of the Gram matrix."""
+        """This client's contribution to the inner products of the new models with each other and with all remembered ones."""
 
     def __init__(
         self,
@@ -181,7 +188,7 @@ class CorrectiveDualTask(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    OPENING_FIELD_NUMBER: _builtins.int
+    ROUND_START_FIELD_NUMBER: _builtins.int
     ROUND_FIELD_NUMBER: _builtins.int
     NORMS_FIELD_NUMBER: _builtins.int
     POINT_FIELD_NUMBER: _builtins.int
@@ -192,20 +199,20 @@ class CorrectiveDualTask(_message.Message):
     CERTIFY_ONLY_FIELD_NUMBER: _builtins.int
     round: _builtins.int
     divisors: _builtins.bytes
-    """For each live block how many label holders it has, as unsigned 32-bit numbers."""
+    """For each live block the number of its label holders, as unsigned 32-bit numbers."""
     scale: _builtins.float
-    """How many times the client's own samples all samples of the round are."""
+    """The number of all live samples, divided by the number of this client's live samples."""
     certify_only: _builtins.bool
-    """No local problem is to be solved."""
+    """The round certifies the model; the client solves no local problem."""
     @_builtins.property
-    def opening(self) -> Global___CorrectiveOpening:
-        """If the client had no inner_product."""
+    def round_start(self) -> Global___CorrectiveRoundStart:
+        """Only where every client has whole rows: such a run has no phase inner_product."""
 
     @_builtins.property
     def norms(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
     def point(self) -> _hyfdca_pb2.BlockVector:
-        """The sums of what inner_product gave."""
+        """The sums of the clients' results of inner_product."""
 
     @_builtins.property
     def vertex(self) -> _hyfdca_pb2.BlockVector: ...
@@ -214,7 +221,7 @@ class CorrectiveDualTask(_message.Message):
     def __init__(
         self,
         *,
-        opening: Global___CorrectiveOpening | None = ...,
+        round_start: Global___CorrectiveRoundStart | None = ...,
         round: _builtins.int = ...,
         norms: _hyfdca_pb2.BlockVector | None = ...,
         point: _hyfdca_pb2.BlockVector | None = ...,
@@ -224,9 +231,9 @@ class CorrectiveDualTask(_message.Message):
         scale: _builtins.float = ...,
         certify_only: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["gram", b"gram", "norms", b"norms", "opening", b"opening", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["gram", b"gram", "norms", b"norms", "point", b"point", "round_start", b"round_start", "vertex", b"vertex"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["certify_only", b"certify_only", "divisors", b"divisors", "gram", b"gram", "norms", b"norms", "opening", b"opening", "point", b"point", "round", b"round", "scale", b"scale", "vertex", b"vertex"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["certify_only", b"certify_only", "divisors", b"divisors", "gram", b"gram", "norms", b"norms", "point", b"point", "round", b"round", "round_start", b"round_start", "scale", b"scale", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -243,19 +250,21 @@ class CorrectiveDualResult(_message.Message):
     WEIGHTS_FIELD_NUMBER: _builtins.int
     COMBINATION_FIELD_NUMBER: _builtins.int
     lost: _builtins.bool
+    """As in CorrectiveProductResult."""
     combination: _builtins.bytes
-    """SHA-256 of the weights of the combination, which all parties find by themselves."""
+    """SHA-256 of the weights of the combination. All clients compute these weights and must find the same."""
     @_builtins.property
     def point(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
     def figures(self) -> _vectors_pb2.Vector:
-        """This client's part of these sums, divided by the number of samples: losses, then correct predictions, at each of 17
-        models on the way from the best one to that of the round; conjugates, row norms, squared dual variables.
+        """This client's contribution to the figures: sums over its report_blocks, divided by the number of all samples. 17
+        sums of losses, then 17 numbers of correct predictions, at 17 models from the best one to that of the round; then
+        the sums of conjugates, of row norms and of squared dual variables.
         """
 
     @_builtins.property
     def alpha(self) -> _hyfdca_pb2.BlockVector:
-        """The new dual variables on report_blocks, and their model on feature_blocks."""
+        """The combined dual variables on report_blocks, and their model on feature_blocks."""
 
     @_builtins.property
     def weights(self) -> _hyfdca_pb2.BlockVector: ...
@@ -291,16 +300,16 @@ class CorrectivePrimalTask(_message.Message):
     REPORT_FIELD_NUMBER: _builtins.int
     round: _builtins.int
     relative: _builtins.bool
-    """Tell the weights of point and vertex as differences from the anchor's."""
+    """The results give the models of point and vertex as differences from the anchor's model."""
     vertex: _builtins.bool
-    """A vertex is wanted."""
+    """The result has a vertex."""
     report: _builtins.bool
-    """The figures are wanted in clear."""
+    """The result has the objectives, in clear."""
     @_builtins.property
     def point(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
     def figures(self) -> _vectors_pb2.Vector:
-        """The sum of what local_dual gave."""
+        """The sum of all clients' CorrectiveDualResult.figures."""
 
     def __init__(
         self,
@@ -326,22 +335,28 @@ class CorrectivePrimalResult(_message.Message):
 
     POINT_FIELD_NUMBER: _builtins.int
     VERTEX_FIELD_NUMBER: _builtins.int
-    CONJUGATES_FIELD_NUMBER: _builtins.int
-    FIGURES_FIELD_NUMBER: _builtins.int
+    CONJUGATES_AND_PRODUCTS_FIELD_NUMBER: _builtins.int
+    OBJECTIVES_FIELD_NUMBER: _builtins.int
     ACCEPTED_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     accepted: _builtins.bool
-    """The new dual variables are the anchor from now on."""
+    """The combined dual variables are the anchor from now on."""
     @_builtins.property
     def point(self) -> _hyfdca_pb2.BlockVector:
-        """By feature."""
+        """By feature: this client's contribution to the models of the new point and vertex."""
 
     @_builtins.property
     def vertex(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
-    def conjugates(self) -> _vectors_pb2.Vector: ...
+    def conjugates_and_products(self) -> _vectors_pb2.Vector:
+        """Sums over this client's report_blocks, divided by the number of all samples. First the sum of conjugates of each
+        new point. If the conjugate of the loss is strongly convex (smoothed hinge, logistic), then for each new point p
+        the inner product of the dual variables of p and q, with q each entry of the memory and each new point in turn.
+        Entries of the memory that are models and no points count as q = 0.
+        """
+
     @_builtins.property
-    def figures(self) -> Global___CorrectiveFigures: ...
+    def objectives(self) -> Global___CorrectiveObjectives: ...
     @_builtins.property
     def model(self) -> _hyfdca_pb2.BlockVector:
         """The best model on feature_blocks."""
@@ -351,22 +366,22 @@ class CorrectivePrimalResult(_message.Message):
         *,
         point: _hyfdca_pb2.BlockVector | None = ...,
         vertex: _hyfdca_pb2.BlockVector | None = ...,
-        conjugates: _vectors_pb2.Vector | None = ...,
-        figures: Global___CorrectiveFigures | None = ...,
+        conjugates_and_products: _vectors_pb2.Vector | None = ...,
+        objectives: Global___CorrectiveObjectives | None = ...,
         accepted: _builtins.bool = ...,
         model: _hyfdca_pb2.BlockVector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates", b"conjugates", "figures", b"figures", "model", b"model", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates_and_products", b"conjugates_and_products", "model", b"model", "objectives", b"objectives", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "conjugates", b"conjugates", "figures", b"figures", "model", b"model", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "conjugates_and_products", b"conjugates_and_products", "model", b"model", "objectives", b"objectives", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CorrectivePrimalResult: _TypeAlias = CorrectivePrimalResult  # noqa: Y015
 
 @_typing.final
-class CorrectiveFigures(_message.Message):
-    """Of the whole federation."""
+class CorrectiveObjectives(_message.Message):
+    """The values of the whole federation that a client computes from the opened figures of a round."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -379,9 +394,9 @@ class CorrectiveFigures(_message.Message):
     dual: _builtins.float
     accuracy: _builtins.float
     squared_norm: _builtins.float
-    """The largest one of the best model's, the anchor's and that of the round's dual variables."""
+    """The largest of three: of the best model, of the anchor's model, of the model of the combined dual variables."""
     row_norm: _builtins.float
-    """The mean of the rows' norms."""
+    """The mean of the norms of all rows."""
     def __init__(
         self,
         *,
@@ -397,11 +412,11 @@ class CorrectiveFigures(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CorrectiveFigures: _TypeAlias = CorrectiveFigures  # noqa: Y015
+Global___CorrectiveObjectives: _TypeAlias = CorrectiveObjectives  # noqa: Y015
 
 @_typing.final
 class CorrectiveModel(_message.Message):
-    """The state that a party takes its final model from."""
+    """The best model on a client's features, from which the client takes the final model."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -428,30 +443,37 @@ class CorrectiveSnapshot(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ROUND_FIELD_NUMBER: _builtins.int
-    CONCLUDED_FIELD_NUMBER: _builtins.int
-    ANCHOR_FIELD_NUMBER: _builtins.int
-    MAKERS_FIELD_NUMBER: _builtins.int
-    SOUND_FIELD_NUMBER: _builtins.int
+    MEMORY_ROUND_FIELD_NUMBER: _builtins.int
+    ANCHOR_ROUND_FIELD_NUMBER: _builtins.int
+    PARTICIPANTS_FIELD_NUMBER: _builtins.int
+    INTACT_FIELD_NUMBER: _builtins.int
     ALPHA_FIELD_NUMBER: _builtins.int
     WEIGHTS_FIELD_NUMBER: _builtins.int
     NORMS_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     POINT_FIELD_NUMBER: _builtins.int
     VERTEX_FIELD_NUMBER: _builtins.int
-    CONJUGATES_FIELD_NUMBER: _builtins.int
+    CONJUGATES_AND_PRODUCTS_FIELD_NUMBER: _builtins.int
     COLLAPSES_FIELD_NUMBER: _builtins.int
     RELATIVE_ROUNDS_FIELD_NUMBER: _builtins.int
     round: _builtins.int
-    concluded: _builtins.int
-    anchor: _builtins.int
+    """The last round that has ended."""
+    memory_round: _builtins.int
+    """The last round at whose end the clients stored a memory, the clients that took part in the last round, and the
+    clients whose memory is intact.
+    """
+    anchor_round: _builtins.int
     collapses: _builtins.int
+    """How often the anchor was rounded, and the number of rounds whose results were differences from the anchor's model."""
     relative_rounds: _builtins.int
     @_builtins.property
-    def makers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def participants(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
-    def sound(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def intact(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
-    def alpha(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
+    def alpha(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]:
+        """The anchor: its dual variables by sample, its model by feature."""
+
     @_builtins.property
     def weights(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
     @_builtins.property
@@ -463,28 +485,30 @@ class CorrectiveSnapshot(_message.Message):
     @_builtins.property
     def vertex(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
     @_builtins.property
-    def conjugates(self) -> _vectors_pb2.Vector: ...
+    def conjugates_and_products(self) -> _vectors_pb2.Vector:
+        """As in CorrectiveRoundStart."""
+
     def __init__(
         self,
         *,
         round: _builtins.int = ...,
-        concluded: _builtins.int = ...,
-        anchor: _builtins.int = ...,
-        makers: _abc.Iterable[_builtins.str] | None = ...,
-        sound: _abc.Iterable[_builtins.str] | None = ...,
+        memory_round: _builtins.int = ...,
+        anchor_round: _builtins.int = ...,
+        participants: _abc.Iterable[_builtins.str] | None = ...,
+        intact: _abc.Iterable[_builtins.str] | None = ...,
         alpha: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
         weights: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
         norms: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
         model: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
         point: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
         vertex: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
-        conjugates: _vectors_pb2.Vector | None = ...,
+        conjugates_and_products: _vectors_pb2.Vector | None = ...,
         collapses: _builtins.int = ...,
         relative_rounds: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates", b"conjugates"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates_and_products", b"conjugates_and_products"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "anchor", b"anchor", "collapses", b"collapses", "concluded", b"concluded", "conjugates", b"conjugates", "makers", b"makers", "model", b"model", "norms", b"norms", "point", b"point", "relative_rounds", b"relative_rounds", "round", b"round", "sound", b"sound", "vertex", b"vertex", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "anchor_round", b"anchor_round", "collapses", b"collapses", "conjugates_and_products", b"conjugates_and_products", "intact", b"intact", "memory_round", b"memory_round", "model", b"model", "norms", b"norms", "participants", b"participants", "point", b"point", "relative_rounds", b"relative_rounds", "round", b"round", "vertex", b"vertex", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -18,24 +18,27 @@ from fenchel_common.algorithms.averaging.qffl import QfflSettings
 from fenchel_common.algorithms.averaging.scaffnew import ScaffnewSettings
 from fenchel_common.algorithms.averaging.scaffold import ScaffoldSettings
 from fenchel_common.algorithms.averaging.scaffpd import ScaffpdSettings
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
-from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.algorithms.settings import AlgorithmEntry
 
-SETTINGS: Final[Mapping[str, type[AlgorithmSettings]]] = {
-    "hyfdca": HyfdcaSettings,
-    "fedavg": FedavgSettings,
-    "hyfem": HyfemSettings,
-    "dualfl": DualflSettings,
-    "feddyn": FeddynSettings,
-    "fedpd": FedpdSettings,
-    "5gcs": FivegcsSettings,
-    "scaffnew": ScaffnewSettings,
-    "fedsgm": FedsgmSettings,
-    "scaffpd": ScaffpdSettings,
-    "scaffold": ScaffoldSettings,
-    "afl": AflSettings,
-    "drfa": DrfaSettings,
-    "qffl": QfflSettings,
-    "fedprox": FedproxSettings,
-    "deltafl": DeltaflSettings,
+SETTINGS: Final[Mapping[str, AlgorithmEntry]] = {
+    "hyfdca": AlgorithmEntry(
+        CorrectiveSettings, {"corrective": CorrectiveSettings, "paper": HyfdcaSettings, "theory": HyfdcaSettings}
+    ),
+    "fedavg": AlgorithmEntry(FedavgSettings),
+    "hyfem": AlgorithmEntry(HyfemSettings),
+    "dualfl": AlgorithmEntry(DualflSettings),
+    "feddyn": AlgorithmEntry(FeddynSettings),
+    "fedpd": AlgorithmEntry(FedpdSettings),
+    "5gcs": AlgorithmEntry(FivegcsSettings),
+    "scaffnew": AlgorithmEntry(ScaffnewSettings),
+    "fedsgm": AlgorithmEntry(FedsgmSettings),
+    "scaffpd": AlgorithmEntry(ScaffpdSettings),
+    "scaffold": AlgorithmEntry(ScaffoldSettings),
+    "afl": AlgorithmEntry(AflSettings),
+    "drfa": AlgorithmEntry(DrfaSettings),
+    "qffl": AlgorithmEntry(QfflSettings),
+    "fedprox": AlgorithmEntry(FedproxSettings),
+    "deltafl": AlgorithmEntry(DeltaflSettings),
 }

@@ -1,7 +1,10 @@
-"""What HyFDCA and its corrective variant have in common: phases of a round, and the formats of their vectors."""
+"""What HyFDCA and its corrective variant have in common: phases, formats of vectors, the preparation, and settings."""
 
-from typing import Final
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
+from fenchel_common.algorithms.settings import ANY_PARTITION, AlgorithmSettings, Profile
+from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 
 ALPHA_FORMAT: Final = VectorFormat(bound=2.0)
@@ -12,3 +15,35 @@ PRODUCT_FORMAT: Final = VectorFormat()
 INNER_PRODUCT: Final = "inner_product"
 LOCAL_DUAL: Final = "local_dual"
 PRIMAL: Final = "primal"
+
+PREPARATION: Final = "HyfdcaProductResult"
+"""The message that a party sends before the first round: a `ProductResult`."""
+
+ABOUT_LOCAL: Final = "corrective: no dials, monotone. paper: Algorithm 5, the practical variant. theory: Algorithm 3."
+ABOUT_CERTIFICATES: Final = (
+    "Rounds between two certificates, which ask all parties; 0: the last one only. The default is 5 with local = paper "
+    "or theory, where a certificate costs something."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductResult:
+    """Inner products with a party's rows; as `PREPARATION` the squared norms of these rows."""
+
+    products: BlockVector
+
+
+class DualSettings(AlgorithmSettings):
+    """What the settings of both have in common; each adds `local`, and `certificate_every` with its own default."""
+
+    profile: ClassVar[Profile] = Profile(
+        summary="HyFDCA: dual coordinate ascent over rows and columns, to the centralized optimum",
+        partitions=ANY_PARTITION,
+        losses=("hinge", "smoothed_hinge", "logistic"),
+        encrypted=("dual variables and their changes", "inner products, row norms"),
+        sealed=("each party's share of the model, and the model", "each party's sums of losses and conjugates"),
+        visible={
+            "P, D and the accuracy, over all samples": "in clear, at most once a round",
+        },
+        certified=True,
+    )

@@ -1,16 +1,17 @@
 """What the settings of every algorithm have in common, and how an algorithm describes itself.
 
-An algorithm's settings are a subclass of `AlgorithmSettings` with a `profile`; each of its fields has a description,
-which `fenchel algorithms` shows.
+An algorithm's settings are a subclass of `AlgorithmSettings` with a `profile` and a `family`; each of its fields has a
+description, which `fenchel algorithms` shows.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from fenchel_common import defaults
+from fenchel_common.algorithms.family import Family
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.losses import LOSSES, Loss
 from fenchel_common.privacy import Privacy
@@ -89,9 +90,10 @@ class StopRules(_Section):
 
 
 class AlgorithmSettings(_Section):
-    """Settings of a run, checked."""
+    """Settings of a run, checked. The functions of `family` take settings of this very class."""
 
     profile: ClassVar[Profile]
+    family: ClassVar[Family[Any]]
 
     loss: str = Field(default=defaults.LOSS, description="The loss of a sample.")
     lambda_: float = Field(
@@ -138,10 +140,46 @@ class AlgorithmSettings(_Section):
     def parameters(cls) -> dict[str, tuple[object, str]]:
         """For each parameter of the algorithm its default and what it means."""
         return {
-            held.alias or name: (held.default, held.description or "")
-            for name, held in cls.model_fields.items()
+            info.alias or name: (info.default, info.description or "")
+            for name, info in cls.model_fields.items()
             if name not in RUN_LEVEL
         }
+
+
+@dataclass(frozen=True, slots=True)
+class AlgorithmEntry:
+    """An algorithm as a run's file names it, with the class of its settings.
+
+    Attributes
+    ----------
+    default
+        The class, if the file does not say `local`.
+    by_local
+        The class for each value of `local`; empty if the algorithm has no such setting.
+    """
+
+    default: type[AlgorithmSettings]
+    by_local: Mapping[str, type[AlgorithmSettings]] = field(default_factory=dict)
+
+    @property
+    def profile(self) -> Profile:
+        return self.default.profile
+
+    def parse(self, values: Mapping[str, object]) -> AlgorithmSettings:
+        """Settings from a configuration, as `AlgorithmSettings.parse` gives them, of the class that `local` chooses."""
+        if not self.by_local or "local" not in values:
+            return self.default.parse(values)
+        for local, chosen in self.by_local.items():
+            if values["local"] == local:
+                return chosen.parse(values)
+        raise InvalidConfig(f"local: choose one of {', '.join(self.by_local)}")
+
+    def parameters(self) -> dict[str, tuple[object, str]]:
+        """For each parameter of the algorithm, whatever `local` is, its default and what it means."""
+        found: dict[str, tuple[object, str]] = {}
+        for settings in (*self.by_local.values(), self.default):
+            found |= settings.parameters()
+        return found
 
 
 def _problem(settings: type[AlgorithmSettings], detail: dict[str, object]) -> str:

@@ -43,9 +43,13 @@ def load_dataset(name: str) -> Dataset:
     if "y" not in arrays:
         raise InvalidInput(f"y: missing in {name}; save X and y together with numpy.savez")
     X = matrix_from_arrays(arrays)
-    width = len(str(max(X.shape[1] - 1, 0)))
-    features = tuple(f"x{column:0{width}d}" for column in range(X.shape[1]))
-    return prepared(Path(name).stem, X, float_array(arrays["y"], "y"), features)
+    return prepared(Path(name).stem, X, float_array(arrays["y"], "y"), numbered_features(X.shape[1]))
+
+
+def numbered_features(count: int) -> tuple[str, ...]:
+    """Names of columns that have none: x and the number, with leading zeros so that names sort as the columns do."""
+    width = len(str(max(count - 1, 0)))
+    return tuple(f"x{column:0{width}d}" for column in range(count))
 
 
 # scikit-learn is imported where it is needed: it takes a second, which every process of a federation would pay.

@@ -25,6 +25,11 @@ class Role(Enum):
     PARTY = "party"
 
 
+def days_until(end: datetime, now: datetime | None = None) -> float:
+    """Days from `now` to the end; negative once it has passed."""
+    return (end - (now or datetime.now(UTC))).total_seconds() / 86_400
+
+
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """The facts of one X.509 certificate with a P-256 key.
@@ -105,7 +110,7 @@ class Certificate:
 
     def days_left(self, now: datetime | None = None) -> float:
         """Days until the certificate expires; negative once it has."""
-        return (self.not_after - (now or datetime.now(UTC))).total_seconds() / 86_400
+        return days_until(self.not_after, now)
 
     def check_time(self, now: datetime | None = None) -> None:
         """Refuses a certificate that is not valid at `now`."""

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fenchel_common.errors import CertificateReplaced, InvalidInput, NotOnRoster, RosterExpired, RosterTampered
-from fenchel_common.identity.certificates import Certificate, Role
+from fenchel_common.identity.certificates import Certificate, Role, days_until
 from fenchel_common.ids import ClientId
 
 ROSTER_FORMAT = 2
@@ -139,7 +139,7 @@ class Roster:
 
     def days_left(self, now: datetime | None = None) -> float:
         """Days until the roster expires; negative once it has."""
-        return (self.not_after - (now or datetime.now(UTC))).total_seconds() / 86_400
+        return days_until(self.not_after, now)
 
     def check_time(self, now: datetime | None = None) -> None:
         """Refuses a roster that has expired."""

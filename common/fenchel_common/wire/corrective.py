@@ -1,4 +1,8 @@
-"""The messages of HyFDCA with corrective steps on the wire; what arrives is checked against a `Scope`."""
+"""The messages of HyFDCA with corrective steps as bytes.
+
+Every reader checks a message against the `Scope` of its client, and raises `InvalidInput` with the name of the wrong
+field.
+"""
 
 from dataclasses import asdict
 
@@ -8,11 +12,11 @@ from fenchel_common.algorithms.corrective.messages import (
     Anchor,
     DualResult,
     DualTask,
-    Figures,
-    Opening,
+    Objectives,
     PrimalResult,
     PrimalTask,
     Products,
+    RoundStart,
 )
 from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
@@ -36,19 +40,18 @@ from fenchel_common.wire.scope import (
 DIGEST_BYTES = 32
 
 
-def product_task_to_bytes(opening: Opening) -> bytes:
-    return corrective_pb2.CorrectiveProductTask(opening=_opening_to_proto(opening)).SerializeToString(
-        deterministic=True
-    )
+def product_task_to_bytes(start: RoundStart) -> bytes:
+    message = corrective_pb2.CorrectiveProductTask(round_start=_round_start_to_proto(start))
+    return message.SerializeToString(deterministic=True)
 
 
-def product_task_from_bytes(data: bytes, scope: Scope) -> Opening:
+def product_task_from_bytes(data: bytes, scope: Scope) -> RoundStart:
     message = parsed_message(corrective_pb2.CorrectiveProductTask, data)
-    return _opening_from_proto(message.opening, scope)
+    return _round_start_from_proto(message.round_start, scope)
 
 
 def product_result_to_bytes(products: Products | None) -> bytes:
-    """None: the memory that the task takes up is lost."""
+    """The products, or None from a client that does not have the memory that the task continues with."""
     message = corrective_pb2.CorrectiveProductResult(lost=products is None)
     if products is not None:
         message = corrective_pb2.CorrectiveProductResult(
@@ -75,7 +78,7 @@ def product_result_from_bytes(data: bytes, scope: Scope) -> Products | None:
 def dual_task_to_bytes(task: DualTask) -> bytes:
     products = task.products
     return corrective_pb2.CorrectiveDualTask(
-        opening=None if task.opening is None else _opening_to_proto(task.opening),
+        round_start=None if task.round_start is None else _round_start_to_proto(task.round_start),
         round=task.round_id,
         norms=optional_vector_to_proto(task.norms),
         point=None if products is None else optional_vector_to_proto(products.point),
@@ -102,7 +105,7 @@ def dual_task_from_bytes(data: bytes, scope: Scope) -> DualTask:
             gram=figures_from_proto(message.gram, scope, "gram"),
         )
     return DualTask(
-        opening=_opening_from_proto(message.opening, scope) if message.HasField("opening") else None,
+        round_start=_round_start_from_proto(message.round_start, scope) if message.HasField("round_start") else None,
         round_id=message.round,
         norms=_samples(message, "norms", scope, PRODUCT_FORMAT),
         products=products,
@@ -113,7 +116,7 @@ def dual_task_from_bytes(data: bytes, scope: Scope) -> DualTask:
 
 
 def dual_result_to_bytes(result: DualResult | None) -> bytes:
-    """None: the memory that the task takes up is lost."""
+    """The result, or None from a client that does not have the memory that the task continues with."""
     message = corrective_pb2.CorrectiveDualResult(lost=result is None)
     if result is not None:
         message = corrective_pb2.CorrectiveDualResult(
@@ -169,13 +172,13 @@ def primal_task_from_bytes(data: bytes, scope: Scope) -> PrimalTask:
 
 
 def primal_result_to_bytes(result: PrimalResult) -> bytes:
-    figures = None if result.figures is None else corrective_pb2.CorrectiveFigures(**asdict(result.figures))
+    told = result.objectives
     return corrective_pb2.CorrectivePrimalResult(
         point=optional_vector_to_proto(result.point),
         vertex=optional_vector_to_proto(result.vertex),
-        conjugates=figures_to_proto(result.conjugates),
+        conjugates_and_products=figures_to_proto(result.conjugates_and_products),
         model=optional_vector_to_proto(result.model),
-        figures=figures,
+        objectives=None if told is None else corrective_pb2.CorrectiveObjectives(**asdict(told)),
         accepted=result.accepted,
     ).SerializeToString(deterministic=True)
 
@@ -185,9 +188,9 @@ def primal_result_from_bytes(data: bytes, scope: Scope) -> PrimalResult:
     return PrimalResult(
         point=_features(message, "point", scope),
         vertex=_features(message, "vertex", scope),
-        conjugates=_figures(message, "conjugates", scope),
+        conjugates_and_products=_numbers(message, "conjugates_and_products", scope),
         model=_features(message, "model", scope),
-        figures=_told_figures(message.figures) if message.HasField("figures") else None,
+        objectives=_objectives_from_proto(message.objectives) if message.HasField("objectives") else None,
         accepted=message.accepted,
     )
 
@@ -202,64 +205,66 @@ def model_from_bytes(data: bytes, scope: Scope) -> BlockVector | None:
     return _features(parsed_message(corrective_pb2.CorrectiveModel, data), "weights", scope)
 
 
-def _opening_to_proto(opening: Opening) -> corrective_pb2.CorrectiveOpening:
-    lost = opening.lost
-    return corrective_pb2.CorrectiveOpening(
-        after=opening.after,
-        anchor=opening.anchor,
-        collapse=opening.collapse,
-        lost=None
-        if lost is None
-        else corrective_pb2.CorrectiveAnchor(
-            alpha=optional_vector_to_proto(lost.alpha),
-            weights=optional_vector_to_proto(lost.weights),
-            model=optional_vector_to_proto(lost.model),
-        ),
-        live_blocks=numbers_to_bytes(opening.live_blocks),
-        report_blocks=numbers_to_bytes(opening.report_blocks),
-        feature_blocks=numbers_to_bytes(opening.feature_blocks),
-        point=optional_vector_to_proto(opening.point),
-        vertex=optional_vector_to_proto(opening.vertex),
-        conjugates=figures_to_proto(opening.conjugates),
+def _round_start_to_proto(start: RoundStart) -> corrective_pb2.CorrectiveRoundStart:
+    return corrective_pb2.CorrectiveRoundStart(
+        memory_round=start.memory_round,
+        anchor_round=start.anchor_round,
+        collapse=start.collapse,
+        restored=None if start.restored is None else _anchor_to_proto(start.restored),
+        live_blocks=numbers_to_bytes(start.live_blocks),
+        report_blocks=numbers_to_bytes(start.report_blocks),
+        feature_blocks=numbers_to_bytes(start.feature_blocks),
+        point=optional_vector_to_proto(start.point),
+        vertex=optional_vector_to_proto(start.vertex),
+        conjugates_and_products=figures_to_proto(start.conjugates_and_products),
     )
 
 
-def _opening_from_proto(message: corrective_pb2.CorrectiveOpening, scope: Scope) -> Opening:
-    lost = None
-    if message.HasField("lost"):
-        lost = Anchor(
-            alpha=_samples(message.lost, "alpha", scope, ALPHA_FORMAT),
-            weights=_features(message.lost, "weights", scope),
-            model=_features(message.lost, "model", scope),
-        )
-    if lost is not None and not message.collapse:
-        raise InvalidInput("opening.lost: comes with a collapse only")
-    live = block_ids(message.live_blocks, scope, "opening.live_blocks")
-    reports = block_ids(message.report_blocks, scope, "opening.report_blocks")
+def _round_start_from_proto(message: corrective_pb2.CorrectiveRoundStart, scope: Scope) -> RoundStart:
+    if message.HasField("restored") and not message.collapse:
+        raise InvalidInput("round_start.restored: comes with a collapse only")
+    live = block_ids(message.live_blocks, scope, "round_start.live_blocks")
+    reports = block_ids(message.report_blocks, scope, "round_start.report_blocks")
     if not live or not set(reports) <= set(live):
-        raise InvalidInput("opening.live_blocks: must not be empty and contain those to report on")
-    return Opening(
-        after=message.after,
-        anchor=message.anchor,
+        raise InvalidInput("round_start.live_blocks: must not be empty and must contain report_blocks")
+    return RoundStart(
+        memory_round=message.memory_round,
+        anchor_round=message.anchor_round,
         collapse=message.collapse,
-        lost=lost,
+        restored=_anchor_from_proto(message.restored, scope) if message.HasField("restored") else None,
         live_blocks=live,
         report_blocks=reports,
-        feature_blocks=feature_block_ids(message.feature_blocks, scope, "opening.feature_blocks"),
+        feature_blocks=feature_block_ids(message.feature_blocks, scope, "round_start.feature_blocks"),
         point=_features(message, "point", scope),
         vertex=_features(message, "vertex", scope),
-        conjugates=_figures(message, "conjugates", scope),
+        conjugates_and_products=_numbers(message, "conjugates_and_products", scope),
     )
 
 
-def _told_figures(message: corrective_pb2.CorrectiveFigures) -> Figures:
+def _anchor_to_proto(anchor: Anchor) -> corrective_pb2.CorrectiveAnchor:
+    return corrective_pb2.CorrectiveAnchor(
+        alpha=optional_vector_to_proto(anchor.alpha),
+        weights=optional_vector_to_proto(anchor.weights),
+        model=optional_vector_to_proto(anchor.model),
+    )
+
+
+def _anchor_from_proto(message: corrective_pb2.CorrectiveAnchor, scope: Scope) -> Anchor:
+    return Anchor(
+        alpha=_samples(message, "alpha", scope, ALPHA_FORMAT),
+        weights=_features(message, "weights", scope),
+        model=_features(message, "model", scope),
+    )
+
+
+def _objectives_from_proto(message: corrective_pb2.CorrectiveObjectives) -> Objectives:
     names = ("primal", "dual", "accuracy", "squared_norm", "row_norm")
-    return Figures(**{name: finite_number(getattr(message, name), f"figures.{name}") for name in names})
+    return Objectives(**{name: finite_number(getattr(message, name), f"objectives.{name}") for name in names})
 
 
 _WithVectors = (
     corrective_pb2.CorrectiveAnchor
-    | corrective_pb2.CorrectiveOpening
+    | corrective_pb2.CorrectiveRoundStart
     | corrective_pb2.CorrectiveProductResult
     | corrective_pb2.CorrectiveDualTask
     | corrective_pb2.CorrectiveDualResult
@@ -270,7 +275,7 @@ _WithVectors = (
 
 
 def _given(message: _WithVectors, field: str) -> bool:
-    return any(held.name == field for held, _ in message.ListFields())
+    return any(present.name == field for present, _ in message.ListFields())
 
 
 def _samples(message: _WithVectors, field: str, scope: Scope, vector_format: VectorFormat) -> BlockVector | None:
@@ -287,7 +292,7 @@ def _features(message: _WithVectors, field: str, scope: Scope) -> BlockVector | 
     return feature_vector_from_proto(vector, scope, field)
 
 
-def _figures(message: _WithVectors, field: str, scope: Scope) -> Vector | None:
+def _numbers(message: _WithVectors, field: str, scope: Scope) -> Vector | None:
     if not _given(message, field):
         return None
     vector: vectors_pb2.Vector = getattr(message, field)

@@ -1,7 +1,10 @@
-"""The state of a corrective HyFDCA server between two rounds, as bytes: ciphertexts that it adds and cannot read."""
+"""The state of a corrective HyFDCA server between two rounds, as a value and as bytes.
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+The vectors in it are ciphertexts that the server adds and cannot read, as far as the privacy level says.
+"""
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
 
 from fenchel.v1 import corrective_pb2 as pb
 from fenchel.v1 import hyfdca_pb2
@@ -9,99 +12,144 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.privacy import Privacy
 from fenchel_common.wire.parsing import parsed_message
 from fenchel_common.wire.scope import figures_to_proto
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
 
-Blocks = dict[int, Vector]
+Blocks = Mapping[int, Vector]
 
 
-@dataclass(slots=True)
-class CorrectiveState:
-    """What a run is made of between rounds.
+@dataclass(frozen=True, slots=True)
+class Memories:
+    """What the server knows about the memories of the clients.
 
     Attributes
     ----------
-    concluded
-        The last round at whose end clients put down a memory.
-    anchor
-        The round that made the anchor.
-    makers
-        The clients that took part then; the blocks of others have not moved since the last collapse.
-    sound
+    round_id
+        The last round at whose end the clients stored a memory.
+    participants
+        The clients that took part in the last round. The blocks of all others have not changed since the last collapse.
+    intact
         The clients whose memory the server has no reason to doubt.
-    alpha, weights
-        The anchor, by block of samples and of features.
-    norms
-        ‖x_i‖² of shared blocks of samples.
-    model
-        The best model, by block of features.
-    point, vertex, conjugates
-        What the clients told of the last round's new points, summed.
-    collapses, relative_rounds
-        How often the anchor was rounded, and in how many rounds the model was told by differences.
     """
 
-    round_id: RoundId
-    concluded: int = 0
-    anchor: int = 0
-    makers: frozenset[ClientId] = frozenset()
-    sound: frozenset[ClientId] = frozenset()
+    round_id: int = 0
+    participants: frozenset[ClientId] = frozenset()
+    intact: frozenset[ClientId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnchor:
+    """The dual variables on record by block of samples, their model by block of features, and the round of both."""
+
+    round_id: int = 0
     alpha: Blocks = field(default_factory=dict)
     weights: Blocks = field(default_factory=dict)
-    norms: Blocks = field(default_factory=dict)
-    model: Blocks = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPoints:
+    """The sums of the clients' `PrimalResult`s of the last round, which the next round's `RoundStart` relays."""
+
     point: Blocks = field(default_factory=dict)
     vertex: Blocks = field(default_factory=dict)
-    conjugates: Vector | None = None
+    conjugates_and_products: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectiveState:
+    """All that the server knows of a run between two rounds.
+
+    Attributes
+    ----------
+    norms
+        ‖x_i‖² of shared blocks of samples; the same in all rounds.
+    model
+        The best model, by block of features.
+    collapses, relative_rounds
+        How often the anchor was rounded, and the number of rounds whose results were differences from the anchor's
+        model.
+    """
+
+    norms: Blocks = field(default_factory=dict)
+    memories: Memories = Memories()
+    anchor: StoredAnchor = StoredAnchor()
+    model: Blocks = field(default_factory=dict)
+    pending: PendingPoints = PendingPoints()
     collapses: int = 0
     relative_rounds: int = 0
 
+    def without_memories_of(self, clients: Set[ClientId]) -> "CorrectiveState":
+        """The state after these clients have restarted or failed: their memories are not intact any more."""
+        return replace(self, memories=replace(self.memories, intact=self.memories.intact - clients))
 
-def state_to_bytes(state: CorrectiveState) -> bytes:
+
+@dataclass(frozen=True, slots=True)
+class CorrectiveSnapshot:
+    """The state after the end of a round."""
+
+    round_id: RoundId
+    state: CorrectiveState
+
+
+def snapshot_to_bytes(snapshot: CorrectiveSnapshot) -> bytes:
+    state = snapshot.state
     return pb.CorrectiveSnapshot(
-        round=state.round_id,
-        concluded=state.concluded,
-        anchor=state.anchor,
-        makers=sorted(state.makers),
-        sound=sorted(state.sound),
-        alpha=_to_proto(state.alpha),
-        weights=_to_proto(state.weights),
+        round=snapshot.round_id,
+        memory_round=state.memories.round_id,
+        anchor_round=state.anchor.round_id,
+        participants=sorted(state.memories.participants),
+        intact=sorted(state.memories.intact),
+        alpha=_to_proto(state.anchor.alpha),
+        weights=_to_proto(state.anchor.weights),
         norms=_to_proto(state.norms),
         model=_to_proto(state.model),
-        point=_to_proto(state.point),
-        vertex=_to_proto(state.vertex),
-        conjugates=figures_to_proto(state.conjugates),
+        point=_to_proto(state.pending.point),
+        vertex=_to_proto(state.pending.vertex),
+        conjugates_and_products=figures_to_proto(state.pending.conjugates_and_products),
         collapses=state.collapses,
         relative_rounds=state.relative_rounds,
     ).SerializeToString(deterministic=True)
 
 
-def state_from_bytes(data: bytes, *, key: RunKey, share_key: RunKey) -> CorrectiveState:
-    """A state that this project wrote; a damaged one is refused as `StateDamaged`."""
+def snapshot_from_bytes(data: bytes, key: RunKey, *, privacy: Privacy) -> CorrectiveSnapshot:
+    """Reads a snapshot that `snapshot_to_bytes` wrote; raises `StateDamaged` for any other bytes."""
     try:
         message = parsed_message(pb.CorrectiveSnapshot, data, limit=None)
-        return CorrectiveState(
-            round_id=RoundId(message.round),
-            concluded=message.concluded,
-            anchor=message.anchor,
-            makers=frozenset(ClientId(name) for name in message.makers),
-            sound=frozenset(ClientId(name) for name in message.sound),
-            alpha=_from_proto(message.alpha, key),
-            weights=_from_proto(message.weights, share_key),
-            norms=_from_proto(message.norms, key),
-            model=_from_proto(message.model, share_key),
-            point=_from_proto(message.point, share_key),
-            vertex=_from_proto(message.vertex, share_key),
-            conjugates=vector_from_proto(message.conjugates, share_key) if message.HasField("conjugates") else None,
-            collapses=message.collapses,
-            relative_rounds=message.relative_rounds,
-        )
+        return CorrectiveSnapshot(RoundId(message.round), _state_from_proto(message, key, key.by_feature(privacy)))
     except (InvalidInput, CryptoError) as error:
         raise StateDamaged(f"the snapshot of a HyFDCA run cannot be read: {error}") from None
 
 
-def _to_proto(blocks: Mapping[int, Vector]) -> list[hyfdca_pb2.HyfdcaBlockState]:
+def _state_from_proto(message: pb.CorrectiveSnapshot, by_sample: RunKey, by_feature: RunKey) -> CorrectiveState:
+    numbers = None
+    if message.HasField("conjugates_and_products"):
+        numbers = vector_from_proto(message.conjugates_and_products, by_feature)
+    return CorrectiveState(
+        norms=_from_proto(message.norms, by_sample),
+        memories=Memories(
+            round_id=message.memory_round,
+            participants=frozenset(ClientId(name) for name in message.participants),
+            intact=frozenset(ClientId(name) for name in message.intact),
+        ),
+        anchor=StoredAnchor(
+            round_id=message.anchor_round,
+            alpha=_from_proto(message.alpha, by_sample),
+            weights=_from_proto(message.weights, by_feature),
+        ),
+        model=_from_proto(message.model, by_feature),
+        pending=PendingPoints(
+            point=_from_proto(message.point, by_feature),
+            vertex=_from_proto(message.vertex, by_feature),
+            conjugates_and_products=numbers,
+        ),
+        collapses=message.collapses,
+        relative_rounds=message.relative_rounds,
+    )
+
+
+def _to_proto(blocks: Blocks) -> list[hyfdca_pb2.HyfdcaBlockState]:
     return [
         hyfdca_pb2.HyfdcaBlockState(block=block, vector=vector_to_proto(vector))
         for block, vector in sorted(blocks.items())

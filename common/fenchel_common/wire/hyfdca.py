@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from fenchel.v1 import hyfdca_pb2
-from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT, ProductResult
 from fenchel_common.algorithms.hyfdca.messages import (
     FIGURE_COUNT,
     DualResult,
@@ -18,7 +18,6 @@ from fenchel_common.algorithms.hyfdca.messages import (
     Figures,
     PrimalResult,
     PrimalTask,
-    ProductResult,
     ProductTask,
     SampleRange,
     StateUpdate,

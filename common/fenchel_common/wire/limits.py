@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fenchel_common.algorithms.averaging.rails import CHECKPOINT_AFTER, AveragingSettings
+from fenchel_common.algorithms.averaging.family import LOG_ENTRIES
+from fenchel_common.algorithms.family import Carried
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.ids import ClientId
@@ -20,24 +21,20 @@ from fenchel_common.setup import (
     INTRODUCE,
     KEY_MAKE,
     KEY_TAKE,
-    LABELS,
-    LAYOUT,
     MAX_INTRODUCTION_BYTES,
     MAX_WRAPPED_BYTES,
 )
 from fenchel_common.wire.alignment import ELEMENT_BYTES, phase_step
 from fenchel_common.wire.arrays import NUMBER_BYTES
-from fenchel_common.wire.catalogue import FIRST_ALIGNMENT, LATER_ALIGNMENT, Carried, messages_of
+from fenchel_common.wire.catalogue import FIRST_ALIGNMENT, LATER_ALIGNMENT, messages_of
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
 
 FRAME_BYTES: Final = 4096
 """All in a message that does not grow: tags, lengths, flags, a few numbers and names, and a result's envelope."""
-FIGURES_BYTES: Final = 128 * 1024
-"""The figures of a message, `MAXIMUM_FIGURES` of them at most."""
+NUMBERS_BYTES: Final = 128 * 1024
+"""A vector of numbers, `MAXIMUM_FIGURES` of them at most."""
 ENTRY_BYTES: Final = 64
 """What a block may take in lists of ids, ranges and divisors, all those of a message together."""
-LOG_ENTRIES: Final = 4 * CHECKPOINT_AFTER
-"""Parties that fail to restate the state make the log somewhat longer than it should be."""
 MAX_KEY_BITS: Final = 3072
 """The longest key that a run can have."""
 _CUT_BYTES: Final = 3 * NUMBER_BYTES
@@ -114,38 +111,22 @@ def layout_task_limit(*, samples: int, features: int, parties: int, overlapping:
 def round_limits(phase: str, extent: Extent, settings: AlgorithmSettings) -> PhaseLimits:
     """Of the phases of training, of the end, of the labels and, as far as its result is concerned, of the layout."""
     messages = messages_of(phase, settings)
-    width = 1
     task, result = messages.task_carries, messages.result_carries
-    if isinstance(settings, AveragingSettings) and phase not in (LAYOUT, LABELS):
-        width = settings.width
-        task, result = _averaged(settings, phase)
-    weights = 8 * extent.features * width if phase == FINISH else 0
-    return _limits(_carried(task, extent, width), weights + _carried(result, extent, width))
+    weights = 8 * extent.features * result.width if phase == FINISH else 0
+    return _limits(_carried(task, extent), weights + _carried(result, extent))
 
 
 def finish_task_limit(*, features: int) -> int:
     """Of the end of a run, told again to a party with so many features that has forgotten the run's terms."""
     extent = Extent(features, blocks=0, feature_blocks=features, block_bytes=_block_bytes(MAX_KEY_BITS))
-    return _limits(_carried(Carried(by_feature=LOG_ENTRIES), extent, 1), 0).task
+    return _limits(_carried(Carried(by_feature=LOG_ENTRIES), extent), 0).task
 
 
-def _averaged(settings: AveragingSettings, phase: str) -> tuple[Carried, Carried]:
-    """On the averaging rails the algorithm's vectors count."""
-    vectors = settings.vectors
-    known = len(vectors.state) + LOG_ENTRIES * len(vectors.summed) + len(vectors.kept)
-    if phase == FINISH:
-        return Carried(by_feature=known), Carried()
-    return (
-        Carried(by_sample=1, by_feature=known),
-        Carried(by_sample=1, by_feature=len(vectors.returned) + len(vectors.state)),
-    )
-
-
-def _carried(carried: Carried, extent: Extent, width: int) -> int:
+def _carried(carried: Carried, extent: Extent) -> int:
     block = extent.block_bytes + NUMBER_BYTES
     samples = extent.blocks * (ENTRY_BYTES + carried.by_sample * block)
-    features = width * extent.feature_blocks * (ENTRY_BYTES + carried.by_feature * block)
-    return samples + features + carried.figures * FIGURES_BYTES
+    features = carried.width * extent.feature_blocks * (ENTRY_BYTES + carried.by_feature * block)
+    return samples + features + carried.numbers * NUMBERS_BYTES
 
 
 def _block_bytes(key_bits: int) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
@@ -23,16 +22,13 @@ from fenchel_common.metrics import LastCertificate
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.wire.alignment import client_layout_from_bytes, federation_layout_from_bytes
 from fenchel_common.wire.setup import party_run_from_bytes
+from fenchel_deploy.attacks.kits import SERVER, provisioned
 from fenchel_deploy.attacks.recorded import Recorded, Scenario, Truth
 from fenchel_deploy.attacks.tables import Table, as_dense, dense_table, sample_names, shards_of, sparse_table
 from fenchel_deploy.attacks.views import Message, PartyView, Transcript
-from fenchel_deploy.federation_file import Federation, PartyEntry, ServerEntry
 from fenchel_deploy.inprocess.parties import Parties
-from fenchel_deploy.provision import provision
 from fenchel_server.contract import AlgorithmServer
 from fenchel_server.setup import FederationRun, FederationSetup, run_key
-
-SERVER: Final = "server"
 
 
 class Bench:
@@ -52,20 +48,11 @@ class Bench:
 
     def kits(self, count: int, federation: str = "bench") -> dict[ClientId, Kit]:
         """The kits of a federation of that many parties, made on first use."""
-        folders = self._provisioned(count, federation)
+        folders = provisioned(self._folder, count, federation)
         return {ClientId(name): Kit.load(folder) for name, folder in folders.items() if name != SERVER}
 
     def server_kit(self, count: int) -> Kit:
-        return Kit.load(self._provisioned(count, "bench")[SERVER])
-
-    def _provisioned(self, count: int, federation: str) -> dict[str, Path]:
-        described = Federation(
-            name=federation,
-            server=ServerEntry(address="localhost:0", name=SERVER),
-            party=[PartyEntry(name=f"party-{place}", key_holder=place == 0) for place in range(count)],
-        )
-        made = provision(described, self._folder / f"{federation}-{count}")
-        return {kit.name: kit.directory for kit in made.kits}
+        return Kit.load(provisioned(self._folder, count, "bench")[SERVER])
 
     def state_of(self, client: ClientId, run: str) -> Path:
         """The state folder of a party of a recorded run."""

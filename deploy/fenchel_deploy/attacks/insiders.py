@@ -9,8 +9,8 @@ from fenchel_deploy.attacks.views import Array, KeyEyes, PartyView
 def own_trace(view: PartyView) -> Trace:
     """All numbers in a party's own messages."""
     eyes = KeyEyes.of(view.secrets, view.config.key.bits)
-    corrective = view.config.settings["local"] == "corrective"
-    return trace(Frame.seen_by_party(view.layout), view.messages, eyes, corrective=corrective)
+    family = view.config.algorithm_settings().family.name
+    return trace(Frame.seen_by_party(view.layout), view.messages, eyes, family=family)
 
 
 def labels_by_sign(view: PartyView) -> Array:

@@ -26,7 +26,6 @@ from fenchel_common.algorithms.hyfdca.messages import (
     SampleRange,
     StateUpdate,
 )
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import concatenate
@@ -48,7 +47,6 @@ class OpenedFigures:
 
     def __init__(self, transcript: Transcript, ask: Oracle, client: ClientId) -> None:
         settings = transcript.config.algorithm_settings()
-        assert isinstance(settings, HyfdcaSettings), "the attack is on the figures of HyFDCA"
         layout = transcript.layout
         self._scope = Scope.of_federation(layout, client, key=transcript.key, privacy=transcript.config.privacy)
         self._frame = Frame.seen_by_server(layout, client)

@@ -81,8 +81,8 @@ class Recorded:
         self._restore = restore
 
     @property
-    def corrective(self) -> bool:
-        return self.transcript.config.settings["local"] == "corrective"
+    def family(self) -> str:
+        return self.transcript.config.algorithm_settings().family.name
 
     def ask(self, client: ClientId, round_id: int, phase: str, body: bytes) -> bytes:
         """Hands a party a task as if it came from the server; errors are the party's refusal."""

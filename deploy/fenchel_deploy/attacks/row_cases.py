@@ -82,7 +82,7 @@ def _seen(recorded: Recorded, eyes: Eyes) -> dict[ClientId, Trace]:
             Frame.seen_by_server(transcript.layout, client),
             transcript.of(client),
             eyes,
-            corrective=recorded.corrective,
+            family=recorded.family,
         )
         for client in transcript.layout.clients
     }

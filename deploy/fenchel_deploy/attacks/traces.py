@@ -4,8 +4,9 @@ Rows are counted as the party's blocks have them, columns as its features sort: 
 model (m,). Vectors are kept as they travelled until `Eyes` read them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,16 +34,8 @@ class Frame:
 
     @classmethod
     def seen_by_server(cls, layout: FederationLayout, client: ClientId) -> "Frame":
-        own = layout.client_features[client]
-        features = {
-            block: np.searchsorted(own, layout.feature_blocks[block].features)
-            for block in layout.feature_index.of(client)
-        }
-        return cls(
-            _stretches(list(layout.sample_index.of(client).items())),
-            features,
-            layout.slots,
-        )
+        samples = _stretches(list(layout.sample_index.of(client).items()))
+        return cls(samples, layout.feature_positions(client), layout.slots)
 
     @classmethod
     def seen_by_party(cls, layout: ClientLayout) -> "Frame":
@@ -100,9 +93,9 @@ class Trace:
     models: list[Seen] = field(default_factory=list)
 
 
-def trace(frame: Frame, messages: Sequence[Message], eyes: Eyes, *, corrective: bool) -> Trace:
-    """All that the messages of one party tell to these eyes."""
-    reader = _CorrectiveReader(frame, eyes) if corrective else _HyfdcaReader(frame, eyes)
+def trace(frame: Frame, messages: Sequence[Message], eyes: Eyes, *, family: str) -> Trace:
+    """All that the messages of one party tell to these eyes; `family` is the name of the run's family."""
+    reader = _READERS[family](frame, eyes)
     for message in messages:
         if message.round_id > 0:
             reader.take(message)
@@ -165,13 +158,13 @@ class _CorrectiveReader:
             self._primal(message)
 
     def _products(self, message: Message) -> None:
-        opening = corrective_pb2.CorrectiveProductTask.FromString(message.task).opening
+        start = corrective_pb2.CorrectiveProductTask.FromString(message.task).round_start
         result = corrective_pb2.CorrectiveProductResult.FromString(message.result)
         pairs = []
-        if opening.HasField("vertex") and result.HasField("vertex"):
-            pairs.append((opening.vertex, result.vertex))
-        if opening.HasField("point") and result.HasField("point"):
-            pairs.append((opening.point, result.point))
+        if start.HasField("vertex") and result.HasField("vertex"):
+            pairs.append((start.vertex, result.vertex))
+        if start.HasField("point") and result.HasField("point"):
+            pairs.append((start.point, result.point))
         for weights, products in pairs:
             values = self._eyes.read(products.vector)
             told = self._frame.by_sample(products.blocks, values, np.full(self._frame.rows, np.nan))
@@ -191,6 +184,13 @@ class _CorrectiveReader:
                 self.trace.iterates.append((point, told))
         if result.HasField("vertex") and not task.relative:
             self.trace.shares.append(Seen(message.round_id, result.vertex))
+
+
+_READERS: Final[Mapping[str, type[_HyfdcaReader] | type[_CorrectiveReader]]] = {
+    "hyfdca": _HyfdcaReader,
+    "corrective": _CorrectiveReader,
+}
+"""By the name of the family."""
 
 
 def drawn_rows(frame: Frame, messages: Sequence[Message]) -> dict[int, list[int]]:

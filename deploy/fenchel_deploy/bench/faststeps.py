@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_common.algorithms.hyfdca.pace import Pace
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Shard
@@ -16,7 +17,6 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.objectives import squared_row_norms
 from fenchel_deploy.inprocess.halves import aligned
 from fenchel_server.algorithms.hyfdca.draw import COORDINATE_STREAM
-from fenchel_server.algorithms.hyfdca.pace import Pace
 from fenchel_server.algorithms.hyfdca.theorems import step_rule
 
 Array = NDArray[np.float64]

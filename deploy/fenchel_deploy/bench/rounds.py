@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fenchel_common import defaults
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.partition import partition
@@ -76,10 +77,19 @@ class Setting:
     def shards(self) -> list[Shard]:
         return partition(self.dataset, grid=self.grid, columns=self.columns, seed=self.seed)
 
-    def hyfdca(self, local: str, h: int | str) -> HyfdcaSettings:
-        values: dict[str, object] = {"loss": self.loss, "lambda": self.lambda_, "local": local, "seed": self.seed}
+    def by_paper(self, local: str, h: int | str) -> HyfdcaSettings:
+        """In clear, with the steps of the paper."""
+        return HyfdcaSettings.parse({**self._in_clear, "local": local, "h": h})
+
+    def corrective(self) -> CorrectiveSettings:
+        """In clear, with corrective steps."""
+        return CorrectiveSettings.parse(self._in_clear)
+
+    @property
+    def _in_clear(self) -> dict[str, object]:
         stop = {"gap": None, "rounds": defaults.MEASURED_ROUNDS}
-        return HyfdcaSettings.parse({**values, "h": h, "privacy": Privacy.PLAIN, "stop": stop})
+        problem = {"loss": self.loss, "lambda": self.lambda_, "seed": self.seed}
+        return {**problem, "privacy": Privacy.PLAIN, "stop": stop}
 
     def encrypted(self, rounds: int) -> RunConfig:
         """A corrective run by real processes that has exactly so many rounds."""
@@ -154,7 +164,7 @@ def _measured(setting: Setting, sweep: Sweep) -> Iterable[Row]:
             yield _corrective(setting, shards, sweep.maximum_rounds)
             continue
         for h in PAPER_H if method == PAPER else ("auto",):
-            steps = FastSteps(setting.dataset, shards, setting.hyfdca(method, h))
+            steps = FastSteps(setting.dataset, shards, setting.by_paper(method, h))
             errors = []
             for _ in range(sweep.maximum_rounds):
                 steps.round()
@@ -165,7 +175,7 @@ def _measured(setting: Setting, sweep: Sweep) -> Iterable[Row]:
 
 
 def _corrective(setting: Setting, shards: Sequence[Shard], maximum_rounds: int) -> Row:
-    federation = hyfdca_halves(shards, setting.hyfdca(CORRECTIVE, "auto"))
+    federation = hyfdca_halves(shards, setting.corrective())
     errors: list[float] = []
     # The model of a round is the one that it certifies, made from the rounds before it; the first one's is zero.
     duals = [federation.round().metrics.dual]

@@ -1,13 +1,14 @@
 """`fenchel algorithms`: what can be run, on which shards, and what the server sees of it."""
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.table import Table
 
 from fenchel_common.algorithms import SETTINGS
 from fenchel_deploy.cli.console import PlainConsole
+from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format
 
 
@@ -16,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 
 def algorithms(
-    output: Annotated[Format, typer.Option("--format", help="What to print on stdout.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """List the algorithms: shards and losses they take, what is encrypted and what is not, their parameters."""
     listed = describe_algorithms()

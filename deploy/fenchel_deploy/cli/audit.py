@@ -1,6 +1,5 @@
 """`fenchel audit`: what a run showed to whom, how the privacy levels differ, and what attacks make of it."""
 
-import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from fenchel_common.leakage import Visibility
 from fenchel_deploy.audit import SERVER, Account, Audit, Classes, Fields, audit_of, words_for
 from fenchel_deploy.cli.choices import parse_choice, parse_grid
 from fenchel_deploy.cli.console import terminal
-from fenchel_deploy.cli.output import printable
+from fenchel_deploy.cli.output import print_json, printable
 
 ALL_ATTACKS = "all"
 TOP_FIELDS = 3
@@ -114,7 +113,7 @@ def _only_one_thing(rest: object) -> None:
 
 def _show(audited: Audit, output: Format) -> None:
     if output is Format.JSON:
-        _print_json({"run": audited.run, **audited.about, "roles": _roles(audited)})
+        print_json({"run": audited.run, **audited.about, "roles": _roles(audited)})
         return
     facts = ", ".join(f"{name} {value}" for name, value in audited.about.items())
     _print(f"Run {audited.run} ({facts})", [_account_section(account, audited) for account in audited.accounts], output)
@@ -182,7 +181,7 @@ def _compare(
         )
     if output is Format.JSON:
         roles = {level: _roles(audited) for level, audited in audits.items()}
-        _print_json({"algorithm": algorithm, "rounds": rounds, "levels": roles})
+        print_json({"algorithm": algorithm, "rounds": rounds, "levels": roles})
         return
     what = f"{algorithm}, {rounds} rounds, {options.dataset}, {options.grid[0]}x{options.grid[1]} parties"
     sections = [
@@ -235,7 +234,7 @@ def _attack(names: Sequence[str], output: Format) -> None:
     chosen = None if ALL_ATTACKS in names else list(names)
     found = run_attacks(chosen, tell=lambda name: typer.echo(f"trying {name} …", err=True))
     if output is Format.JSON:
-        _print_json(found)
+        print_json(found)
     elif output is Format.MARKDOWN:
         typer.echo(markdown(found), nl=False)
     else:
@@ -251,7 +250,7 @@ def _list_attacks(output: Format) -> None:
 
     summaries = {name: attack.summary for name, attack in ATTACKS.items()}
     if output is Format.JSON:
-        _print_json(summaries)
+        print_json(summaries)
         return
     _print("Attacks", [Section("", ("attack", "what it tries"), list(summaries.items()))], output)
 
@@ -276,10 +275,6 @@ def _roles(audited: Audit) -> dict[str, Any]:
         }
         for account in audited.accounts
     }
-
-
-def _print_json(value: object) -> None:
-    typer.echo(json.dumps(value, indent=2))
 
 
 def _print(heading: str, sections: Sequence[Section], output: Format) -> None:

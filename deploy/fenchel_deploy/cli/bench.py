@@ -16,7 +16,8 @@ from fenchel_deploy.bench import rounds as rounds_bench
 from fenchel_deploy.bench.peers import Peer, load_peer
 from fenchel_deploy.cli.choices import parse_choice, parse_grid
 from fenchel_deploy.cli.console import PlainConsole
-from fenchel_deploy.cli.output import Format
+from fenchel_deploy.cli.options import FormatOption
+from fenchel_deploy.cli.output import Format, print_json
 
 SLOT_WIDTHS = (64, 48)
 KEY_SIZES = (2048, 3072)
@@ -42,7 +43,7 @@ def bench_crypto(
             help="Comma-separated: phe is always measured; sf-heu, fate_utils, tenseal, lightphe if installed."
         ),
     ] = "phe",
-    output: Annotated[Format, typer.Option("--format", help="What to print on stdout.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Time encrypting, adding and decrypting float vectors, beside python-paillier on the same values.
 
@@ -66,7 +67,7 @@ def bench_crypto(
             advance=lambda what: progress.update(task, advance=1, description=what),
         )
     if output is Format.JSON:
-        typer.echo(json.dumps(report, indent=2))
+        print_json(report)
     else:
         PlainConsole().print(_table(report))
 
@@ -90,7 +91,7 @@ def bench_rounds(
         bool, typer.Option("--repeat-encrypted", help="Repeat one setting of each set by real processes, encrypted.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Of rows, splits and draws.")] = 0,
-    output: Annotated[Format, typer.Option("--format", help="What to print on stdout.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Count the rounds to within 1e-2 and 1e-3 of the optimum, for each kind of local step of HyFDCA."""
     sweep = rounds_bench.Sweep(
@@ -107,7 +108,7 @@ def bench_rounds(
     console = PlainConsole(stderr=True, soft_wrap=True)
     report = rounds_bench.run(sweep, folder=data, repeat_encrypted=repeat_encrypted, tell=console.print)
     if output is Format.JSON:
-        typer.echo(json.dumps(report, indent=2))
+        print_json(report)
     else:
         PlainConsole().print(_rounds_table(report))
 

@@ -1,6 +1,5 @@
 """`fenchel cert`: certificates for parties that make their own key, and what a certificate says."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,15 +9,14 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.identity.certificates import Certificate
 from fenchel_common.identity.kit import CERTIFICATE_FILE
 from fenchel_deploy import enrolment
-from fenchel_deploy.cli.output import Format, printable
+from fenchel_deploy.cli.options import FormatOption
+from fenchel_deploy.cli.output import Format, print_json, printable
 
 cert_app = typer.Typer(
     name="cert",
     help="Certificates for parties that make their own key, and what a certificate says.",
     no_args_is_help=True,
 )
-
-FormatOption = Annotated[Format, typer.Option("--format", help="How to print the outcome.")]
 
 
 @cert_app.command()
@@ -118,7 +116,7 @@ def _read(path: Path) -> Certificate:
 
 def _print(facts: dict[str, str | float | bool], output: Format) -> None:
     if output is Format.JSON:
-        typer.echo(json.dumps(facts, indent=2))
+        print_json(facts)
         return
     width = max(map(len, facts))
     for name, value in facts.items():

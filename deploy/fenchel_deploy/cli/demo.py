@@ -20,6 +20,20 @@ from fenchel_deploy.cli.choices import (
     usual_rounds,
 )
 from fenchel_deploy.cli.console import PlainConsole
+from fenchel_deploy.cli.options import (
+    AlgorithmOption,
+    DatasetOption,
+    FormatOption,
+    GapOption,
+    GridOption,
+    KeyBitsOption,
+    LambdaOption,
+    LossOption,
+    PrivacyOption,
+    RoundsOption,
+    SeedOption,
+    SplitOption,
+)
 from fenchel_deploy.cli.output import Format
 from fenchel_deploy.cli.training import TrainingView, show
 from fenchel_deploy.demo import run_demo
@@ -33,33 +47,20 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    algorithm: Annotated[str, typer.Option(help="One of those that `fenchel algorithms` lists.")] = defaults.ALGORITHM,
-    dataset: Annotated[str, typer.Option(help="breast_cancer, digits, or FILE.npz with X (or CSR parts) and y.")] = (
-        "breast_cancer"
-    ),
-    grid: Annotated[
-        str | None,
-        typer.Option(help="KxQ: K row groups times Q column groups, one party each. Default: 2x2, or 4x1."),
-    ] = None,
-    split: Annotated[
-        str,
-        typer.Option(
-            help="How rows are dealt out: even, or dirichlet:0.1 for parties of whole rows with unlike labels, the "
-            "more so the smaller the number (grid Kx1)."
-        ),
-    ] = "even",
+    algorithm: AlgorithmOption = defaults.ALGORITHM,
+    dataset: DatasetOption = "breast_cancer",
+    grid: GridOption = None,
+    split: SplitOption = "even",
     columns: Annotated[str, typer.Option(help="How columns are cut: contiguous or shuffled.")] = "contiguous",
-    loss: Annotated[str, typer.Option(help="hinge or logistic.")] = defaults.LOSS,
-    lambda_: Annotated[float, typer.Option("--lambda", help="Regularisation.")] = defaults.LAMBDA,
-    gap: Annotated[float | None, typer.Option(help="Stop at this duality gap. Default: 0.1 % of the optimum.")] = None,
+    loss: LossOption = defaults.LOSS,
+    lambda_: LambdaOption = defaults.LAMBDA,
+    gap: GapOption = None,
     participation: Annotated[
         str, typer.Option(help="all; fraction:0.5 or cyclic:2 with --local paper or theory.")
     ] = defaults.PARTICIPATION,
-    rounds: Annotated[
-        int | None, typer.Option(help="Stop after this many. Default: 1000, or 100 for algorithms without certificate.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the split and of the run.")] = defaults.SEED,
-    key_bits: Annotated[int, typer.Option(help="2048 or 3072.")] = defaults.DEMO_KEY_BITS,
+    rounds: RoundsOption = None,
+    seed: SeedOption = defaults.SEED,
+    key_bits: KeyBitsOption = defaults.DEMO_KEY_BITS,
     key_kind: Annotated[
         str, typer.Option(help="standard, or subgroup: faster, one more assumption.")
     ] = defaults.KEY_KIND,
@@ -67,23 +68,17 @@ def demo(
         str, typer.Option(help="corrective (fewest rounds, no dials), paper (Algorithm 5) or theory (Algorithm 3).")
     ] = defaults.LOCAL,
     h: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--h", help="Samples that a party updates a round, with --local paper: auto, a number, a fraction."
         ),
-    ] = ("auto"),
-    privacy: Annotated[
-        str,
-        typer.Option(
-            help="sealed; paper: shares of the model in clear, as in the paper; or plain: no encryption, to see what "
-            "it costs."
-        ),
-    ] = defaults.PRIVACY,
+    ] = None,
+    privacy: PrivacyOption = defaults.PRIVACY,
     parameters: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the algorithm; repeatable.")
     ] = None,
     keep: Annotated[Path | None, typer.Option(help="Keep kits, shards, logs and state in this folder.")] = None,
-    output: Annotated[Format, typer.Option("--format", help="What to print on stdout.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Train over hospitals that each hold some rows and some columns, as real processes with mutual TLS and encryption.
 
@@ -101,7 +96,7 @@ def demo(
         loss=loss,
         lambda_=lambda_,
         local=parse_choice("--local", local, "paper", "theory", "corrective"),
-        h=parse_samples(h),
+        h=None if h is None else parse_samples(h),
         participation=participation,
         privacy=Privacy(parse_choice("--privacy", privacy, *Privacy)),
         key_bits=key_bits,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format
 from fenchel_deploy.containers.engine import Engine, engine_errors
 
@@ -16,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def down(
     federation: Annotated[str | None, typer.Argument(help="Its name, as `fenchel up` shows it. Default: all.")] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to print what was removed.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Remove the containers, volumes and networks that `fenchel up` made, also those that still run.
 

@@ -1,9 +1,12 @@
 """How commands print what they found, and what others wrote: as text, whatever it holds."""
 
+import json
 import logging
 import sys
 from enum import StrEnum
 from types import TracebackType
+
+import typer
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
@@ -13,6 +16,11 @@ class Format(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+
+
+def print_json(value: object) -> None:
+    """Prints the value on stdout as JSON that people can read too."""
+    typer.echo(json.dumps(value, indent=2))
 
 
 def printable(text: str, *, keep: str = "") -> str:

@@ -10,6 +10,7 @@ import typer
 from fenchel_client.transport.roundtrip import round_trips_s
 from fenchel_common.errors import TransientError
 from fenchel_common.identity import Address, Kit
+from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format, printable
 
 EXIT_NO_ANSWER = 1
@@ -24,7 +25,7 @@ def ping(
     server: Annotated[str | None, typer.Option(help="HOST:PORT of the server, if not the kit's.")] = None,
     count: Annotated[int, typer.Option(min=1, max=1000, help="How many round trips to measure.")] = 5,
     timeout: Annotated[float, typer.Option(min=0.1, max=600, help="Seconds to wait for each answer.")] = 20.0,
-    output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Measure the round trip to the server, as a party's messages make it: over mutual TLS, on an open connection.
 

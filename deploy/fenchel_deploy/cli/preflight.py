@@ -1,12 +1,12 @@
 """`fenchel preflight`: whether this machine, this kit and this data are ready to take part."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fenchel_deploy.cli.output import Format, printable
+from fenchel_deploy.cli.options import FormatOption
+from fenchel_deploy.cli.output import Format, print_json, printable
 from fenchel_deploy.preflight import Check, Status, run_checks
 
 EXIT_NOT_READY = 1
@@ -20,7 +20,7 @@ def preflight(
     timeout: Annotated[
         float, typer.Option(min=0.1, max=60.0, help="Seconds to wait for the server.", metavar="SECONDS")
     ] = 5.0,
-    output: Annotated[Format, typer.Option("--format", help="How to print the findings.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Check clock, certificate, roster, server address, TLS and data, and say what to do about each problem.
 
@@ -35,7 +35,7 @@ def preflight(
             typer.echo(_line(check))
     ready = all(check.status is not Status.FAIL for check in checks)
     if output is Format.JSON:
-        typer.echo(json.dumps({"ready": ready, "checks": [_as_json(check) for check in checks]}, indent=2))
+        print_json({"ready": ready, "checks": [_as_json(check) for check in checks]})
     if not ready:
         typer.echo("not ready: cure the first failure and run it again", err=True)
         raise typer.Exit(EXIT_NOT_READY)

@@ -1,12 +1,12 @@
 """`fenchel provision`: makes the authority, the signed roster and the kits of a federation."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fenchel_deploy.cli.output import Format
+from fenchel_deploy.cli.options import FormatOption
+from fenchel_deploy.cli.output import Format, print_json
 from fenchel_deploy.federation_file import Federation
 from fenchel_deploy.provision import AUTHORITY_DIRECTORY, KitReport, KitState, Provisioned
 from fenchel_deploy.provision import provision as bring_in_line
@@ -26,7 +26,7 @@ def provision(
             metavar="NAME",
         ),
     ] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to print the outcome.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Make the certificate authority, the signed roster, and one kit per party and for the server.
 
@@ -42,7 +42,7 @@ def provision(
         Federation.load(federation), out, renew_within_days=renew_within, replace=frozenset(replace or ())
     )
     if output is Format.JSON:
-        typer.echo(json.dumps(_as_json(outcome), indent=2))
+        print_json(_as_json(outcome))
     else:
         typer.echo(_as_text(outcome))
     for line in _advice(outcome, out):

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,8 @@ from fenchel_common.errors import FenchelError, RecordConflict, StoreError, Unkn
 from fenchel_common.ids import RoundId, RunId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_deploy.cli.console import terminal
-from fenchel_deploy.cli.output import printable
+from fenchel_deploy.cli.options import FormatOption
+from fenchel_deploy.cli.output import Format, print_json, printable
 from fenchel_server.rounds.ledger import costs_of
 from fenchel_server.store import RoundRecord, RunRecord, RunStatus, SqliteStore
 
@@ -32,15 +32,7 @@ LAST_ROUNDS = 10
 """How many of a run's rounds the table shows; JSON has all."""
 
 
-class Format(StrEnum):
-    """How to print."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 StateDir = Annotated[Path, typer.Option("--state", metavar="DIR", help="The server's state directory.")]
-OutputFormat = Annotated[Format, typer.Option("--format", help="A table for people, or JSON.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as 'fenchel runs list' shows it.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the record.")]
 
@@ -53,12 +45,12 @@ def register(app: typer.Typer) -> None:
 
 
 @runs.command("list", help=f"List all runs. {EXIT_CODES}")
-def list_runs(state: StateDir, output: OutputFormat = Format.TABLE) -> None:
+def list_runs(state: StateDir, output: FormatOption = Format.TABLE) -> None:
     """Every run, oldest first."""
     with _errors_as_exit_codes(), SqliteStore.inspect(state) as store:
         listed = [(record, store.last_round(record.run)) for record in store.runs()]
     if output is Format.JSON:
-        _print_json([_summary(record, last) for record, last in listed])
+        print_json([_summary(record, last) for record, last in listed])
         return
     table = Table("run", "name", "status", "rounds", "updated", "reason")
     for record, last in listed:
@@ -67,12 +59,12 @@ def list_runs(state: StateDir, output: OutputFormat = Format.TABLE) -> None:
 
 
 @runs.command("show", help=f"Show one run with its rounds. {EXIT_CODES}")
-def show_run(run: RunName, state: StateDir, output: OutputFormat = Format.TABLE) -> None:
+def show_run(run: RunName, state: StateDir, output: FormatOption = Format.TABLE) -> None:
     """A run's configuration, outcome and rounds."""
     with _errors_as_exit_codes(), SqliteStore.inspect(state) as store:
         record, rounds, stop = store.run(RunId(run)), store.rounds(RunId(run)), store.stop_request(RunId(run))
     if output is Format.JSON:
-        _print_json(_detail(record, rounds, stop))
+        print_json(_detail(record, rounds, stop))
         return
     console = terminal()
     console.print(_facts_table(record, rounds, stop))
@@ -82,14 +74,14 @@ def show_run(run: RunName, state: StateDir, output: OutputFormat = Format.TABLE)
 
 @runs.command("stop", help=f"Stop a run after the phase that it is in; 'resume' takes it up again. {EXIT_CODES}")
 def stop_run(
-    run: RunName, state: StateDir, reason: Reason = "stopped by the operator", output: OutputFormat = Format.TABLE
+    run: RunName, state: StateDir, reason: Reason = "stopped by the operator", output: FormatOption = Format.TABLE
 ) -> None:
     """Stops a queued run, or asks the server of a running one to."""
     with _errors_as_exit_codes(), SqliteStore.operate(state) as store:
         record = store.request_stop(RunId(run), reason=reason)
         last = store.last_round(record.run)
     if output is Format.JSON:
-        _print_json({**_summary(record, last), "stop_request": _pending_stop(record, reason)})
+        print_json({**_summary(record, last), "stop_request": _pending_stop(record, reason)})
     elif record.status is RunStatus.STOPPED:
         terminal().print(f"run {run} is stopped")
     else:
@@ -97,13 +89,13 @@ def stop_run(
 
 
 @runs.command("resume", help=f"Queue a stopped or failed run again; its server takes it up. {EXIT_CODES}")
-def resume_run(run: RunName, state: StateDir, output: OutputFormat = Format.TABLE) -> None:
+def resume_run(run: RunName, state: StateDir, output: FormatOption = Format.TABLE) -> None:
     """Queues a run to go on after its last committed round."""
     with _errors_as_exit_codes(), SqliteStore.operate(state) as store:
         record = store.requeue(RunId(run))
         last = store.last_round(record.run)
     if output is Format.JSON:
-        _print_json(_summary(record, last))
+        print_json(_summary(record, last))
     else:
         terminal().print(f"run {run} is queued; it goes on after round {last or 0}")
 
@@ -209,7 +201,3 @@ def _pending_stop(record: RunRecord, reason: str) -> str | None:
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, tz=UTC).isoformat(timespec="seconds")
-
-
-def _print_json(value: object) -> None:
-    typer.echo(json.dumps(value, indent=2))

@@ -14,6 +14,20 @@ from fenchel_common.data.heterogeneous import Split
 from fenchel_common.privacy import Privacy
 from fenchel_deploy.cli.choices import parse_choice, parse_grid, usual_grid, usual_rounds
 from fenchel_deploy.cli.console import PlainConsole
+from fenchel_deploy.cli.options import (
+    AlgorithmOption,
+    DatasetOption,
+    FormatOption,
+    GapOption,
+    GridOption,
+    KeyBitsOption,
+    LambdaOption,
+    LossOption,
+    PrivacyOption,
+    RoundsOption,
+    SeedOption,
+    SplitOption,
+)
 from fenchel_deploy.cli.output import Format
 from fenchel_deploy.cli.training import TrainingView, show
 from fenchel_deploy.containers.up import Deployment, run_up
@@ -28,21 +42,10 @@ def register(app: typer.Typer) -> None:
 
 
 def up(
-    algorithm: Annotated[str, typer.Option(help="One of those that `fenchel algorithms` lists.")] = defaults.ALGORITHM,
-    dataset: Annotated[str, typer.Option(help="breast_cancer, digits, or FILE.npz with X (or CSR parts) and y.")] = (
-        "breast_cancer"
-    ),
-    grid: Annotated[
-        str | None,
-        typer.Option(help="KxQ: K row groups times Q column groups, one party each. Default: 2x2, or 4x1."),
-    ] = None,
-    split: Annotated[
-        str,
-        typer.Option(
-            help="How rows are dealt out: even, or dirichlet:0.1 for parties of whole rows with unlike labels, the "
-            "more so the smaller the number (grid Kx1)."
-        ),
-    ] = "even",
+    algorithm: AlgorithmOption = defaults.ALGORITHM,
+    dataset: DatasetOption = "breast_cancer",
+    grid: GridOption = None,
+    split: SplitOption = "even",
     wan: Annotated[
         str,
         typer.Option(
@@ -53,24 +56,16 @@ def up(
     bandwidth: Annotated[
         float | None, typer.Option(metavar="MBIT", help="Mbit/s of each party's connection each way.")
     ] = None,
-    privacy: Annotated[
-        str,
-        typer.Option(
-            help="sealed; paper: shares of the model in clear, as in the paper; or plain: no encryption, to see what "
-            "it costs."
-        ),
-    ] = defaults.PRIVACY,
-    loss: Annotated[str, typer.Option(help="hinge or logistic.")] = defaults.LOSS,
-    lambda_: Annotated[float, typer.Option("--lambda", help="Regularisation.")] = defaults.LAMBDA,
-    gap: Annotated[float | None, typer.Option(help="Stop at this duality gap. Default: 0.1 % of the optimum.")] = None,
-    rounds: Annotated[
-        int | None, typer.Option(help="Stop after this many. Default: 1000, or 100 for algorithms without certificate.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the split and of the run.")] = defaults.SEED,
-    key_bits: Annotated[int, typer.Option(help="2048 or 3072.")] = defaults.DEMO_KEY_BITS,
+    privacy: PrivacyOption = defaults.PRIVACY,
+    loss: LossOption = defaults.LOSS,
+    lambda_: LambdaOption = defaults.LAMBDA,
+    gap: GapOption = None,
+    rounds: RoundsOption = None,
+    seed: SeedOption = defaults.SEED,
+    key_bits: KeyBitsOption = defaults.DEMO_KEY_BITS,
     image: Annotated[str, typer.Option(help="The image; built from the source tree where it is missing.")] = "fenchel",
     keep: Annotated[bool, typer.Option(help="Leave the containers for a look; `fenchel down` removes them.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="What to print on stdout.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Train over hospitals in containers: one for each party, one for the server, and one for the distance between.
 

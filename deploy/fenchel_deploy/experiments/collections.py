@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_common.data.datasets import BUILT_IN, Dataset, load_dataset, prepared
+from fenchel_common.data.datasets import BUILT_IN, Dataset, load_dataset, numbered_features, prepared
 from fenchel_common.errors import InvalidInput
 
 Table = tuple[NDArray[np.float64], NDArray[np.bool_]]
@@ -33,8 +33,7 @@ def load_collected(name: str, folder: Path | None, *, rows: int, seed: int = 0) 
     with np.load(folder / file, allow_pickle=False) as archive:
         X, positive = read(archive)
     chosen = _chosen(len(positive), rows, seed)
-    width = len(str(X.shape[1] - 1))
-    return prepared(name, X[chosen], positive[chosen], tuple(f"x{column:0{width}d}" for column in range(X.shape[1])))
+    return prepared(name, X[chosen], positive[chosen], numbered_features(X.shape[1]))
 
 
 def _chosen(count: int, rows: int, seed: int) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_client.algorithms.base import AlgorithmClient
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.dual import DualSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
@@ -123,6 +123,12 @@ class Halves(Generic[C, S]):
         )
 
 
-def hyfdca_halves(shards: Sequence[Shard], settings: HyfdcaSettings) -> Halves[AlgorithmClient, AlgorithmServer]:
+def hyfdca_halves(shards: Sequence[Shard], settings: DualSettings) -> Halves[AlgorithmClient, AlgorithmServer]:
     """A run of HyFDCA in clear."""
-    return Halves(shards, settings, client_half=CLIENT_HALVES["hyfdca"], server_half=SERVER_HALVES["hyfdca"])
+    family = settings.family.name
+    return Halves(
+        shards,
+        settings,
+        client_half=CLIENT_HALVES[family]["hyfdca"],
+        server_half=SERVER_HALVES[family]["hyfdca"],
+    )

@@ -19,23 +19,28 @@ from fenchel_server.algorithms.averaging.scaffnew import ScaffnewServer
 from fenchel_server.algorithms.averaging.scaffold import ScaffoldServer
 from fenchel_server.algorithms.averaging.scaffpd import ScaffpdServer
 from fenchel_server.algorithms.base import ServerHalf
-from fenchel_server.algorithms.variants import HyfdcaVariants
+from fenchel_server.algorithms.corrective.server import CorrectiveServer
+from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
 
-ALGORITHMS: Final[Mapping[str, ServerHalf]] = {
-    "hyfdca": HyfdcaVariants(),
-    "fedavg": FedavgServer,
-    "hyfem": HyfemServer,
-    "dualfl": DualflServer,
-    "feddyn": FeddynServer,
-    "fedpd": FedpdServer,
-    "5gcs": FivegcsServer,
-    "scaffnew": ScaffnewServer,
-    "fedsgm": FedsgmServer,
-    "scaffpd": ScaffpdServer,
-    "scaffold": ScaffoldServer,
-    "afl": AflServer,
-    "drfa": DrfaServer,
-    "qffl": QfflServer,
-    "fedprox": FedproxServer,
-    "deltafl": DeltaflServer,
+ALGORITHMS: Final[Mapping[str, Mapping[str, ServerHalf]]] = {
+    "hyfdca": {"hyfdca": HyfdcaServer},
+    "corrective": {"hyfdca": CorrectiveServer},
+    "averaging": {
+        "fedavg": FedavgServer,
+        "hyfem": HyfemServer,
+        "dualfl": DualflServer,
+        "feddyn": FeddynServer,
+        "fedpd": FedpdServer,
+        "5gcs": FivegcsServer,
+        "scaffnew": ScaffnewServer,
+        "fedsgm": FedsgmServer,
+        "scaffpd": ScaffpdServer,
+        "scaffold": ScaffoldServer,
+        "afl": AflServer,
+        "drfa": DrfaServer,
+        "qffl": QfflServer,
+        "fedprox": FedproxServer,
+        "deltafl": DeltaflServer,
+    },
 }
+"""By the name of the family and the name of the algorithm in a run's file."""

@@ -8,17 +8,17 @@ from fenchel_common.ids import ClientId
 from fenchel_common.leakage import Direction, Ledger
 from fenchel_common.wire.catalogue import messages_of
 from fenchel_common.wire.counting import values_in
-from fenchel_server.rounds.transport import Gathered, PhaseId, Transport
+from fenchel_server.rounds.transport import Gathered, PhaseId, Transport, WrappedTransport
 
 
-class CountedTransport:
+class CountedTransport(WrappedTransport):
     """Stands between the driver and a transport that gives the parties' answers without their envelopes.
 
     A task counts when it is made, whether or not its party ever got it: the server has seen what is in it.
     """
 
     def __init__(self, transport: Transport, settings: AlgorithmSettings) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._settings = settings
 
     def gather(
@@ -37,15 +37,3 @@ class CountedTransport:
         for client, body in gathered.results.items():
             seen.add(client, Direction.UP, values_in(messages.result, body, inside=messages.inside))
         return replace(gathered, seen=seen)
-
-    def present(self) -> frozenset[ClientId]:
-        return self._transport.present()
-
-    def wait_for(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
-        return self._transport.wait_for(clients, timeout_s=timeout_s)
-
-    def incarnation(self, client: ClientId) -> str | None:
-        return self._transport.incarnation(client)
-
-    def dismiss(self, reason: str) -> None:
-        self._transport.dismiss(reason)

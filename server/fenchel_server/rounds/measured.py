@@ -7,14 +7,11 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.setup import Spent
 from fenchel_common.wire.setup import phase_result_from_bytes
-from fenchel_server.rounds.transport import Absence, Gathered, PhaseId, Transport
+from fenchel_server.rounds.transport import Absence, Gathered, PhaseId, WrappedTransport
 
 
-class MeasuredTransport:
+class MeasuredTransport(WrappedTransport):
     """Stands between the driver and the transport that reaches the parties."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
 
     def gather(
         self,
@@ -34,15 +31,3 @@ class MeasuredTransport:
             except InvalidInput as error:
                 absences[client] = Absence(client, f"rejected: {error}")
         return replace(gathered, results=results, absences=absences, spent=spent)
-
-    def present(self) -> frozenset[ClientId]:
-        return self._transport.present()
-
-    def wait_for(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
-        return self._transport.wait_for(clients, timeout_s=timeout_s)
-
-    def incarnation(self, client: ClientId) -> str | None:
-        return self._transport.incarnation(client)
-
-    def dismiss(self, reason: str) -> None:
-        self._transport.dismiss(reason)

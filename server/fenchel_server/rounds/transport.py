@@ -93,6 +93,25 @@ class Transport(Protocol):
         ...
 
 
+class WrappedTransport:
+    """Base of transports that change what another transport gathers, and leave everything else to it."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def present(self) -> frozenset[ClientId]:
+        return self._transport.present()
+
+    def wait_for(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
+        return self._transport.wait_for(clients, timeout_s=timeout_s)
+
+    def incarnation(self, client: ClientId) -> str | None:
+        return self._transport.incarnation(client)
+
+    def dismiss(self, reason: str) -> None:
+        self._transport.dismiss(reason)
+
+
 class Listener(Transport, Protocol):
     """A transport that is open for clients to come, as the server process knows it."""
 

@@ -14,11 +14,11 @@ from fenchel_common.algorithms.averaging.rails import (
     LOCAL,
     MODEL,
     SURVEY,
-    AveragingSettings,
     Measurement,
     Result,
     Vectors,
 )
+from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.algorithms.settings import Profile
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput, StateDamaged

@@ -5,11 +5,11 @@ import math
 import pytest
 
 from fenchel_common.algorithms.hyfdca.messages import Figures
+from fenchel_common.algorithms.hyfdca.pace import GROW, INITIAL_SHARE, SHRINK, SMALLEST_SHARE, Pace, follows_dual
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.ids import ClientId
 from fenchel_server.algorithms.certificate import Rounding, rounding_error
 from fenchel_server.algorithms.hyfdca.certificate import DivergenceWatch, certify, gap_error
-from fenchel_server.algorithms.hyfdca.pace import GROW, INITIAL_SHARE, SHRINK, SMALLEST_SHARE, Pace, follows_dual
 from support.layouts import small_federation_layout
 
 

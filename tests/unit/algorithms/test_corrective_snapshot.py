@@ -1,6 +1,6 @@
 """The state of a corrective server as bytes."""
 
-import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,15 @@ from fenchel_common.crypto.vectors import Cipher, PlainCipher, Vector
 from fenchel_common.errors import StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.privacy import Privacy
-from fenchel_common.wire.corrective_snapshot import CorrectiveState, state_from_bytes, state_to_bytes
+from fenchel_common.wire.corrective_snapshot import (
+    CorrectiveSnapshot,
+    CorrectiveState,
+    Memories,
+    PendingPoints,
+    StoredAnchor,
+    snapshot_from_bytes,
+    snapshot_to_bytes,
+)
 from support.keys import cipher, run_key
 
 KEY_BITS = 2048
@@ -25,71 +33,90 @@ def vector(of: Cipher, vector_format: VectorFormat, seed: int) -> Vector:
     return of.encrypt(np.random.default_rng(seed).uniform(size=of.slots), vector_format)
 
 
-def made(by_sample: Cipher = PLAIN, by_feature: Cipher = PLAIN) -> CorrectiveState:
-    return CorrectiveState(
-        round_id=RoundId(9),
-        concluded=8,
-        anchor=7,
-        makers=frozenset({ClientId("b"), ClientId("a")}),
-        sound=frozenset({ClientId("b")}),
-        alpha={4: vector(by_sample, ALPHA_FORMAT, 1), 0: vector(by_sample, ALPHA_FORMAT, 2)},
-        weights={1: vector(by_feature, PRODUCT_FORMAT, 3)},
+def snapshot(by_sample: Cipher = PLAIN, by_feature: Cipher = PLAIN) -> CorrectiveSnapshot:
+    state = CorrectiveState(
         norms={0: vector(by_sample, PRODUCT_FORMAT, 4)},
+        memories=Memories(8, frozenset({ClientId("b"), ClientId("a")}), frozenset({ClientId("b")})),
+        anchor=StoredAnchor(
+            7,
+            alpha={4: vector(by_sample, ALPHA_FORMAT, 1), 0: vector(by_sample, ALPHA_FORMAT, 2)},
+            weights={1: vector(by_feature, PRODUCT_FORMAT, 3)},
+        ),
         model={1: vector(by_feature, PRODUCT_FORMAT, 5)},
-        point={1: vector(by_feature, PRODUCT_FORMAT, 6)},
-        vertex={1: vector(by_feature, PRODUCT_FORMAT, 7)},
-        conjugates=by_feature.encrypt(np.array([0.5, -0.25]), PRODUCT_FORMAT),
+        pending=PendingPoints(
+            point={1: vector(by_feature, PRODUCT_FORMAT, 6)},
+            vertex={1: vector(by_feature, PRODUCT_FORMAT, 7)},
+            conjugates_and_products=by_feature.encrypt(np.array([0.5, -0.25]), PRODUCT_FORMAT),
+        ),
         collapses=3,
         relative_rounds=2,
     )
+    return CorrectiveSnapshot(RoundId(9), state)
 
 
 @pytest.mark.parametrize("level", ["sealed", "paper", "plain"])
-def test_a_state_is_read_as_it_was_written(level: str) -> None:
+def test_a_snapshot_is_read_as_it_was_written(level: str) -> None:
     by_sample: Cipher = PLAIN if level == "plain" else cipher()
     key = IN_CLEAR if level == "plain" else run_key()
-    state = made(by_sample, cipher() if level == "sealed" else PLAIN)
-    data = state_to_bytes(state)
-    read = state_from_bytes(data, key=key, share_key=key.by_feature(Privacy(level)))
-    assert state_to_bytes(read) == data
-    for field in dataclasses.fields(CorrectiveState):
-        left, right = getattr(state, field.name), getattr(read, field.name)
-        if isinstance(left, dict):
-            assert left.keys() == right.keys()
-            assert [type(left[block]) for block in left] == [type(right[block]) for block in left]
-        elif field.name != "conjugates":
-            assert left == right
-    np.testing.assert_array_equal(by_sample.decrypt(read.alpha[4]), by_sample.decrypt(state.alpha[4]))
+    by_feature = cipher() if level == "sealed" else PLAIN
+    written = snapshot(by_sample, by_feature)
+    read = snapshot_from_bytes(snapshot_to_bytes(written), key, privacy=Privacy(level))
+    assert snapshot_to_bytes(read) == snapshot_to_bytes(written)
+    assert read.round_id == written.round_id
+    left, right = written.state, read.state
+    assert (left.memories, left.collapses, left.relative_rounds) == (
+        right.memories,
+        right.collapses,
+        right.relative_rounds,
+    )
+    assert left.anchor.round_id == right.anchor.round_id
+    for stored, found, opener in [
+        (left.norms, right.norms, by_sample),
+        (left.anchor.alpha, right.anchor.alpha, by_sample),
+        (left.anchor.weights, right.anchor.weights, by_feature),
+        (left.model, right.model, by_feature),
+        (left.pending.point, right.pending.point, by_feature),
+        (left.pending.vertex, right.pending.vertex, by_feature),
+    ]:
+        assert stored.keys() == found.keys()
+        for block in stored:
+            assert type(stored[block]) is type(found[block])
+            np.testing.assert_array_equal(opener.decrypt(found[block]), opener.decrypt(stored[block]))
+    numbers = right.pending.conjugates_and_products
+    assert numbers is not None
+    np.testing.assert_array_equal(by_feature.decrypt(numbers), [0.5, -0.25])
 
 
 def test_a_fresh_state_is_read_as_such() -> None:
-    read = state_from_bytes(state_to_bytes(CorrectiveState(RoundId(0))), key=IN_CLEAR, share_key=IN_CLEAR)
-    assert read == CorrectiveState(RoundId(0))
+    fresh = CorrectiveSnapshot(RoundId(0), CorrectiveState())
+    assert snapshot_from_bytes(snapshot_to_bytes(fresh), IN_CLEAR, privacy=Privacy.PLAIN) == fresh
 
 
 def test_the_order_in_which_blocks_were_put_in_does_not_show() -> None:
-    state = made()
-    turned = dataclasses.replace(state, alpha=dict(reversed(state.alpha.items())))
-    assert state_to_bytes(turned) == state_to_bytes(state)
+    written = snapshot()
+    anchor = written.state.anchor
+    turned = replace(anchor, alpha=dict(reversed(list(anchor.alpha.items()))))
+    other = replace(written, state=replace(written.state, anchor=turned))
+    assert snapshot_to_bytes(other) == snapshot_to_bytes(written)
 
 
-@pytest.mark.parametrize("data", [b"\xff\xff\xff", state_to_bytes(made())[:-3]], ids=["noise", "cut"])
+@pytest.mark.parametrize("data", [b"\xff\xff\xff", snapshot_to_bytes(snapshot())[:-3]], ids=["noise", "cut"])
 def test_a_damaged_snapshot_is_refused_as_such(data: bytes) -> None:
     with pytest.raises(StateDamaged, match="snapshot"):
-        state_from_bytes(data, key=IN_CLEAR, share_key=IN_CLEAR)
+        snapshot_from_bytes(data, IN_CLEAR, privacy=Privacy.PLAIN)
 
 
 def test_a_vector_that_does_not_hold_together_is_refused_as_damage() -> None:
-    message = pb.CorrectiveSnapshot.FromString(state_to_bytes(made()))
+    message = pb.CorrectiveSnapshot.FromString(snapshot_to_bytes(snapshot()))
     message.alpha[0].vector.plain.values += b"odd"
     with pytest.raises(StateDamaged, match="8-byte"):
-        state_from_bytes(message.SerializeToString(), key=IN_CLEAR, share_key=IN_CLEAR)
+        snapshot_from_bytes(message.SerializeToString(), IN_CLEAR, privacy=Privacy.PLAIN)
 
 
 def test_a_snapshot_of_another_level_is_refused_as_damage() -> None:
     key = run_key()
-    sealed = state_to_bytes(made(cipher(), cipher()))
+    sealed = snapshot_to_bytes(snapshot(cipher(), cipher()))
     with pytest.raises(StateDamaged):
-        state_from_bytes(sealed, key=key, share_key=IN_CLEAR)
+        snapshot_from_bytes(sealed, key, privacy=Privacy.PAPER)
     with pytest.raises(StateDamaged):
-        state_from_bytes(state_to_bytes(made(cipher(), PLAIN)), key=key, share_key=key)
+        snapshot_from_bytes(snapshot_to_bytes(snapshot(cipher(), PLAIN)), key, privacy=Privacy.SEALED)

@@ -8,16 +8,16 @@ import pytest
 
 from fenchel.v1 import corrective_pb2 as pb
 from fenchel_common.algorithms.corrective.messages import (
-    FIGURES,
+    FIGURE_COUNT,
     POINT_PRODUCT_FORMAT,
     Anchor,
     DualResult,
     DualTask,
-    Figures,
-    Opening,
+    Objectives,
     PrimalResult,
     PrimalTask,
     Products,
+    RoundStart,
 )
 from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
@@ -43,32 +43,32 @@ def blocks(ids: tuple[int, ...], vector_format: VectorFormat = PRODUCT_FORMAT) -
     return BlockVector(ids, CIPHER.encrypt(np.linspace(0.0, 1.0, len(ids) * SLOTS), vector_format))
 
 
-def figures(count: int) -> Vector:
+def numbers(count: int) -> Vector:
     return CIPHER.encrypt(np.linspace(-1.0, 1.0, count), PRODUCT_FORMAT)
 
 
-def opening(*, collapse: bool = False) -> Opening:
-    return Opening(
-        after=7,
-        anchor=6,
+def round_start(*, collapse: bool = False) -> RoundStart:
+    return RoundStart(
+        memory_round=7,
+        anchor_round=6,
         collapse=collapse,
-        lost=Anchor(blocks((2, 9), ALPHA_FORMAT), blocks((0,)), blocks((0, 3))) if collapse else None,
+        restored=Anchor(blocks((2, 9), ALPHA_FORMAT), blocks((0,)), blocks((0, 3))) if collapse else None,
         live_blocks=(2, 5),
         report_blocks=(5,),
         feature_blocks=(3,),
         point=None if collapse else blocks((0, 3)),
         vertex=None if collapse else blocks((0, 3)),
-        conjugates=None if collapse else figures(2),
+        conjugates_and_products=None if collapse else numbers(2),
     )
 
 
 def products() -> Products:
-    return Products(blocks((2, 5), POINT_PRODUCT_FORMAT), blocks((2, 5), POINT_PRODUCT_FORMAT), figures(12))
+    return Products(blocks((2, 5), POINT_PRODUCT_FORMAT), blocks((2, 5), POINT_PRODUCT_FORMAT), numbers(12))
 
 
 def dual_task(*, collapse: bool = False) -> DualTask:
     return DualTask(
-        opening=opening(collapse=collapse),
+        round_start=round_start(collapse=collapse),
         round_id=8,
         norms=blocks((2,)),
         products=products(),
@@ -80,27 +80,27 @@ def dual_task(*, collapse: bool = False) -> DualTask:
 
 def dual_result() -> DualResult:
     return DualResult(
-        blocks((2, 5), ALPHA_FORMAT), figures(FIGURES), blocks((5,), ALPHA_FORMAT), blocks((3,)), bytes(range(32))
+        blocks((2, 5), ALPHA_FORMAT), numbers(FIGURE_COUNT), blocks((5,), ALPHA_FORMAT), blocks((3,)), bytes(range(32))
     )
 
 
 def primal_task() -> PrimalTask:
-    return PrimalTask(8, blocks((2, 5), ALPHA_FORMAT), figures(FIGURES), relative=True, vertex=False, report=True)
+    return PrimalTask(8, blocks((2, 5), ALPHA_FORMAT), numbers(FIGURE_COUNT), relative=True, vertex=False, report=True)
 
 
 def primal_result() -> PrimalResult:
-    told = Figures(primal=0.5, dual=0.25, accuracy=0.75, squared_norm=2.0, row_norm=1.0)
-    return PrimalResult(blocks((0, 3)), blocks((0, 3)), figures(2), blocks((3,)), told, accepted=True)
+    told = Objectives(primal=0.5, dual=0.25, accuracy=0.75, squared_norm=2.0, row_norm=1.0)
+    return PrimalResult(blocks((0, 3)), blocks((0, 3)), numbers(2), blocks((3,)), told, accepted=True)
 
 
 UNSOLVED = PrimalResult(None, None, None, None, None, accepted=False)
 
 KINDS: list[tuple[Any, Callable[[Any], bytes], Callable[..., Any]]] = [
-    (opening(), wire.product_task_to_bytes, wire.product_task_from_bytes),
-    (opening(collapse=True), wire.product_task_to_bytes, wire.product_task_from_bytes),
+    (round_start(), wire.product_task_to_bytes, wire.product_task_from_bytes),
+    (round_start(collapse=True), wire.product_task_to_bytes, wire.product_task_from_bytes),
     (products(), wire.product_result_to_bytes, wire.product_result_from_bytes),
     (None, wire.product_result_to_bytes, wire.product_result_from_bytes),
-    (Products(None, None, figures(2)), wire.product_result_to_bytes, wire.product_result_from_bytes),
+    (Products(None, None, numbers(2)), wire.product_result_to_bytes, wire.product_result_from_bytes),
     (dual_task(), wire.dual_task_to_bytes, wire.dual_task_from_bytes),
     (DualTask(None, 3, None, None, (1,), 1.0), wire.dual_task_to_bytes, wire.dual_task_from_bytes),
     (dual_result(), wire.dual_result_to_bytes, wire.dual_result_from_bytes),
@@ -122,20 +122,20 @@ def test_what_is_sent_arrives(value: Any, write: Callable[[Any], bytes], read: C
 
 def test_a_task_arrives_value_by_value() -> None:
     task = wire.dual_task_from_bytes(wire.dual_task_to_bytes(dual_task()), SCOPE)
-    assert task.opening is not None
-    told = task.opening
-    assert (told.after, told.anchor, told.collapse, told.lost) == (7, 6, False, None)
+    assert task.round_start is not None
+    told = task.round_start
+    assert (told.memory_round, told.anchor_round, told.collapse, told.restored) == (7, 6, False, None)
     assert (told.live_blocks, told.report_blocks, told.feature_blocks) == ((2, 5), (5,), (3,))
     assert (task.round_id, task.divisors, task.scale, task.certify_only) == (8, (2, 3), 4.5, True)
     assert task.products is not None
     assert task.products.point is not None
     assert task.products.point.blocks == (2, 5)
-    np.testing.assert_array_equal(CIPHER.decrypt(task.products.gram), CIPHER.decrypt(figures(12)))
+    np.testing.assert_array_equal(CIPHER.decrypt(task.products.gram), CIPHER.decrypt(numbers(12)))
 
 
-def test_the_figures_arrive_bit_by_bit() -> None:
+def test_the_objectives_arrive_bit_by_bit() -> None:
     arrived = wire.primal_result_from_bytes(wire.primal_result_to_bytes(primal_result()), SCOPE)
-    assert arrived.figures == primal_result().figures
+    assert arrived.objectives == primal_result().objectives
     assert arrived.accepted
 
 
@@ -162,15 +162,15 @@ def clear(message: Any, field: str) -> None:
         (lambda m: setattr(m.norms.vector.plain.format, "bound", 2.0), "norms.vector"),
         (lambda m: setattr(m.gram.plain, "values", b""), "gram"),
         (lambda m: setattr(m.gram.plain, "values", bytes(8 * MAXIMUM_FIGURES + 8)), "gram"),
-        (lambda m: add_numbers(m.opening, "live_blocks", 1), "opening.live_blocks"),
-        (lambda m: add_numbers(m.opening, "live_blocks", 5), "opening.live_blocks"),
-        (lambda m: clear(m.opening, "live_blocks"), "opening.live_blocks"),
-        (lambda m: add_numbers(m.opening, "report_blocks", 1), "opening.report_blocks"),
-        (lambda m: add_numbers(m.opening, "report_blocks", 9), "opening.live_blocks"),
-        (lambda m: add_numbers(m.opening, "feature_blocks", 5), "opening.feature_blocks"),
-        (lambda m: setattr(m.opening, "collapse", False), "opening.lost"),
-        (lambda m: add_numbers(m.opening.lost.alpha, "blocks", 5), "alpha"),
-        (lambda m: setattr(m.opening.lost.weights.vector.plain.format, "bound", 2.0), "weights"),
+        (lambda m: add_numbers(m.round_start, "live_blocks", 1), "round_start.live_blocks"),
+        (lambda m: add_numbers(m.round_start, "live_blocks", 5), "round_start.live_blocks"),
+        (lambda m: clear(m.round_start, "live_blocks"), "round_start.live_blocks"),
+        (lambda m: add_numbers(m.round_start, "report_blocks", 1), "round_start.report_blocks"),
+        (lambda m: add_numbers(m.round_start, "report_blocks", 9), "round_start.live_blocks"),
+        (lambda m: add_numbers(m.round_start, "feature_blocks", 5), "round_start.feature_blocks"),
+        (lambda m: setattr(m.round_start, "collapse", False), "round_start.restored"),
+        (lambda m: add_numbers(m.round_start.restored.alpha, "blocks", 5), "alpha"),
+        (lambda m: setattr(m.round_start.restored.weights.vector.plain.format, "bound", 2.0), "weights"),
     ],
 )
 def test_a_task_that_nobody_would_send_is_refused_by_field(change: Callable[[Any], None], field: str) -> None:
@@ -201,10 +201,10 @@ def test_a_dual_result_that_nobody_would_send_is_refused_by_field(change: Callab
 
 @pytest.mark.parametrize("name", ["primal", "dual", "accuracy", "squared_norm", "row_norm"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_figure_that_is_no_number_is_refused_by_name(name: str, value: float) -> None:
+def test_an_objective_that_is_no_number_is_refused_by_name(name: str, value: float) -> None:
     body = wire.primal_result_to_bytes(primal_result())
-    body = spoilt(pb.CorrectivePrimalResult, body, lambda m: setattr(m.figures, name, value))
-    with pytest.raises(InvalidInput, match=f"figures.{name}"):
+    body = spoilt(pb.CorrectivePrimalResult, body, lambda m: setattr(m.objectives, name, value))
+    with pytest.raises(InvalidInput, match=f"objectives.{name}"):
         wire.primal_result_from_bytes(body, SCOPE)
 
 

@@ -9,9 +9,9 @@ import pytest
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_common import algorithms
 from fenchel_common.algorithms import SETTINGS, fitting
-from fenchel_common.algorithms.averaging.rails import AveragingSettings
+from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.algorithms.fitting import check_loss, check_partition, check_privacy
-from fenchel_common.algorithms.settings import Profile
+from fenchel_common.algorithms.settings import AlgorithmEntry, Profile
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
@@ -37,7 +37,7 @@ class RowsOnly(AveragingSettings):
 
 @pytest.fixture
 def rows_only(monkeypatch: pytest.MonkeyPatch) -> str:
-    table = {**SETTINGS, "rows_only": RowsOnly}
+    table = {**SETTINGS, "rows_only": AlgorithmEntry(RowsOnly)}
     for module in (algorithms, fitting):
         monkeypatch.setattr(module, "SETTINGS", table)
     monkeypatch.setattr("fenchel_deploy.training.SETTINGS", table)
@@ -73,7 +73,13 @@ def test_the_kind_of_the_shards_is_read_off_the_layout(
 
 
 def test_the_three_tables_list_the_same_algorithms() -> None:
-    assert set(SETTINGS) == set(CLIENT_HALVES) == set(SERVER_HALVES)
+    listed = {
+        (settings.family.name, algorithm)
+        for algorithm, entry in SETTINGS.items()
+        for settings in (entry.default, *entry.by_local.values())
+    }
+    for halves in (CLIENT_HALVES, SERVER_HALVES):
+        assert listed == {(family, algorithm) for family, table in halves.items() for algorithm in table}
 
 
 @pytest.mark.parametrize("algorithm", SETTINGS)

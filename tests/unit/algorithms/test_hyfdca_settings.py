@@ -1,21 +1,62 @@
-"""Settings: what may stand where, and what a person is told otherwise."""
+"""Settings of HyFDCA: what may stand where, and what a person is told otherwise."""
 
 import pytest
 
+from fenchel_common.algorithms import SETTINGS
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.algorithms.settings import Participation
 from fenchel_common.errors import InvalidConfig
+from fenchel_deploy.cli.algorithms import describe_algorithms
+
+ENTRY = SETTINGS["hyfdca"]
+PAPER = {"local": "paper"}
 
 
 def test_the_defaults_are_corrective_steps_of_a_sealed_run_with_everyone_taking_part() -> None:
-    settings = HyfdcaSettings.parse({})
-    assert (settings.loss, settings.local, settings.h, settings.participation) == ("hinge", "corrective", "auto", "all")
+    settings = ENTRY.parse({})
+    assert isinstance(settings, CorrectiveSettings)
+    assert (settings.loss, settings.local, settings.participation) == ("hinge", "corrective", "all")
     assert settings.privacy == "sealed"
-    assert not settings.asks_products_twice
+
+
+@pytest.mark.parametrize(
+    ("local", "kind"), [("corrective", CorrectiveSettings), ("paper", HyfdcaSettings), ("theory", HyfdcaSettings)]
+)
+def test_local_chooses_the_class_of_the_settings(local: str, kind: type) -> None:
+    settings = ENTRY.parse({"local": local})
+    assert type(settings) is kind
+    assert settings.model_dump()["local"] == local
+
+
+def test_corrective_steps_have_none_of_the_settings_of_the_others() -> None:
+    own = set(HyfdcaSettings.model_fields) - set(CorrectiveSettings.model_fields)
+    assert own == {"h", "gamma", "second_inner_product"}
+    assert set(CorrectiveSettings.model_fields) < set(HyfdcaSettings.model_fields)
+
+
+def test_the_steps_of_the_paper_have_no_default_of_their_own() -> None:
+    with pytest.raises(InvalidConfig, match="local: field required"):
+        HyfdcaSettings.parse({})
+
+
+def test_a_person_is_shown_all_parameters_whatever_local_is() -> None:
+    (shown,) = [listed for listed in describe_algorithms() if listed["name"] == "hyfdca"]
+    defaults = {parameter["name"]: parameter["default"] for parameter in shown["parameters"]}
+    assert defaults == {
+        "loss": "hinge",
+        "lambda": 1e-2,
+        "participation": "all",
+        "local": "corrective",
+        "certificate_every": 1,
+        "h": "auto",
+        "second_inner_product": None,
+        "gamma": None,
+    }
 
 
 def test_lambda_goes_by_its_name_in_a_configuration() -> None:
-    assert HyfdcaSettings.parse({"lambda": 0.5}).lambda_ == 0.5
+    assert ENTRY.parse({"lambda": 0.5}).lambda_ == 0.5
 
 
 @pytest.mark.parametrize(
@@ -26,17 +67,18 @@ def test_lambda_goes_by_its_name_in_a_configuration() -> None:
         ({"lambda": 0.0}, "lambda: input should be greater"),
         ({"lambda": float("nan")}, "lambda: "),
         ({"loss": "huber"}, "loss: choose one of hinge, smoothed_hinge, logistic"),
-        ({"local": "other"}, "local: input should be 'paper', 'theory' or 'corrective'"),
-        ({"h": 0}, "h: use auto, a whole number of samples from 1, or a fraction"),
-        ({"h": 1.5}, "h: use auto"),
-        ({"h": True}, "h: use auto"),
-        ({"h": "many"}, "h: use auto"),
+        ({"local": "other"}, "local: choose one of corrective, paper, theory"),
+        ({"local": ["paper"]}, "local: choose one of corrective, paper, theory"),
+        ({**PAPER, "h": 0}, "h: use auto, a whole number of samples from 1, or a fraction"),
+        ({**PAPER, "h": 1.5}, "h: use auto"),
+        ({**PAPER, "h": True}, "h: use auto"),
+        ({**PAPER, "h": "many"}, "h: use auto"),
         ({"participation": "some"}, "participation: use all, fraction:P"),
-        ({"participation": "fraction:0"}, "participation: use all, fraction:P"),
-        ({"participation": "fraction:nan"}, "participation: use all, fraction:P"),
-        ({"participation": "cyclic:1"}, "participation: use all, fraction:P"),
-        ({"participation": "all:1"}, "participation: use all, fraction:P"),
-        ({"gamma": 1.5}, "gamma: input should be less than or equal to 1"),
+        ({**PAPER, "participation": "fraction:0"}, "participation: use all, fraction:P"),
+        ({**PAPER, "participation": "fraction:nan"}, "participation: use all, fraction:P"),
+        ({**PAPER, "participation": "cyclic:1"}, "participation: use all, fraction:P"),
+        ({**PAPER, "participation": "all:1"}, "participation: use all, fraction:P"),
+        ({**PAPER, "gamma": 1.5}, "gamma: input should be less than or equal to 1"),
         ({"certificate_every": -1}, "certificate_every: "),
         ({"seed": -1}, "seed: "),
         ({"seed": "1"}, "seed: "),
@@ -45,12 +87,13 @@ def test_lambda_goes_by_its_name_in_a_configuration() -> None:
         ({"stop": 3}, "stop: "),
         ({"h": 4}, 'h: corrective steps have no such setting; leave it out, or use local = "paper"'),
         ({"local": "corrective", "gamma": 0.5}, "gamma: corrective steps have no such setting"),
+        ({"second_inner_product": True}, "second_inner_product: corrective steps have no such setting"),
         ({"local": "corrective", "participation": "cyclic:2"}, "participation: corrective steps need all"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_name_with_the_cure(values: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidConfig) as caught:
-        HyfdcaSettings.parse(values)
+        ENTRY.parse(values)
     assert str(caught.value).startswith(message)
 
 
@@ -67,14 +110,14 @@ def test_participation_is_read_from_its_text(text: str, rule: Participation) -> 
 
 
 def test_the_second_inner_product_is_on_unless_all_take_part_or_it_is_switched() -> None:
-    paper = {"local": "paper"}
-    cyclic = {**paper, "participation": "cyclic:2"}
+    cyclic = {**PAPER, "participation": "cyclic:2"}
     assert HyfdcaSettings.parse(cyclic).asks_products_twice
     assert not HyfdcaSettings.parse({**cyclic, "second_inner_product": False}).asks_products_twice
-    assert HyfdcaSettings.parse({**paper, "second_inner_product": True}).asks_products_twice
+    assert HyfdcaSettings.parse({**PAPER, "second_inner_product": True}).asks_products_twice
+    assert not HyfdcaSettings.parse(PAPER).asks_products_twice
 
 
 def test_certificates_are_given_every_round_where_they_cost_nothing() -> None:
-    assert HyfdcaSettings.parse({"local": "paper"}).certificates_every == 5
-    assert HyfdcaSettings.parse({"local": "corrective"}).certificates_every == 1
-    assert HyfdcaSettings.parse({"local": "corrective", "certificate_every": 0}).certificates_every == 0
+    assert HyfdcaSettings.parse(PAPER).certificate_every == 5
+    assert CorrectiveSettings.parse({}).certificate_every == 1
+    assert CorrectiveSettings.parse({"certificate_every": 0}).certificate_every == 0

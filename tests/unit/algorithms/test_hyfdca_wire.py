@@ -8,14 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fenchel.v1 import hyfdca_pb2
-from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT, ProductResult
 from fenchel_common.algorithms.hyfdca.messages import (
     DualResult,
     DualTask,
     Figures,
     PrimalResult,
     PrimalTask,
-    ProductResult,
     ProductTask,
     SampleRange,
     StateUpdate,

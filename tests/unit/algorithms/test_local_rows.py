@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from fenchel_client.algorithms.corrective.hull import ANCHOR, MODEL, Memory, Name, Place
 from fenchel_client.algorithms.corrective.local_rows import described_rows, found_locally
+from fenchel_client.algorithms.corrective.points import ANCHOR, MODEL, Entry, Memory, Name
 from fenchel_client.algorithms.holdings import Holdings
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
@@ -25,20 +25,20 @@ def first_of(shards: list[Shard], *, overlap: OverlapRule = OverlapRule.ERROR) -
     """The first party's holdings, and the whole rows in its order."""
     run = Simulation.of(shards, settings(CASE), overlap=overlap)
     name = min(run.names)
-    place = {sample: row for row, sample in enumerate(CASE.ids)}
-    rows = [place[shards[0].ids[row]] for row in run.alignment.clients[name].rows]
+    row_of = {sample: row for row, sample in enumerate(CASE.ids)}
+    rows = [row_of[shards[0].ids[row]] for row in run.alignment.clients[name].rows]
     return halves_of(run)[name]._own, np.asarray(CASE.data.X)[rows]
 
 
 def memory_with(own: Holdings, whole: Array, models: int, *, seed: int = 0) -> Memory:
     """As after some rounds: models with their parts on own columns, predictions of whole rows, and Gram matrix."""
     W = np.random.default_rng(seed).standard_normal((models, whole.shape[1]))
-    places: dict[Name, Place] = {(ANCHOR, 0): Place(np.zeros(own.width), np.zeros(own.rows), np.zeros(own.rows))}
+    entries: dict[Name, Entry] = {(ANCHOR, 0): Entry(np.zeros(own.width), np.zeros(own.rows), np.zeros(own.rows))}
     for number, w in enumerate(W):
-        places[(MODEL, number)] = Place(w[: own.width], whole @ w, np.zeros(0))
+        entries[(MODEL, number)] = Entry(w[: own.width], whole @ w, np.zeros(0))
     gram = np.zeros((models + 1, models + 1))
     gram[1:, 1:] = W @ W.T
-    return Memory(0, places, gram, np.zeros_like(gram))
+    return Memory(0, entries, gram, np.zeros_like(gram))
 
 
 def dense(rows: Array | csr_array) -> Array:
@@ -75,10 +75,10 @@ def test_without_models_or_shared_rows_the_own_columns_are_all() -> None:
 def test_models_that_repeat_each_other_add_nothing_and_do_no_harm() -> None:
     own, whole = first_of(partition(CASE.data, grid=(1, 2)))
     memory = memory_with(own, whole, 2)
-    places = dict(memory.places)
-    places[(MODEL, 2)] = places[(MODEL, 1)]
+    entries = dict(memory.entries)
+    entries[(MODEL, 2)] = entries[(MODEL, 1)]
     again = [0, 1, 2, 2]
-    doubled = Memory(0, places, memory.gram[np.ix_(again, again)], memory.spread[np.ix_(again, again)])
+    doubled = Memory(0, entries, memory.gram[np.ix_(again, again)], memory.spread[np.ix_(again, again)])
     live = np.arange(own.rows)
     F, G = (dense(described_rows(own, each, live)) for each in (memory, doubled))
     np.testing.assert_allclose(F @ F.T, G @ G.T, atol=1e-8)
@@ -93,8 +93,8 @@ def test_a_feature_that_another_party_gives_is_not_taken_for_known() -> None:
     second = max(run.names)
     own = halves_of(run)[second]._own
     assert not own.features_apart
-    place = {sample: row for row, sample in enumerate(CASE.ids)}
-    whole = X[[place[left.ids[row]] for row in run.alignment.clients[second].rows]]
+    row_of = {sample: row for row, sample in enumerate(CASE.ids)}
+    whole = X[[row_of[left.ids[row]] for row in run.alignment.clients[second].rows]]
     turned = whole[:, [3, 4, 5, 0, 1, 2]]
     F = dense(described_rows(own, memory_with(own, turned, 4), np.arange(own.rows)))
     assert np.linalg.eigvalsh(whole @ whole.T - F @ F.T).min() >= -1e-9
@@ -112,11 +112,11 @@ def test_what_is_found_locally_is_feasible_and_raises_d(loss: str) -> None:
     case = problem(rows=40, columns=6, lambda_=0.05, loss=loss)
     own, whole = first_of(partition(case.data, grid=(1, 2)))
     memory = memory_with(own, whole, 6)
-    place = Place(np.zeros(own.width), np.zeros(own.rows), np.zeros(own.rows))
+    current = Entry(np.zeros(own.width), np.zeros(own.rows), np.zeros(own.rows))
     found = found_locally(
         own,
         memory,
-        place,
+        current,
         live=np.arange(own.rows),
         norms=(whole**2).sum(axis=1),
         strength=1.0 / (case.lambda_ * own.sample_count),
@@ -130,11 +130,11 @@ def test_what_is_found_locally_is_feasible_and_raises_d(loss: str) -> None:
 def test_only_live_samples_are_found() -> None:
     own, whole = first_of(partition(CASE.data, grid=(1, 2)))
     live = own.positions(own.blocks[:1])
-    place = Place(np.zeros(own.width), np.zeros(own.rows), np.zeros(own.rows))
+    current = Entry(np.zeros(own.width), np.zeros(own.rows), np.zeros(own.rows))
     found = found_locally(
         own,
         memory_with(own, whole, 2),
-        place,
+        current,
         live=live,
         norms=(whole**2).sum(axis=1),
         strength=1.0,

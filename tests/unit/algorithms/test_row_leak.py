@@ -2,14 +2,16 @@
 
 import pytest
 
-from fenchel_common.algorithms.hyfdca.row_leak import ENOUGH_CHANGES, row_leak
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms import SETTINGS
+from fenchel_common.algorithms.hyfdca.row_leak import ENOUGH_CHANGES
+from fenchel_common.algorithms.row_leak import row_leak
+from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.runconfig import RunConfig
 
 
-def settings(**values: object) -> HyfdcaSettings:
-    return HyfdcaSettings.parse({"loss": "logistic", "local": "paper", "privacy": "paper", **values})
+def settings(**values: object) -> AlgorithmSettings:
+    return SETTINGS["hyfdca"].parse({"loss": "logistic", "local": "paper", "privacy": "paper", **values})
 
 
 @pytest.mark.parametrize("level", ["sealed", "plain"])

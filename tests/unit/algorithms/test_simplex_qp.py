@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.corrective import hull, simplex_qp
+from fenchel_client.algorithms.corrective import points, simplex_qp
 from fenchel_client.algorithms.corrective.simplex_qp import TOLERANCE, dot, maximise_over_simplex, times
 
 Array = NDArray[np.float64]
@@ -150,7 +150,7 @@ def test_inner_products_are_rounded_once() -> None:
     np.testing.assert_array_equal(times(np.vstack([left, right]), right), [dot(left, right), dot(right, right)])
 
 
-@pytest.mark.parametrize("module", [simplex_qp, hull])
+@pytest.mark.parametrize("module", [simplex_qp, points])
 def test_no_linear_algebra_library_takes_part(module: ModuleType) -> None:
     """BLAS sums in an order of its own, which differs between machines: no `@`, dot, einsum, linalg or pairwise sum."""
     tree = ast.parse(inspect.getsource(module))

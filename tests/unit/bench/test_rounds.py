@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput
@@ -58,7 +59,7 @@ def test_the_rounds_of_corrective_are_those_before_the_one_that_certifies() -> N
     sweep = Sweep(lambdas=[1e-1], grids=[(2, 2)], columns=["contiguous"], methods=["corrective"], rows=150)
     (row,) = run(sweep, folder=None, repeat_encrypted=False, tell=lambda _: None)["results"]
     data = load_collected("digits", None, rows=150)
-    settings = HyfdcaSettings.parse({"local": "corrective", "lambda": 1e-1, "stop": {"gap": None}})
+    settings = CorrectiveSettings.parse({"lambda": 1e-1, "stop": {"gap": None}})
     federation = hyfdca_halves(partition(data, grid=(2, 2)), settings)
     optimum = solve_centralized(data.X, data.y, loss=settings.loss_function, lambda_=1e-1).primal
     errors = []

@@ -19,10 +19,10 @@ from fenchel.v1 import (
     setup_pb2,
     vectors_pb2,
 )
-from fenchel_common.algorithms import SETTINGS
 from fenchel_common.errors import InvalidInput
-from fenchel_common.setup import FINISH, LAYOUT
-from fenchel_common.wire.catalogue import LATER_ALIGNMENT, ROUNDS, SETUP, Family, family_of, messages_of
+from fenchel_common.setup import FINISH, LABELS, LAYOUT
+from fenchel_common.wire.catalogue import LATER_ALIGNMENT, SETUP, messages_of, phases_of
+from support.families import BY_FAMILY
 
 ROOT = Path(__file__).resolve().parents[3]
 NEVER_SENT = {
@@ -79,17 +79,12 @@ def constants() -> set[str]:
 
 
 def test_every_phase_that_the_code_knows_is_in_the_catalogue() -> None:
-    listed = set(SETUP).union(*ROUNDS.values())
+    listed = set(SETUP).union(*map(phases_of, BY_FAMILY.values()))
     assert constants() <= listed
 
 
-def test_every_algorithm_has_a_family_and_each_has_its_layout_and_end() -> None:
-    families = {family_of(settings()) for settings in SETTINGS.values()}
-    corrective = SETTINGS["hyfdca"].parse({"local": "corrective"})
-    paper = SETTINGS["hyfdca"].parse({"local": "paper"})
-    assert {family_of(corrective), family_of(paper)} == {Family.CORRECTIVE, Family.HYFDCA}
-    assert families | {Family.CORRECTIVE, Family.HYFDCA} == set(Family) == set(ROUNDS)
-    assert all({LAYOUT, FINISH} <= set(phases) for phases in ROUNDS.values())
+def test_every_family_has_its_layout_and_its_end() -> None:
+    assert all({LAYOUT, LABELS, FINISH} <= set(phases_of(settings)) for settings in BY_FAMILY.values())
 
 
 def test_every_message_is_in_the_catalogue_or_is_a_frame_or_never_sent() -> None:
@@ -110,7 +105,7 @@ def reachable() -> set[str]:
                 if held.message_type is not None:
                     add(held.message_type.name)
 
-    for phases in (SETUP, *ROUNDS.values()):
+    for phases in (SETUP, *map(phases_of, BY_FAMILY.values())):
         for messages in phases.values():
             for kind in (messages.task, messages.result, *messages.inside.values()):
                 if kind is not None:

@@ -11,6 +11,7 @@ APART = "Server and client never import each other, and common imports neither"
 NO_DECRYPTION = "Nothing that can decrypt is reachable from the server"
 NO_CYCLE = "No cycle between the packages and modules of a package"
 CONTRACT_MODULE = "The round driver and the algorithms meet in the contract module alone"
+FAMILIES = "The families of algorithms {} do not import each other"
 NO_TRANSPORT = "Only what puts a process together knows what carries its messages"
 NO_PROTOBUF = "Protobuf classes stop at wire and transport"
 IMPORT_ALL_OF_THE_SERVER = """
@@ -61,6 +62,21 @@ def test_the_import_contracts_are_kept() -> None:
         ("deploy/fenchel_deploy/inprocess", "import fenchel_deploy.attacks", NO_CYCLE),
         ("server/fenchel_server/rounds", "import fenchel_server.algorithms.hyfdca.server", CONTRACT_MODULE),
         ("server/fenchel_server/algorithms", "import fenchel_server.rounds.driver", CONTRACT_MODULE),
+        (
+            "common/fenchel_common/algorithms/corrective",
+            "import fenchel_common.algorithms.hyfdca.settings",
+            FAMILIES.format("in common"),
+        ),
+        (
+            "server/fenchel_server/algorithms/hyfdca",
+            "import fenchel_server.algorithms.averaging.rails",
+            FAMILIES.format("of the server"),
+        ),
+        (
+            "client/fenchel_client/algorithms/averaging",
+            "from fenchel_client.algorithms.corrective import client",
+            FAMILIES.format("of the client"),
+        ),
         ("client/fenchel_client", "from fenchel_client.transport import link", NO_TRANSPORT),
         ("client/fenchel_client/algorithms", "from fenchel_common.wire import status", NO_TRANSPORT),
         ("server/fenchel_server/rounds", "import grpc", NO_TRANSPORT),

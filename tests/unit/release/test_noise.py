@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from fenchel_client.release import check_rows, with_noise
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.errors import Refusal
 from fenchel_common.layout import MAX_CLIENTS
 from fenchel_common.losses import LOSSES
@@ -79,7 +79,7 @@ def test_a_model_with_a_certified_gap_is_within_half_of_what_the_gap_adds(loss: 
 
 
 def test_at_the_balanced_gap_data_and_gap_make_for_half_of_the_noise_each() -> None:
-    settings = HyfdcaSettings.parse({"lambda": 0.02, "local": "corrective"})
+    settings = CorrectiveSettings.parse({"lambda": 0.02, "local": "corrective"})
     gap = balanced_gap(settings, samples=ROWS, row_bound=ROW_BOUND)
     whole, data = (
         model_sensitivity(lambda_=0.02, samples=ROWS, row_bound=longest(ROW_BOUND), gap=goal) for goal in (gap, 0.0)

@@ -15,7 +15,7 @@ from support.inprocess import InProcessTransport
 from support.records import Clock
 
 NORTH, SOUTH = ClientId("north"), ClientId("south")
-FEDAVG = SETTINGS["fedavg"]()
+FEDAVG = SETTINGS["fedavg"].parse({})
 PSEUDONYMS = Sight("AlignmentListing.elements", Visibility.PSEUDONYM, Visibility.PSEUDONYM)
 METHOD = Sight("AlignmentOpening.method", Visibility.PUBLIC, Visibility.PUBLIC)
 

@@ -1,94 +1,43 @@
-"""The round machine, as transcripts: what happened, and what the machine wanted done about it."""
+"""The round machine, as transcripts, from the set-up of a run to its end."""
 
 import pytest
 
-from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.metrics import RoundMetrics
+from fenchel_common.ids import RoundId
 from fenchel_server.rounds.events import (
     Advance,
-    AwaitClients,
     Broke,
-    ClientsPresent,
     Close,
     CommitRound,
     CommitSetup,
-    Effect,
-    Event,
     Gather,
     OpenAttempt,
     OpenFinish,
     OpenRound,
     OpenSetup,
-    PhaseGathered,
-    PhaseOpened,
-    ResultRefused,
-    RoundReady,
     SetupReady,
     Started,
 )
 from fenchel_server.rounds.machine import step
 from fenchel_server.rounds.phases import Rules, RunState, Stage
-from fenchel_server.rounds.stopping import Limits, Progress
+from fenchel_server.rounds.stopping import Progress
 from fenchel_server.store import Ending, RunStatus
-
-NORTH, SOUTH, WEST = ClientId("north"), ClientId("south"), ClientId("west")
-ALL = frozenset({NORTH, SOUTH, WEST})
-NONE: frozenset[ClientId] = frozenset()
-
-Transcript = list[tuple[Event, tuple[Effect, ...]]]
-
-
-def rules(*, quorum: int = 2, attempts: int = 2, rounds: int | None = 100, seconds: float | None = None) -> Rules:
-    limits = Limits(rounds=rounds, seconds=seconds)
-    return Rules(ALL, quorum=quorum, attempts=attempts, deadline_s=30.0, wait_s=600.0, limits=limits)
-
-
-def play(state: RunState, transcript: Transcript) -> RunState:
-    for event, expected in transcript:
-        state, effects = step(state, event)
-        assert effects == expected, f"after {event}"
-    return state
-
-
-def present(*clients: ClientId, life: str = "a", stop: str | None = None) -> ClientsPresent:
-    return ClientsPresent(dict.fromkeys(clients, life), stop)
-
-
-def opened(phase: str, *asked: ClientId) -> PhaseOpened:
-    return PhaseOpened(phase, frozenset(asked or ALL))
-
-
-def gathered(phase: str, *answered: ClientId, stop: str | None = None, **absent: str) -> PhaseGathered:
-    reasons = {ClientId(client): reason for client, reason in absent.items()}
-    return PhaseGathered(phase, frozenset(answered), reasons, stop)
-
-
-def ready(round_id: int, *, gap: float | None = None, ending: Ending | None = None, seconds: float = 1.0) -> RoundReady:
-    return RoundReady(RoundMetrics(round=RoundId(round_id), gap=gap), seconds, ending)
-
-
-def wait(*, enough: int, grace_s: float) -> AwaitClients:
-    return AwaitClients(ALL, enough=enough, grace_s=grace_s, timeout_s=600.0)
-
-
-def open_round(round_id: int, available: frozenset[ClientId], restarted: frozenset[ClientId]) -> OpenRound:
-    return OpenRound(RoundId(round_id), available, restarted)
-
-
-def closed(status: RunStatus, reason: str) -> tuple[Close]:
-    return (Close(Ending(status, reason)),)
-
-
-def in_round_one(given: Rules) -> RunState:
-    """A run whose set-up was committed by an earlier server, in the first phase of round 1."""
-    return play(
-        RunState(given),
-        [
-            (Started(RoundId(1), Progress()), (OpenAttempt(), wait(enough=given.quorum, grace_s=30.0))),
-            (present(*ALL), (open_round(1, ALL, NONE),)),
-            (opened("inner_product"), (Gather(RoundId(1), "inner_product"),)),
-        ],
-    )
+from support.roundsteps import (
+    ALL,
+    NONE,
+    NORTH,
+    SOUTH,
+    WEST,
+    closed,
+    gathered,
+    in_round_one,
+    open_round,
+    opened,
+    play,
+    present,
+    ready,
+    rules,
+    wait,
+)
 
 
 def test_a_run_from_its_set_up_to_its_end() -> None:
@@ -144,139 +93,6 @@ def test_a_run_that_was_killed_after_its_last_commit_only_finishes() -> None:
 def test_a_run_that_was_killed_after_it_diverged_is_closed() -> None:
     diverged = Ending(RunStatus.DIVERGED, "the gap grows")
     play(RunState(rules()), [(Started(RoundId(7), Progress(6, 60.0), diverged), (OpenAttempt(), Close(diverged)))])
-
-
-def test_a_client_with_a_new_incarnation_is_restarted() -> None:
-    play(
-        in_round_one(rules()),
-        [
-            (gathered("inner_product", *ALL), (Advance("inner_product"),)),
-            (ready(1), (CommitRound(RoundId(1)), wait(enough=2, grace_s=0.0))),
-            (ClientsPresent({NORTH: "a", SOUTH: "b", WEST: "a"}), (open_round(2, ALL, frozenset({SOUTH})),)),
-        ],
-    )
-
-
-def test_a_client_that_missed_a_round_without_restarting_keeps_its_state() -> None:
-    play(
-        in_round_one(rules()),
-        [
-            (gathered("inner_product", NORTH, SOUTH, west="gone"), (Advance("inner_product"),)),
-            (ready(1), (CommitRound(RoundId(1)), wait(enough=2, grace_s=0.0))),
-            (present(NORTH, SOUTH), (open_round(2, frozenset({NORTH, SOUTH}), NONE),)),
-            (opened("primal", NORTH, SOUTH), (Gather(RoundId(2), "primal"),)),
-            (gathered("primal", NORTH, SOUTH), (Advance("primal"),)),
-            (ready(2), (CommitRound(RoundId(2)), wait(enough=2, grace_s=0.0))),
-            (present(*ALL), (open_round(3, ALL, NONE),)),
-        ],
-    )
-
-
-def test_a_round_goes_on_without_a_client_while_the_quorum_holds() -> None:
-    play(in_round_one(rules()), [(gathered("inner_product", NORTH, SOUTH, west="gone"), (Advance("inner_product"),))])
-
-
-def test_absences_of_several_phases_add_up_against_the_quorum() -> None:
-    play(
-        in_round_one(rules()),
-        [
-            (gathered("inner_product", NORTH, SOUTH, west="gone"), (Advance("inner_product"),)),
-            (opened("primal", NORTH, SOUTH), (Gather(RoundId(1), "primal"),)),
-            (gathered("primal", NORTH, south="gone"), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
-        ],
-    )
-
-
-def test_an_abandoned_round_is_tried_again_from_the_last_commit_and_then_paused() -> None:
-    end = play(
-        in_round_one(rules()),
-        [
-            (gathered("inner_product", NORTH, south="late", west="x"), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
-            (present(*ALL), (open_round(1, ALL, NONE),)),
-            (opened("inner_product"), (Gather(RoundId(1), "inner_product"),)),
-            (gathered("inner_product", NORTH, south="late", west="gone"),
-             closed(RunStatus.STOPPED, "paused: waiting for south (late), west (gone)")),
-        ],
-    )  # fmt: skip
-    assert end.stage is Stage.ENDED
-
-
-def test_tries_are_counted_for_each_round_alone() -> None:
-    play(
-        in_round_one(rules()),
-        [
-            (
-                gathered("inner_product", NORTH, south="late", west="late"),
-                (OpenAttempt(), wait(enough=2, grace_s=30.0)),
-            ),
-            (present(*ALL), (open_round(1, ALL, NONE),)),
-            (ready(1), (CommitRound(RoundId(1)), wait(enough=2, grace_s=0.0))),
-            (present(NORTH), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
-        ],
-    )
-
-
-def test_a_client_that_failed_a_try_is_left_out_of_the_next_if_the_others_suffice() -> None:
-    play(
-        in_round_one(rules(quorum=2)),
-        [
-            (ResultRefused(WEST, "not a number"), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
-            (present(*ALL), (open_round(1, frozenset({NORTH, SOUTH}), NONE),)),
-        ],
-    )
-
-
-def test_a_client_that_failed_a_try_is_tried_again_if_the_quorum_needs_it() -> None:
-    play(
-        in_round_one(rules(quorum=3)),
-        [
-            (ResultRefused(WEST, "not a number"), (OpenAttempt(), wait(enough=3, grace_s=30.0))),
-            (present(*ALL), (open_round(1, ALL, NONE),)),
-            (ResultRefused(WEST, "not a number"),
-             closed(RunStatus.STOPPED, "paused: waiting for west (rejected: not a number)")),
-        ],
-    )  # fmt: skip
-
-
-def test_a_run_whose_clients_never_come_is_paused_with_their_names() -> None:
-    play(
-        RunState(rules()),
-        [
-            (Started(RoundId(0), Progress()), (OpenAttempt(), wait(enough=3, grace_s=30.0))),
-            (present(NORTH, SOUTH), (OpenAttempt(), wait(enough=3, grace_s=30.0))),
-            (
-                present(NORTH),
-                closed(RunStatus.STOPPED, "paused: waiting for south (not attached), west (not attached)"),
-            ),
-        ],
-    )
-
-
-def test_the_set_up_needs_every_client_that_it_asks() -> None:
-    play(
-        RunState(rules()),
-        [
-            (Started(RoundId(0), Progress()), (OpenAttempt(), wait(enough=3, grace_s=30.0))),
-            (present(*ALL), (OpenSetup(),)),
-            (opened("align"), (Gather(RoundId(0), "align"),)),
-            (gathered("align", NORTH, SOUTH, west="restarted"), (OpenAttempt(), wait(enough=3, grace_s=30.0))),
-            (present(*ALL), (OpenSetup(),)),
-        ],
-    )
-
-
-def test_a_refusal_in_the_set_up_is_on_record_when_the_tries_are_used_up() -> None:
-    """It is tried again first, because a party that restarted amid the set-up refuses too, and that is cured by it."""
-    play(
-        RunState(rules(attempts=1)),
-        [
-            (Started(RoundId(0), Progress()), (OpenAttempt(), wait(enough=3, grace_s=30.0))),
-            (present(*ALL), (OpenSetup(),)),
-            (opened("align"), (Gather(RoundId(0), "align"),)),
-            (gathered("align", NORTH, SOUTH, west="refused: duplicate ids"),
-             closed(RunStatus.STOPPED, "paused: waiting for west (refused: duplicate ids)")),
-        ],
-    )  # fmt: skip
 
 
 def test_a_stop_request_is_honoured_at_a_phase_boundary() -> None:

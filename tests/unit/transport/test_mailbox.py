@@ -1,39 +1,15 @@
-"""The mailbox: every result once, every client accounted for, nothing waits longer than the deadline."""
+"""The mailbox and its phases: every result once, every client accounted for, nothing waits longer than the deadline."""
 
-import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fenchel_common.errors import ProtocolViolation, ServerUnavailable, SessionSuperseded
-from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.ids import RoundId, RunId
 from fenchel_common.wire.frames import MAX_REASON_CHARACTERS, TaskKey
-from fenchel_server.rounds.transport import Exchange, Gathered, PhaseId
+from fenchel_server.rounds.transport import Exchange
 from fenchel_server.transport.mailbox import Mailbox
-from fenchel_server.transport.outbox import (
-    MAX_WAITING,
-    Delivery,
-    Dismissal,
-    Item,
-    Outbox,
-    OutboxClosed,
-    Receipt,
-    Verdict,
-    Welcome,
-)
-
-NORTH, SOUTH = ClientId("north"), ClientId("south")
-PHASE = PhaseId(RunId("run"), RoundId(3), "inner_product")
-KEY = TaskKey(RunId("run"), RoundId(3), "inner_product")
-NEXT_KEY = TaskKey(RunId("run"), RoundId(3), "local_dual")
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
+from fenchel_server.transport.outbox import Delivery, Verdict, Welcome
+from support.mailboxes import KEY, NEXT_KEY, NORTH, PHASE, SOUTH, Clock, Gathering, attach, reach_the_task, received
 
 
 @pytest.fixture
@@ -44,38 +20,6 @@ def clock() -> Clock:
 @pytest.fixture
 def mailbox(clock: Clock) -> Mailbox:
     return Mailbox(silence_s=30, clock=clock)
-
-
-def attach(mailbox: Mailbox, client: ClientId, incarnation: str = "1", in_hand: TaskKey | None = None) -> Outbox:
-    outbox = Outbox(client)
-    mailbox.attach(outbox, incarnation=incarnation, in_hand=in_hand)
-    return outbox
-
-
-def received(outbox: Outbox) -> Item:
-    item = outbox.take(timeout_s=10)
-    assert item is not None
-    return item
-
-
-def reach_the_task(outbox: Outbox) -> None:
-    """Reads on until the task; the phase is open then."""
-    while not isinstance(received(outbox), Delivery):
-        pass
-
-
-class Gathering:
-    """A gather that runs in its own thread, as the driver's would beside the connections."""
-
-    def __init__(self, mailbox: Mailbox, tasks: dict[ClientId, bytes], *, deadline_s: float = 10) -> None:
-        self._pool = ThreadPoolExecutor(1)
-        self._future: Future[Gathered] = self._pool.submit(mailbox.gather, PHASE, tasks, deadline_s=deadline_s)
-
-    def outcome(self) -> Gathered:
-        try:
-            return self._future.result(20)
-        finally:
-            self._pool.shutdown()
 
 
 def test_a_phase_gives_each_client_its_task_and_returns_when_all_have_answered(mailbox: Mailbox) -> None:
@@ -183,131 +127,6 @@ def test_a_refusal_is_an_absence_with_its_public_reason_on_one_bounded_line(mail
     assert mailbox.give_up(NORTH, KEY, "again") is Verdict.DUPLICATE
 
 
-def test_a_client_that_comes_during_the_phase_gets_its_task(mailbox: Mailbox) -> None:
-    gathering = Gathering(mailbox, {NORTH: b"task"})
-    while not mailbox.is_open(NORTH, KEY):
-        threading.Event().wait(0.001)
-    north = attach(mailbox, NORTH)
-
-    assert [received(north), received(north)] == [Welcome(in_hand_awaited=False), Delivery(KEY, b"task")]
-    mailbox.hand_in(NORTH, KEY, b"result")
-    assert gathering.outcome().results == {NORTH: b"result"}
-
-
-def test_the_same_process_may_reconnect_and_hand_in_without_getting_the_task_again(mailbox: Mailbox) -> None:
-    first = attach(mailbox, NORTH)
-    gathering = Gathering(mailbox, {NORTH: b"task"})
-    reach_the_task(first)
-    mailbox.detach(first)
-    second = attach(mailbox, NORTH, in_hand=KEY)
-
-    assert received(second) == Welcome(in_hand_awaited=True)
-    assert second.take(timeout_s=0) is None
-    mailbox.hand_in(NORTH, KEY, b"result")
-    assert gathering.outcome().results == {NORTH: b"result"}
-
-
-def test_the_same_process_gets_the_task_again_if_it_was_lost_on_the_way(mailbox: Mailbox) -> None:
-    first = attach(mailbox, NORTH)
-    gathering = Gathering(mailbox, {NORTH: b"task"})
-    reach_the_task(first)
-    second = attach(mailbox, NORTH, in_hand=NEXT_KEY)
-
-    assert [received(second), received(second)] == [Welcome(in_hand_awaited=False), Delivery(KEY, b"task")]
-    mailbox.hand_in(NORTH, KEY, b"result")
-    gathering.outcome()
-
-
-def test_a_process_that_restarts_with_a_task_pending_is_absent_at_once(mailbox: Mailbox) -> None:
-    first = attach(mailbox, NORTH, incarnation="1")
-    gathering = Gathering(mailbox, {NORTH: b"task"}, deadline_s=60)
-    reach_the_task(first)
-    second = attach(mailbox, NORTH, incarnation="2")
-
-    assert gathering.outcome().absences[NORTH].reason == "restarted"
-    assert mailbox.incarnation(NORTH) == "2"
-    assert received(second) == Welcome(in_hand_awaited=False)
-    assert second.take(timeout_s=0) is None
-    assert mailbox.hand_in(NORTH, KEY, b"from the old process") is Verdict.NOT_OPEN
-
-
-def test_a_process_that_restarted_after_its_result_still_counts(mailbox: Mailbox) -> None:
-    first = attach(mailbox, NORTH, incarnation="1")
-    gathering = Gathering(mailbox, {NORTH: b"", SOUTH: b""})
-    reach_the_task(first)
-    mailbox.hand_in(NORTH, KEY, b"result")
-    attach(mailbox, NORTH, incarnation="2")
-    mailbox.hand_in(SOUTH, KEY, b"")
-
-    assert gathering.outcome().results[NORTH] == b"result"
-
-
-def test_the_newest_connection_wins_and_the_end_of_an_older_one_changes_nothing(mailbox: Mailbox) -> None:
-    first, second = attach(mailbox, NORTH), attach(mailbox, NORTH)
-    mailbox.detach(first)
-    assert mailbox.present() == {NORTH}
-    mailbox.detach(second)
-    assert mailbox.present() == frozenset()
-
-
-def test_a_connection_that_ended_before_its_hello_was_read_is_not_attached(mailbox: Mailbox) -> None:
-    outbox = Outbox(NORTH)
-    outbox.close()
-    mailbox.attach(outbox, incarnation="1", in_hand=None)
-
-    assert mailbox.present() == frozenset()
-    assert mailbox.incarnation(NORTH) is None
-
-
-def test_an_older_connection_ends_for_good_only_if_another_process_took_over(mailbox: Mailbox) -> None:
-    connections = [attach(mailbox, NORTH, incarnation) for incarnation in ("1", "1", "2")]
-
-    with pytest.raises(ServerUnavailable):
-        connections[0].take(timeout_s=0)
-    with pytest.raises(SessionSuperseded, match="they use the same kit"):
-        connections[1].take(timeout_s=0)
-
-
-def test_a_client_that_is_silent_too_long_is_not_present_until_it_is_heard_again(
-    mailbox: Mailbox, clock: Clock
-) -> None:
-    north = attach(mailbox, NORTH)
-    clock.now_s = 31
-    assert mailbox.present() == frozenset()
-    assert mailbox.silent(north)
-
-    mailbox.heard(north)
-    assert mailbox.present() == {NORTH}
-    assert not mailbox.silent(north)
-
-
-def test_wait_for_returns_who_is_there_when_all_are_or_when_time_is_out(mailbox: Mailbox) -> None:
-    attach(mailbox, NORTH)
-    assert mailbox.wait_for(frozenset({NORTH}), timeout_s=10) == {NORTH}
-    assert mailbox.wait_for(frozenset({NORTH, SOUTH}), timeout_s=0.01) == {NORTH}
-
-
-def test_dismissal_reaches_those_present_and_those_who_come_later(mailbox: Mailbox) -> None:
-    north = attach(mailbox, NORTH)
-    mailbox.dismiss("converged", timeout_s=0)
-    south = attach(mailbox, SOUTH)
-
-    for outbox in (north, south):
-        assert [received(outbox), received(outbox)] == [Welcome(in_hand_awaited=False), Dismissal("converged")]
-        with pytest.raises(OutboxClosed):
-            outbox.take(timeout_s=0)
-
-
-def test_dismissal_ends_an_open_phase_and_later_ones_at_once(mailbox: Mailbox) -> None:
-    north = attach(mailbox, NORTH)
-    gathering = Gathering(mailbox, {NORTH: b""}, deadline_s=60)
-    reach_the_task(north)
-    mailbox.dismiss("stopped by the operator", timeout_s=0)
-
-    assert gathering.outcome().absences[NORTH].reason == "dismissed: stopped by the operator"
-    assert mailbox.gather(PHASE, {NORTH: b""}, deadline_s=60).absences.keys() == {NORTH}
-
-
 def test_bytes_of_an_open_task_count_for_its_phase_and_all_bytes_for_the_total(mailbox: Mailbox) -> None:
     north = attach(mailbox, NORTH)
     mailbox.count(NORTH, None, up=1)
@@ -348,12 +167,3 @@ def test_a_second_phase_at_the_same_time_is_a_mistake_of_the_caller(mailbox: Mai
         mailbox.gather(PHASE, {NORTH: b""}, deadline_s=1)
     mailbox.hand_in(NORTH, KEY, b"")
     assert gathering.outcome().results == {NORTH: b""}
-
-
-def test_a_client_that_hands_in_and_never_reads_is_cut_off_at_a_bound() -> None:
-    outbox = Outbox(NORTH)
-    for _ in range(MAX_WAITING + 1):
-        outbox.put(Receipt(KEY, Verdict.DUPLICATE))
-
-    with pytest.raises(ProtocolViolation, match="wait to be read"):
-        outbox.take(timeout_s=0)

@@ -9,9 +9,6 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
-from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
-from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.errors import InvalidInput
@@ -27,7 +24,7 @@ from fenchel_common.wire.alignment import (
     phase_name,
     relay_to_bytes,
 )
-from fenchel_common.wire.catalogue import ROUNDS, SETUP, Family, family_of
+from fenchel_common.wire.catalogue import SETUP, phases_of
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
 from fenchel_common.wire.limits import (
     Extent,
@@ -37,6 +34,7 @@ from fenchel_common.wire.limits import (
     round_limits,
     setup_limits,
 )
+from support.families import BY_FAMILY, EVERY
 from support.keys import private_key
 from support.layouts import A, B, small_federation_layout
 
@@ -44,15 +42,10 @@ SAMPLES, FEATURES, KEY_BITS = 1_000_000, 2_000_000, 3072
 SLOTS = slot_layout(VectorFormat(), KEY_BITS).slots
 LARGE = Extent(FEATURES, -(-SAMPLES // SLOTS), -(-FEATURES // SLOTS), 2 * KEY_BITS // 8)
 SMALL = Extent(features=3, blocks=2, feature_blocks=1, block_bytes=512)
-BY_FAMILY: dict[Family, AlgorithmSettings] = {
-    Family.HYFDCA: HyfdcaSettings.parse({"lambda": 0.1, "local": "paper"}),
-    Family.CORRECTIVE: HyfdcaSettings.parse({"lambda": 0.1, "local": "corrective"}),
-    Family.AVERAGING: SETTINGS["scaffold"](),
-}
 
 
 def messages_in(descriptor: Descriptor) -> Iterator[Descriptor]:
-    """The vectors in a message: of blocks, or alone, which are figures."""
+    """The vectors in a message: of blocks, or alone, which are vectors of numbers."""
     for field in descriptor.fields:
         if field.message_type in (hyfdca_pb2.BlockVector.DESCRIPTOR, vectors_pb2.Vector.DESCRIPTOR):
             yield field.message_type
@@ -61,33 +54,32 @@ def messages_in(descriptor: Descriptor) -> Iterator[Descriptor]:
 
 
 def vectors_in(kind: type[Message] | None) -> tuple[int, int]:
-    """Vectors of blocks, and of figures, that a message has room for."""
+    """Vectors of blocks, and of numbers, that a message has room for."""
     found = [] if kind is None else [held.name for held in messages_in(cast(Descriptor, kind.DESCRIPTOR))]
     return found.count("BlockVector"), found.count("Vector")
 
 
-@pytest.mark.parametrize("family", [Family.HYFDCA, Family.CORRECTIVE])
-def test_the_catalogue_counts_the_vectors_that_the_messages_have(family: Family) -> None:
-    for phase, held in ROUNDS[family].items():
+@pytest.mark.parametrize("family", ["hyfdca", "corrective"])
+def test_the_catalogue_counts_the_vectors_that_the_messages_have(family: str) -> None:
+    for phase, held in phases_of(BY_FAMILY[family]).items():
         task, result = held.task_carries, held.result_carries
         kind = held.inside["ModelPart.state"] if phase == FINISH else held.task
-        assert (task.by_sample + task.by_feature, task.figures) == vectors_in(kind), phase
+        assert (task.by_sample + task.by_feature, task.numbers) == vectors_in(kind), phase
         inside = vectors_in(held.inside.get("LayoutResult.opening"))[0]
-        blocks, figures = vectors_in(held.result)
-        assert (result.by_sample + result.by_feature, result.figures) == (blocks + inside, figures), phase
+        blocks, numbers = vectors_in(held.result)
+        assert (result.by_sample + result.by_feature, result.numbers) == (blocks + inside, numbers), phase
 
 
 def test_every_phase_of_the_catalogue_has_limits_and_no_other() -> None:
     for phase in SETUP:
         assert 0 < setup_limits(phase, parties=4).task <= MAX_BODY_BYTES
-    for family, settings in BY_FAMILY.items():
-        assert family_of(settings) is family
-        for phase in ROUNDS[family]:
+    for settings in EVERY.values():
+        for phase in phases_of(settings):
             assert 0 < round_limits(phase, SMALL, settings).result < 2**20
     with pytest.raises(InvalidInput, match="not a phase"):
         setup_limits("tell_all", parties=4)
     with pytest.raises(InvalidInput, match="not a phase"):
-        round_limits("tell_all", SMALL, BY_FAMILY[Family.HYFDCA])
+        round_limits("tell_all", SMALL, BY_FAMILY["hyfdca"])
 
 
 def test_set_up_limits_follow_the_roster() -> None:
@@ -101,7 +93,7 @@ def test_set_up_limits_follow_the_roster() -> None:
 
 
 def test_limits_of_rounds_follow_what_a_party_holds() -> None:
-    settings = BY_FAMILY[Family.CORRECTIVE]
+    settings = BY_FAMILY["corrective"]
     held = extents_of(small_federation_layout(), key_bits=2048)
     assert (held[A].blocks, held[B].blocks) == (3, 2)
     assert (held[A].features, held[A].feature_blocks, held[B].features) == (2, 1, 1)
@@ -110,10 +102,10 @@ def test_limits_of_rounds_follow_what_a_party_holds() -> None:
     assert limits[A].task < 2**20
 
 
-@pytest.mark.parametrize("family", [Family.HYFDCA, Family.CORRECTIVE])
-def test_a_million_samples_and_two_million_features_fit_every_round(family: Family) -> None:
+@pytest.mark.parametrize("family", ["hyfdca", "corrective"])
+def test_a_million_samples_and_two_million_features_fit_every_round(family: str) -> None:
     """All vectors that a message can carry at once, at the longest key."""
-    for phase, held in ROUNDS[family].items():
+    for phase, held in phases_of(BY_FAMILY[family]).items():
         limits = round_limits(phase, LARGE, BY_FAMILY[family])
         for carried, limit in ((held.task_carries, limits.task), (held.result_carries, limits.result)):
             blocks = carried.by_sample * LARGE.blocks + carried.by_feature * LARGE.feature_blocks

@@ -18,16 +18,7 @@ class FedavgClient(AveragingClient[FedavgSettings]):
     """The client half of FedAvg."""
 
     def train(self, state: State, job: Job) -> Contribution:
-        settings, y = self.settings, self.labels()
         weights = local_sgd(
-            self.X,
-            y,
-            state[MODEL],
-            loss=settings.loss_function,
-            lambda_=settings.lambda_,
-            step=settings.step_size(job.round_id),
-            steps=settings.steps_over(len(y)),
-            batch=settings.batch,
-            rng=job.rng,
+            self.X, self.labels(), state[MODEL], settings=self.settings, round_id=job.round_id, rng=job.rng
         )
         return Contribution({MODEL: weights})

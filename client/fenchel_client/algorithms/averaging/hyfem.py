@@ -15,18 +15,14 @@ class HyfemClient(AveragingClient[HyfemSettings]):
     """The client half of HyFEM."""
 
     def train(self, state: State, job: Job) -> Contribution:
-        settings, y = self.settings, self.labels()
         weights = local_sgd(
             self.X,
-            y,
+            self.labels(),
             job.kept[MODEL],
-            loss=settings.loss_function,
-            lambda_=settings.lambda_,
-            step=settings.step_size(job.round_id),
-            steps=settings.steps_over(len(y)),
-            batch=settings.batch,
+            settings=self.settings,
+            round_id=job.round_id,
             rng=job.rng,
             anchor=state[MODEL],
-            mu=settings.mu,
+            mu=self.settings.mu,
         )
         return Contribution({MODEL: weights})

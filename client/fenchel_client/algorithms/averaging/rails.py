@@ -25,7 +25,6 @@ from fenchel_common.algorithms.averaging.rails import (
     MODEL,
     MODEL_FORMAT,
     SURVEY,
-    AveragingSettings,
     Entry,
     Measurement,
     Positions,
@@ -35,6 +34,7 @@ from fenchel_common.algorithms.averaging.rails import (
     Work,
     chosen_blocks,
 )
+from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.blocks import BlockVector, pack, unpack
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_common.losses import Loss
+from fenchel_common.algorithms.averaging.fedavg import LocalSgdSettings
+from fenchel_common.ids import RoundId
 from fenchel_common.objectives import Matrix
 
 Array = NDArray[np.float64]
@@ -14,18 +15,15 @@ def local_sgd(
     y: Array,
     start: Array,
     *,
-    loss: Loss,
-    lambda_: float,
-    step: float,
-    steps: int,
-    batch: int,
+    settings: LocalSgdSettings,
+    round_id: RoundId,
     rng: np.random.Generator,
     anchor: Array | None = None,
     mu: float = 0.0,
 ) -> Array:
-    """Steps of size γ on 1/n Σ l_i(x_i·w) + λ/2 ‖w‖² + μ/2 ‖w − anchor‖².
+    """Steps of the round's size γ_t on 1/n Σ l_i(x_i·w) + λ/2 ‖w‖² + μ/2 ‖w − anchor‖².
 
-    Each step takes `batch` rows; the rows come in random passes, so that in each pass every row is taken once.
+    Each step takes `settings.batch` rows; the rows come in random passes, so that in each pass every row is taken once.
 
     Parameters
     ----------
@@ -34,7 +32,8 @@ def local_sgd(
     start
         (m,)
     """
-    count = X.shape[0]
+    count, batch = X.shape[0], settings.batch
+    loss, step, steps = settings.loss_function, settings.step_size(round_id), settings.steps_over(count)
     drawn = steps * batch
     passes = [rng.permutation(count) for _ in range(-(-drawn // count))]
     order = np.concatenate(passes)[:drawn].reshape(steps, batch)
@@ -42,7 +41,7 @@ def local_sgd(
     for rows in order:
         part = X[rows]
         pull = np.asarray(part.T @ loss.subgradient(part @ w, y[rows]), dtype=np.float64) / batch
-        gradient = lambda_ * w - pull
+        gradient = settings.lambda_ * w - pull
         if anchor is not None:
             gradient += mu * (w - anchor)
         w -= step * gradient

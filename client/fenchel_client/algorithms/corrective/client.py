@@ -1,52 +1,26 @@
-"""Corrective HyFDCA at a party: one phase after the other.
+"""Corrective HyFDCA at a party: the answers to the phases of a round.
 
-The party takes up its memory as it was after a given round, so that a round can be repeated, and puts down a new one
-at the round's end. Whoever has lost it says so, gets the anchor and the best model, and then all forget the rest. What
-a memory holds is exactly what was decrypted, or made of it by elementwise arithmetic that every holder repeats to the
-same bits.
+At the end of each round the client stores a memory, and keeps the one with which the round began, so that the server
+can repeat the round. A client that has lost its memory says so, and the next round gives it the anchor and the best
+model. A memory consists of decrypted numbers, and of numbers that elementwise arithmetic makes of them with the same
+bits at every party.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.corrective.hull import (
-    MODEL,
-    POINT,
-    VERTEX,
-    Combination,
-    Made,
-    Memory,
-    Name,
-    Place,
-    best_combination,
-    combined,
-    extended,
-    fresh_memory,
-)
-from fenchel_client.algorithms.corrective.local_rows import found_locally
-from fenchel_client.algorithms.corrective.measures import figures_of, number_count, numbers_of
-from fenchel_client.algorithms.corrective.settlement import RoundFigures, settle
-from fenchel_client.algorithms.corrective.simplex_qp import dot
+from fenchel_client.algorithms.corrective.local_dual import dual_result, with_combination
+from fenchel_client.algorithms.corrective.points import Memory
+from fenchel_client.algorithms.corrective.primal import end_round
+from fenchel_client.algorithms.corrective.products import products_of, with_products
+from fenchel_client.algorithms.corrective.round import ClientRound, begin_round, initial_memory
 from fenchel_client.algorithms.holdings import Holdings
-from fenchel_common.algorithms.corrective.messages import (
-    POINT_PRODUCT_FORMAT,
-    Anchor,
-    DualResult,
-    DualTask,
-    Opening,
-    PrimalResult,
-    PrimalTask,
-    Products,
-)
-from fenchel_common.algorithms.dual import ALPHA_FORMAT, INNER_PRODUCT, LOCAL_DUAL, PRIMAL, PRODUCT_FORMAT
-from fenchel_common.algorithms.hyfdca.messages import ProductResult
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
-from fenchel_common.blocks import BlockVector
+from fenchel_common.algorithms.corrective.messages import DualResult, DualTask, RoundStart
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL, PRODUCT_FORMAT, ProductResult
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
@@ -58,25 +32,6 @@ from fenchel_common.wire.hyfdca import product_result_to_bytes
 from fenchel_common.wire.scope import Scope
 
 Array = NDArray[np.float64]
-Positions = NDArray[np.int64]
-
-COARSE_UNIT: Final = 2.0**20
-"""Gram entries travel in two parts, whole multiples of this and the rest, because they can outgrow the format."""
-
-
-@dataclass(slots=True)
-class _Round:
-    """A round under way: the memory as it grows, and the new places whose inner products are not known yet.
-
-    `told` are the numbers that came with the new places: c of each, then their rows of `Memory.spread`.
-    """
-
-    opening: Opening
-    memory: Memory
-    new: dict[Name, Place]
-    live: Positions
-    told: Array
-    combination: Combination | None = None
 
 
 class CorrectiveClient:
@@ -84,7 +39,7 @@ class CorrectiveClient:
 
     def __init__(
         self,
-        settings: HyfdcaSettings,
+        settings: CorrectiveSettings,
         *,
         layout: ClientLayout,
         shard: Shard,
@@ -100,9 +55,9 @@ class CorrectiveClient:
         self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy)
         self._serialising = serialising
         self._norms: Array | None = None if self._own.shared else squared_row_norms(self._own.X)
-        zero = self._place(np.zeros(self._own.rows))
-        self._kept: dict[int, Memory] = {0: fresh_memory(0, zero, model=replace(zero, values=np.zeros(0)))}
-        self._round: _Round | None = None
+        self._memories: dict[int, Memory] = {0: initial_memory(self._own)}
+        self._begun: ClientRound | None = None
+        self._combined: ClientRound | None = None
 
     @property
     def squared_norms(self) -> Array | None:
@@ -134,266 +89,47 @@ class CorrectiveClient:
 
     def _answer_products(self, body: bytes) -> bytes:
         with self._serialising():
-            opening = wire.product_task_from_bytes(body, self._scope)
-        self._round = self._opened(opening)
-        products = None if self._round is None else self._products(self._round)
+            start = wire.product_task_from_bytes(body, self._scope)
+        self._begin(start)
+        products = None if self._begun is None else products_of(self._own, self._begun)
         with self._serialising():
             return wire.product_result_to_bytes(products)
 
     def _answer_dual(self, body: bytes) -> bytes:
         with self._serialising():
             task = wire.dual_task_from_bytes(body, self._scope)
-        if task.opening is not None:
-            self._round = self._opened(task.opening)
+        if task.round_start is not None:
+            self._begin(task.round_start)
         if task.norms is not None:
             self._norms = self._own.whole_norms(task.norms)
-        result = None if self._round is None or self._norms is None else self._dual(self._round, task, self._norms)
+        result = None
+        if self._begun is not None and self._norms is not None:
+            result = self._combine(self._begun, task, self._norms)
         with self._serialising():
             return wire.dual_result_to_bytes(result)
 
     def _answer_primal(self, body: bytes) -> bytes:
         with self._serialising():
             task = wire.primal_task_from_bytes(body, self._scope)
-        if self._round is None or self._round.combination is None:
+        current = self._combined
+        if current is None:
             raise InvalidInput("primal: this client has no round under way")
-        result = self._primal(self._round, task)
+        result, memory = end_round(self._own, current, task, lambda_=self._lambda, loss=self._loss)
+        if memory is not None:
+            began_with = current.start.memory_round
+            earlier = {began_with: self._memories[began_with]} if began_with in self._memories else {}
+            self._memories = {**earlier, task.round_id: memory}
         with self._serialising():
             return wire.primal_result_to_bytes(result)
 
-    def _opened(self, opening: Opening) -> _Round | None:
-        """The round as the opening begins it; None if the memory that it takes up is not here."""
-        live = self._own.positions(opening.live_blocks)
-        if opening.collapse:
-            recalled = self._recalled(opening) if opening.lost is None else self._from_server(opening.lost)
-            if recalled is None:
-                return None
-            fresh = fresh_memory(opening.anchor, recalled[0], model=recalled[1])
-            return _Round(opening, fresh, dict(fresh.places), live, np.zeros(0))
-        memory = self._kept.get(opening.after)
-        if memory is None or memory.made is None or memory.anchor != opening.anchor:
-            return None
-        told = self._told_numbers(opening, memory, memory.made)
-        return _Round(opening, memory, self._new_points(opening, memory, memory.made, told), live, told)
+    def _begin(self, start: RoundStart) -> None:
+        self._begun, self._combined = begin_round(self._own, start, self._memories, loss=self._loss), None
 
-    def _recalled(self, opening: Opening) -> tuple[Place, Place] | None:
-        """The anchor and the best model as their ciphertexts hold them."""
-        memory = self._kept.get(opening.after)
-        if memory is None or memory.anchor != opening.anchor:
-            return None
-        anchor = memory.anchor_place
-        return (
-            replace(self._place(_cut(anchor.values)), weights=_rounded(anchor.weights)),
-            replace(self._place(np.zeros(0)), weights=_rounded(memory.best_place.weights)),
+    def _combine(self, begun: ClientRound, task: DualTask, norms: Array) -> DualResult:
+        known = with_products(self._own, begun, task.products)
+        self._combined, combination = with_combination(
+            self._own, known, task.round_id, lambda_=self._lambda, loss=self._loss
         )
-
-    def _from_server(self, lost: Anchor) -> tuple[Place, Place]:
-        values = np.zeros(self._own.rows)
-        if lost.alpha is not None:
-            values[self._own.positions(lost.alpha.blocks)] = self._own.duals_from(lost.alpha)
-        weights, model = (
-            np.zeros(self._own.width) if given is None else self._own.from_features(given)
-            for given in (lost.weights, lost.model)
+        return dual_result(
+            self._own, self._combined, combination, task, norms=norms, lambda_=self._lambda, loss=self._loss
         )
-        return replace(self._place(values), weights=weights), replace(self._place(np.zeros(0)), weights=model)
-
-    def _place(self, values: Array) -> Place:
-        return Place(np.zeros(self._own.width), np.zeros(self._own.rows), values)
-
-    def _told_numbers(self, opening: Opening, memory: Memory, made: Made) -> Array:
-        numbers = np.zeros(0) if opening.conjugates is None else self._own.from_figures(opening.conjugates)
-        if len(numbers) != number_count(memory, 1 if made.vertex is None else 2, loss=self._loss):
-            raise InvalidInput("opening.conjugates: has not the numbers of the new points")
-        return numbers
-
-    def _new_points(self, opening: Opening, memory: Memory, made: Made, told: Array) -> dict[Name, Place]:
-        base = memory.anchor_place.weights if made.relative else 0.0
-        latest = memory.named(MODEL)[-1]
-        new = {}
-        due = [(POINT, opening.point, made.point)]
-        if made.vertex is not None:
-            due.append((VERTEX, opening.vertex, made.vertex))
-        for (kind, weights, values), conjugate in zip(due, told[: len(due)].tolist(), strict=True):
-            if weights is None:
-                raise InvalidInput(f"opening.{kind}: the weights of what was made are due")
-            new[(kind, latest)] = Place(
-                base + self._own.from_features(weights), np.zeros(self._own.rows), values, -conjugate
-            )
-        return new
-
-    def _products(self, current: _Round) -> Products:
-        blocks = [block for block in current.opening.live_blocks if block in self._own.shared]
-        vectors: list[BlockVector | None] = [None, None]
-        if blocks:
-            held = self._own.positions(blocks)
-            for number, place in enumerate(current.new.values()):
-                values = np.zeros(self._own.rows)
-                values[held] = self._own.X[held] @ place.weights
-                vectors[number] = self._own.to_blocks(blocks, values, POINT_PRODUCT_FORMAT)
-        features = self._own.feature_positions(current.opening.feature_blocks)
-        rows = self._gram_rows(current, features)
-        coarse = np.round(rows / COARSE_UNIT)
-        gram = self._own.to_figures(np.concatenate([coarse, rows - coarse * COARSE_UNIT]))
-        return Products(vectors[0], vectors[1], gram)
-
-    def _gram_rows(self, current: _Round, features: Positions) -> Array:
-        """The products of the new places with the known and the new ones, on some features, row by row."""
-        known = {} if current.opening.collapse else dict(current.memory.places)
-        every = [place.weights[features] for place in (known | current.new).values()]
-        return np.array([dot(place.weights[features], other) for place in current.new.values() for other in every])
-
-    def _dual(self, current: _Round, task: DualTask, norms: Array) -> DualResult:
-        self._complete(current, task.products)
-        current.combination = best_combination(
-            current.memory, lambda_=self._lambda, modulus=self._loss.conjugate_modulus
-        )
-        anchor = current.memory.anchor_place.values
-
-        def feasible(values: Array) -> Array:
-            kept = anchor.copy()
-            kept[current.live] = self._own.feasible(current.live, values[current.live])
-            return kept
-
-        current.memory = combined(current.memory, current.combination, task.round_id, feasible=feasible)
-        reports, features = current.opening.report_blocks, current.opening.feature_blocks
-        place = current.memory.places[(MODEL, task.round_id)]
-        point = None
-        if self._own.has_labels and not task.certify_only:
-            point = self._own.to_blocks(
-                current.opening.live_blocks, self._local_point(current, task, place, norms), ALPHA_FORMAT
-            )
-        return DualResult(
-            point=point,
-            figures=self._own.to_figures(
-                figures_of(
-                    self._own,
-                    current.memory,
-                    task.round_id,
-                    self._own.positions(reports),
-                    norms=norms,
-                    loss=self._loss,
-                )
-            ),
-            alpha=self._own.to_blocks(reports, _cut(place.values), ALPHA_FORMAT) if reports else None,
-            weights=self._own.to_features(place.weights, features) if features else None,
-            combination=current.combination.digest(),
-        )
-
-    def _complete(self, current: _Round, products: Products | None) -> None:
-        """Gives the new places their inner products, and the Gram matrix its new rows."""
-        count = len(current.new)
-        width = count if current.opening.collapse else len(current.memory.places) + count
-        if products is None:
-            rows = self._gram_rows(current, np.arange(self._own.width))
-        else:
-            parts = self._own.from_figures(products.gram)
-            if len(parts) != 2 * count * width:
-                raise InvalidInput("gram: has not the entries of the new points")
-            coarse, fine = np.split(parts, 2)
-            rows = coarse * COARSE_UNIT + fine
-        rows = rows.reshape(count, width)
-        sums = (None, None) if products is None else (products.point, products.vertex)
-        for (name, place), told in zip(list(current.new.items()), sums, strict=False):
-            current.new[name] = replace(place, predictions=self._predictions(current, place, told))
-        if current.opening.collapse:
-            current.memory = Memory(current.opening.anchor, current.new, rows, np.zeros_like(rows))
-        else:
-            spread = current.told[count:].reshape(count, -1) if len(current.told) > count else np.zeros_like(rows)
-            current.memory = extended(current.memory, current.new, gram=rows, spread=spread)
-
-    def _predictions(self, current: _Round, place: Place, told: BlockVector | None) -> Array:
-        """x_i·w of the live samples: from the secure sum where others hold a part, else from own columns."""
-        live = current.opening.live_blocks
-        due = tuple(block for block in live if block in self._own.shared)
-        if due != (() if told is None else told.blocks):
-            raise InvalidInput("products.blocks: must be the shared blocks that take part")
-        values = np.zeros(self._own.rows)
-        held = self._own.positions([block for block in live if block not in self._own.shared])
-        values[held] = self._own.X[held] @ place.weights
-        if told is not None:
-            values[self._own.positions(due)] = self._own.from_blocks(told)
-        return values
-
-    def _local_point(self, current: _Round, task: DualTask, place: Place, norms: Array) -> Array:
-        """The local problem's solution divided by |B_n|, at the live samples; zero elsewhere."""
-        if len(task.divisors) != len(current.opening.live_blocks):
-            raise InvalidInput("divisors: must be one for each live block")
-        found = found_locally(
-            self._own,
-            current.memory,
-            place,
-            live=current.live,
-            norms=norms,
-            strength=task.scale / (self._lambda * self._own.sample_count),
-            loss=self._loss,
-        )
-        sizes = [self._own.size(block) for block in current.opening.live_blocks]
-        values = np.zeros(self._own.rows)
-        # Cut towards zero, so that the sum of the holders' parts is feasible.
-        values[current.live] = _cut(found / np.repeat(task.divisors, sizes))
-        return values
-
-    def _primal(self, current: _Round, task: PrimalTask) -> PrimalResult:
-        """Settles what anchor and best model are, puts the memory down, and measures the new point and vertex."""
-        settlement = settle(
-            current.memory,
-            task.round_id,
-            RoundFigures.of(self._own.from_figures(task.figures)),
-            collapse=current.opening.collapse,
-            relative=task.relative,
-            lambda_=self._lambda,
-        )
-        result = PrimalResult(
-            point=None,
-            vertex=None,
-            conjugates=None,
-            model=self._best_model(settlement.memory, current.opening.feature_blocks),
-            figures=settlement.figures if task.report else None,
-            accepted=settlement.accepted,
-        )
-        if task.point is None:
-            return result
-        if task.point.blocks != current.opening.live_blocks:
-            raise InvalidInput("point.blocks: must be the blocks that take part")
-        point = self._own.duals_from(task.point)
-        made = self._made(current, task, settlement.memory.anchor_place.values, point, settlement.predictions)
-        self._kept = {number: kept for number, kept in self._kept.items() if number == current.opening.after} | {
-            task.round_id: replace(settlement.memory, made=made)
-        }
-        return self._measured(current, made, settlement.memory, result)
-
-    def _best_model(self, memory: Memory, blocks: Sequence[int]) -> BlockVector | None:
-        return self._own.to_features(memory.best_place.weights, blocks) if blocks else None
-
-    def _made(self, current: _Round, task: PrimalTask, anchor: Array, found: Array, predictions: Array) -> Made:
-        """The new point, and the vertex at the predictions: equal to the anchor where they do not tell otherwise."""
-        point, vertex = anchor.copy(), None
-        point[current.live] = found
-        if task.vertex:
-            vertex = anchor.copy()
-            vertex[current.live] = self._loss.subgradient(predictions[current.live], self._own.labels()[current.live])
-        return Made(point, vertex, task.relative)
-
-    def _measured(self, current: _Round, made: Made, memory: Memory, result: PrimalResult) -> PrimalResult:
-        """The result with what was made."""
-        base = memory.anchor_place.values if made.relative else np.zeros(self._own.rows)
-        scale = self._lambda * self._own.sample_count
-        reports = self._own.positions(current.opening.report_blocks)
-        points = [values for values in (made.point, made.vertex) if values is not None]
-        shares = [self._own.to_features(np.asarray(self._own.X.T @ (values - base)) / scale) for values in points]
-        return replace(
-            result,
-            point=shares[0],
-            vertex=None if made.vertex is None else shares[1],
-            conjugates=self._own.to_figures(numbers_of(self._own, memory, points, reports, loss=self._loss)),
-        )
-
-
-def _cut(values: Array) -> Array:
-    """In fixed point, rounded towards zero, where α stays feasible."""
-    unit = ALPHA_FORMAT.resolution
-    return np.asarray(np.trunc(values / unit) * unit, dtype=np.float64)
-
-
-def _rounded(weights: Array) -> Array:
-    """As their ciphertexts hold them."""
-    return PRODUCT_FORMAT.dequantise(PRODUCT_FORMAT.quantise(weights))

@@ -2,13 +2,13 @@
 
 Problem
     max over a of  −Σ_i [l_i*(−a_i) + a_i z_i] − κ/2 ‖Fᵀ(a − α)‖²,
-    with α the dual variables, z_i the predictions that they belong to, F (n, d) what is known of the rows, and κ
-    how strongly a change of α moves the predictions. With v = κFᵀ(a − α) it is the dual of
+    with α the present dual variables, z_i the predictions of their model, F (n, d) the rows as far as they are known,
+    and κ the factor by which a change of Fᵀα changes the model. With v = κFᵀ(a − α) this problem is the dual of
     min over v of  1/(2κ) ‖v‖² + Σ_i [l_i(z_i + f_i·v) + α_i f_i·v].
 Method
     Newton's method in v. Where l* has no curvature (hinge), a proximal term s/2 ‖a − ã‖² supplies it: s starts at the
-    mean of κ‖f_i‖² and falls fivefold with each of a few outer steps, whose solution is the next ã. a is always a
-    dual step away from ã, hence feasible whenever the method stops: rounds need a good point, not the best one.
+    mean of κ‖f_i‖² and is divided by five after each of a few outer steps. The solution of an outer step is the next ã.
+    a is always one dual step away from ã, hence feasible whenever the method stops.
 Shapes
     F (n, d) dense or CSR; y, alpha and z (n,).
 """
@@ -37,7 +37,7 @@ CG_STEPS: Final = 200
 
 
 def local_point(F: Matrix, y: Array, alpha: Array, z: Array, *, kappa: float, loss: Loss) -> Array:
-    """A feasible a, near the best of the local problem."""
+    """A feasible a, near the solution of the local problem."""
     if isinstance(F, csr_array) and F.shape[1] <= DENSE_WIDTH and F.shape[0] * F.shape[1] <= DENSE_ENTRIES:
         # A Hessian of this width is factored faster than conjugate gradients reach its solution.
         F = F.toarray()
@@ -64,7 +64,7 @@ class _Step:
         self._centre, self._kappa, self._proximity, self._loss = centre, kappa, proximity, loss
 
     def solve(self, v: Array, moved: Array) -> tuple[Array, Array, Array]:
-        """v, F·v and a at the end of the Newton steps from v."""
+        """v, F·v and a after the Newton steps that begin at v; `moved` is F·v at the beginning."""
         value, a = self._merit(v, moved)
         for _ in range(NEWTON_STEPS):
             gradient = v / self._kappa + np.asarray(self._F.T @ (self._alpha - a), dtype=np.float64)

@@ -1,10 +1,10 @@
-"""The local problem of a corrective step on what a party knows of its rows.
+"""The local problem of a corrective step, on the rows as far as a party knows them.
 
-The problem wants the kernel x_i·x_{i'} of whole rows, and the party has only its own columns. But of the other columns
-it knows u_ij = x_i·w_j − x_{k,i}·w_{k,j}: the rest of row i along the rest of each remembered model. With the Gram
-matrix G of these rests, U G⁻¹ Uᵀ is the kernel of the rows' projections onto their span, never more than the true one.
-F = [X_k, U G^(−1/2)] therefore describes the rows better with each round; what it still lacks is made up for by one
-factor, the ratio of the true squared row norms to those of F.
+The problem needs the kernel x_i·x_{i'} of whole rows, and the party has only its own columns. But for every remembered
+model w_j the party knows u_ij = x_i·w_j − x_{k,i}·w_{k,j}: the product of the other parties' part of row i with their
+part of w_j. With the Gram matrix G of these parts of the models, U G⁻¹ Uᵀ is the kernel of the rows' projections onto
+the span of these parts, never more than the true kernel. F = [X_k, U G^(−1/2)] therefore describes the rows better with
+each round. The ratio of the true squared row norms to those of F makes up for the rest.
 """
 
 from typing import Final
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
-from fenchel_client.algorithms.corrective.hull import MODEL, Memory, Place
 from fenchel_client.algorithms.corrective.local_newton import local_point
+from fenchel_client.algorithms.corrective.points import MODEL, Entry, Memory
 from fenchel_client.algorithms.holdings import Holdings, Positions
 from fenchel_common.data.shard import Matrix
 from fenchel_common.losses import Loss
@@ -23,20 +23,24 @@ from fenchel_common.objectives import squared_row_norms
 Array = NDArray[np.float64]
 
 SMALLEST_EIGENVALUE: Final = 1e-9
-"""Of the Gram matrix, relative to its largest: below it, the rounding of inner products would drown the direction."""
+"""Of the Gram matrix, relative to its trace: a direction with a smaller eigenvalue is mostly rounding error."""
 
 
 def found_locally(
-    own: Holdings, memory: Memory, place: Place, *, live: Positions, norms: Array, strength: float, loss: Loss
+    own: Holdings, memory: Memory, current: Entry, *, live: Positions, norms: Array, strength: float, loss: Loss
 ) -> Array:
-    """A feasible point of the live samples, near the best of the local problem at `place`.
+    """Feasible dual variables of the live samples, near the solution of the local problem.
 
     Parameters
     ----------
+    current
+        The combined dual variables of the round, at which the local problem is posed.
+    live
+        The positions of the live samples.
     norms
         ‖x_i‖² of the whole rows.
     strength
-        How strongly a change of the live dual variables moves predictions, for a whole kernel.
+        κ of the local problem, if F were the whole rows.
     """
     rows = described_rows(own, memory, live)
     known = float(squared_row_norms(rows).sum())
@@ -44,29 +48,29 @@ def found_locally(
     return local_point(
         rows,
         own.labels()[live],
-        place.values[live],
-        place.predictions[live],
+        current.alpha[live],
+        current.predictions[live],
         kappa=strength * max(completion, 1.0),
         loss=loss,
     )
 
 
 def described_rows(own: Holdings, memory: Memory, live: Positions) -> Matrix:
-    """F: the own columns of the live rows, and what the models tell of the others' columns."""
+    """F on the live rows: the party's own columns, and what the remembered models tell of the other columns."""
     columns = own.X[live]
     if not own.shared:
         return columns
-    names = [(MODEL, number) for number in memory.named(MODEL)]
+    names = [(MODEL, round_id) for round_id in memory.rounds_of(MODEL)]
     rows = memory.rows(names)
     gram = memory.gram[np.ix_(rows, rows)]
-    weights = np.array([memory.places[name].weights for name in names])
+    weights = np.array([memory.entries[name].weights for name in names])
     if own.features_apart:
         gram = gram - weights @ weights.T
     eigenvalues, directions = np.linalg.eigh(gram)
     kept = eigenvalues > SMALLEST_EIGENVALUE * max(float(np.trace(gram)), 0.0)
     if not kept.any():
         return columns
-    rest = np.array([memory.places[name].predictions[live] for name in names]).T - columns @ weights.T
+    rest = np.array([memory.entries[name].predictions[live] for name in names]).T - columns @ weights.T
     known = rest @ (directions[:, kept] / np.sqrt(eigenvalues[kept]))
     if isinstance(columns, csr_array):
         return csr_array(hstack([columns, csr_array(known)], format="csr"))

@@ -1,46 +1,52 @@
-"""A party's part of the numbers that all parties know of the places of a corrective run, each divided by N."""
+"""A party's contributions to the sums that all parties know, each divided by N."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.corrective.hull import MODEL, Memory
-from fenchel_client.algorithms.corrective.settlement import on_the_way
+from fenchel_client.algorithms.corrective.points import MODEL, Memory
+from fenchel_client.algorithms.corrective.settlement import interpolated
 from fenchel_client.algorithms.holdings import Holdings, Positions
-from fenchel_common.algorithms.corrective.messages import FIGURES, STEPS
+from fenchel_common.algorithms.corrective.messages import FIGURE_COUNT, STEPS
 from fenchel_common.losses import Loss
 
 Array = NDArray[np.float64]
 
 
-def figures_of(own: Holdings, memory: Memory, round_id: int, held: Positions, *, norms: Array, loss: Loss) -> Array:
-    """A party's part of the round's figures, of the samples `held`."""
-    if not len(held):
-        return np.zeros(FIGURES)
-    y, place = own.labels()[held], memory.places[(MODEL, round_id)]
-    start, end, alpha = memory.best_place.predictions[held], place.predictions[held], place.values[held]
+def figures_of(own: Holdings, memory: Memory, round_id: int, samples: Positions, *, norms: Array, loss: Loss) -> Array:
+    """The party's contribution to the round's figures, from the samples at these positions."""
+    if not len(samples):
+        return np.zeros(FIGURE_COUNT)
+    y, model = own.labels()[samples], memory.entries[(MODEL, round_id)]
+    start, end, alpha = memory.best.predictions[samples], model.predictions[samples], model.alpha[samples]
     losses, correct = [], []
     for step in range(STEPS + 1):
-        z = on_the_way(start, end, step)
+        z = interpolated(start, end, step)
         losses.append(loss.value(z, y).sum())
         correct.append(np.count_nonzero(np.where(z >= 0.0, 1.0, -1.0) == y))
-    rest = [loss.conjugate(alpha, y).sum(), np.sqrt(norms[held]).sum(), alpha @ alpha]
+    rest = [loss.conjugate(alpha, y).sum(), np.sqrt(norms[samples]).sum(), alpha @ alpha]
     return np.array([*losses, *correct, *rest], dtype=np.float64) / own.sample_count
 
 
-def numbers_of(own: Holdings, memory: Memory, points: Sequence[Array], held: Positions, *, loss: Loss) -> Array:
-    """Of new points, on the samples `held`: Σ l* of each and, if they matter, their products with all points."""
-    if not len(held):
-        return np.zeros(number_count(memory, len(points), loss=loss))
-    y = own.labels()[held]
-    numbers = [float(loss.conjugate(values[held], y).sum()) for values in points]
+def conjugates_and_products(
+    own: Holdings, memory: Memory, points: Sequence[Array], samples: Positions, *, loss: Loss
+) -> Array:
+    """The party's contribution to Σ l* and the products of new points, from the samples at these positions.
+
+    First Σ l* of each new point. If l* is strongly convex, then for each new point its products with all entries of the
+    memory and with all new points; an entry that is no point counts as zero.
+    """
+    if not len(samples):
+        return np.zeros(conjugate_and_product_count(memory, len(points), loss=loss))
+    y = own.labels()[samples]
+    numbers = [float(loss.conjugate(alpha[samples], y).sum()) for alpha in points]
     if loss.conjugate_modulus > 0.0:
-        known = [place.values if len(place.values) else np.zeros(own.rows) for place in memory.places.values()]
-        numbers += [float(new[held] @ other[held]) for new in points for other in (*known, *points)]
+        known = [entry.alpha if len(entry.alpha) else np.zeros(own.rows) for entry in memory.entries.values()]
+        numbers += [float(new[samples] @ other[samples]) for new in points for other in (*known, *points)]
     return np.array(numbers) / own.sample_count
 
 
-def number_count(memory: Memory, new: int, *, loss: Loss) -> int:
-    """How many numbers `numbers_of` gives for `new` points."""
-    return new + (new * (len(memory.places) + new) if loss.conjugate_modulus > 0.0 else 0)
+def conjugate_and_product_count(memory: Memory, new: int, *, loss: Loss) -> int:
+    """The length of the result of `conjugates_and_products` for so many new points."""
+    return new + (new * (len(memory.entries) + new) if loss.conjugate_modulus > 0.0 else 0)

@@ -1,7 +1,8 @@
-"""What the figures of a corrective round settle: the anchor, the best model, and where the next vertex is cut.
+"""What follows from the opened figures of a corrective round: the anchor, the best model, the model of the next vertex.
 
-The new dual variables are the anchor if D there is at least what it was. The best model is on the way from the best one
-so far to that of the round, wherever P is least. So D does not fall, and P does not rise.
+The combined dual variables become the anchor if D at them is at least D at the anchor. The new best model is the one
+with the least P among equal steps from the best model to the model of the round. So D does not fall, and P does not
+rise.
 """
 
 from collections.abc import Sequence
@@ -11,18 +12,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.corrective.hull import (
+from fenchel_client.algorithms.corrective.points import (
     ANCHOR,
     BEST,
     MODEL,
     VERTEX,
+    Entry,
     Memory,
     Name,
-    Place,
     combined_row,
     extended,
 )
-from fenchel_common.algorithms.corrective.messages import FIGURES, MEMORY, STEPS, Figures
+from fenchel_common.algorithms.corrective.messages import FIGURE_COUNT, MEMORY, STEPS, Objectives
 from fenchel_common.errors import InvalidInput
 
 Array = NDArray[np.float64]
@@ -32,7 +33,17 @@ BETTER: Final = "better"
 
 @dataclass(frozen=True, slots=True)
 class RoundFigures:
-    """Means over all samples: of losses and correct predictions at each step to the round's model, l*, ‖x_i‖ and α²."""
+    """The opened figures of a round, as means over all samples.
+
+    Attributes
+    ----------
+    losses, accuracies
+        At each of the `STEPS` + 1 models from the best one to that of the round.
+    conjugate, spread
+        Of l*(−α_i) and of α_i², at the combined dual variables.
+    row_norm
+        Of ‖x_i‖.
+    """
 
     losses: Sequence[float]
     accuracies: Sequence[float]
@@ -42,82 +53,96 @@ class RoundFigures:
 
     @classmethod
     def of(cls, sums: Array) -> "RoundFigures":
-        """From what `figures_of` gives, added up."""
-        if len(sums) != FIGURES:
-            raise InvalidInput(f"figures: must be {FIGURES}")
+        """From the sum of all parties' `figures_of`."""
+        if len(sums) != FIGURE_COUNT:
+            raise InvalidInput(f"figures: must be {FIGURE_COUNT}")
         losses, accuracies, rest = np.split(sums, [STEPS + 1, 2 * (STEPS + 1)])
         return cls(losses.tolist(), accuracies.tolist(), *rest.tolist())
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """The memory after a round, its certificate's figures, and x_i·q of the model q at which the next vertex is cut.
+    """What a party knows at the end of a round.
 
-    `accepted`: the round's dual variables are the anchor from now on.
+    Attributes
+    ----------
+    memory
+        The memory after the round, without pending points.
+    accepted
+        Whether the combined dual variables are the anchor from now on.
+    predictions
+        x_i·q of the model q at which the next vertex is computed.
     """
 
     memory: Memory
-    figures: Figures
+    objectives: Objectives
     accepted: bool
     predictions: Array
 
 
 def settle(
-    memory: Memory, round_id: int, sums: RoundFigures, *, collapse: bool, relative: bool, lambda_: float
+    memory: Memory, round_id: int, figures: RoundFigures, *, collapse: bool, relative: bool, lambda_: float
 ) -> Settlement:
-    """Parameters as they are in the round's opening and its primal task."""
-    name, place = (MODEL, round_id), memory.anchor_place
-    if name not in memory.places:
+    """The end of a round that began with `RoundStart.collapse` and ends with `PrimalTask.relative`.
+
+    Parameters
+    ----------
+    memory
+        With the model of the round, as `combined` gives it.
+    """
+    name, anchor = (MODEL, round_id), memory.anchor
+    if name not in memory.entries:
         raise InvalidInput("round: is not the one under way")
-    reached = dual_value(memory, name, value=-sums.conjugate, lambda_=lambda_)
-    before = dual_value(memory, (ANCHOR, 0), value=place.value, lambda_=lambda_)
+    reached = dual_value(memory, name, conjugate_part=-figures.conjugate, lambda_=lambda_)
+    before = dual_value(memory, (ANCHOR, 0), conjugate_part=anchor.conjugate_part, lambda_=lambda_)
     accepted = not collapse and reached >= before
     if collapse:
+        # The combination is the anchor itself, and its c and ‖α‖² are known only now.
         before = reached
-        known = {**memory.places, (ANCHOR, 0): replace(place, value=-sums.conjugate)}
-        memory = replace(memory, places=known, spread=np.full_like(memory.spread, sums.spread))
-    primals = primal_values(memory, round_id, losses=sums.losses, lambda_=lambda_)
+        entries = {**memory.entries, (ANCHOR, 0): replace(anchor, conjugate_part=-figures.conjugate)}
+        memory = replace(memory, entries=entries, spread=np.full_like(memory.spread, figures.spread))
+    primals = primal_values(memory, round_id, losses=figures.losses, lambda_=lambda_)
     step = int(np.argmin(primals))
-    cut_at = min(step + 1, STEPS)
+    vertex_step = min(step + 1, STEPS)
     if relative:
-        # Without everybody P is not known. A round that begins anew has nothing better than the best model.
-        step, cut_at = 0 if collapse else STEPS, STEPS
-    figures = Figures(
+        # Unless all samples are live P is not known. After a collapse there is no better model than the best one.
+        step, vertex_step = 0 if collapse else STEPS, STEPS
+    objectives = Objectives(
         primal=primals[step],
         dual=max(before, reached),
-        accuracy=sums.accuracies[step],
+        accuracy=figures.accuracies[step],
         squared_norm=largest_squared_norm(memory, round_id, step),
-        row_norm=sums.row_norm,
+        row_norm=figures.row_norm,
     )
     return Settlement(
-        memory=settled(memory, round_id, value=-sums.conjugate, accepted=accepted, step=step),
-        figures=figures,
+        memory=settled(memory, round_id, conjugate_part=-figures.conjugate, accepted=accepted, step=step),
+        objectives=objectives,
         accepted=accepted,
-        predictions=on_the_way(memory.best_place.predictions, memory.places[name].predictions, cut_at),
+        predictions=interpolated(memory.best.predictions, memory.entries[name].predictions, vertex_step),
     )
 
 
-def dual_value(memory: Memory, name: Name, *, value: float, lambda_: float) -> float:
-    """D at a place whose c is `value`."""
+def dual_value(memory: Memory, name: Name, *, conjugate_part: float, lambda_: float) -> float:
+    """D at an entry whose c is `conjugate_part`."""
     (row,) = memory.rows([name])
-    return value - lambda_ / 2.0 * float(memory.gram[row, row])
+    return conjugate_part - lambda_ / 2.0 * float(memory.gram[row, row])
 
 
-def on_the_way(start: Array, end: Array, step: int) -> Array:
-    """From `start` at step 0 to `end` at the last."""
+def interpolated(start: Array, end: Array, step: int) -> Array:
+    """The values after so many of the `STEPS` equal steps from `start` to `end`."""
     t = step / STEPS
     return (1.0 - t) * start + t * end
 
 
 def primal_values(memory: Memory, round_id: int, *, losses: Sequence[float], lambda_: float) -> list[float]:
-    """P at every step from the best model to that of the round, where the mean losses are `losses`."""
+    """P after each step from the best model to that of the round, from the mean losses there."""
     return [
         lambda_ / 2.0 * squared + loss for squared, loss in zip(_squared_norms(memory, round_id), losses, strict=True)
     ]
 
 
 def largest_squared_norm(memory: Memory, round_id: int, step: int) -> float:
-    """Of the anchor's model, that of the round and the one at a step towards it."""
+    """The largest ‖w‖² of three models: the anchor's, that of the round, and the one after a step towards that one."""
     norms = _squared_norms(memory, round_id)
     return max(norms[step], norms[STEPS], float(memory.gram[0, 0]))
 
@@ -131,39 +156,48 @@ def _squared_norms(memory: Memory, round_id: int) -> list[float]:
     ]
 
 
-def settled(memory: Memory, round_id: int, *, value: float, accepted: bool, step: int) -> Memory:
-    """The memory after a round, without what is old.
+def settled(memory: Memory, round_id: int, *, conjugate_part: float, accepted: bool, step: int) -> Memory:
+    """The memory after a round, without the point and without models and vertices that are too old.
 
-    If accepted, the round's dual variables become the anchor, and c there is `value`. The best model is the one at
-    `step`.
+    Parameters
+    ----------
+    conjugate_part
+        c of the combined dual variables.
+    accepted
+        Whether the combined dual variables become the anchor.
+    step
+        The step from the best model towards that of the round at which the new best model is.
     """
     memory = _with_better(memory, round_id, step)
-    models = memory.named(MODEL)[-MEMORY:]
-    vertices = [number for number in memory.named(VERTEX) if number in models]
+    models = memory.rounds_of(MODEL)[-MEMORY:]
+    vertices = [vertex_round for vertex_round in memory.rounds_of(VERTEX) if vertex_round in models]
     source = (MODEL, round_id) if accepted else (ANCHOR, 0)
-    anchor = replace(memory.places[source], value=value) if accepted else memory.places[source]
+    anchor = memory.entries[source]
+    if accepted:
+        anchor = replace(anchor, conjugate_part=conjugate_part)
     rest = [*((VERTEX, number) for number in vertices), *((MODEL, number) for number in models)]
     rows = memory.rows([source, (BETTER, 0), *rest])
-    places = {(ANCHOR, 0): anchor, (BEST, 0): memory.places[(BETTER, 0)]}
+    entries = {(ANCHOR, 0): anchor, (BEST, 0): memory.entries[(BETTER, 0)]}
     for name in rest:
-        places[name] = replace(memory.places[name], values=np.zeros(0)) if name[0] == MODEL else memory.places[name]
+        entry = memory.entries[name]
+        entries[name] = replace(entry, alpha=np.zeros(0)) if name[0] == MODEL else entry
     grid = np.ix_(rows, rows)
-    return Memory(round_id if accepted else memory.anchor, places, memory.gram[grid], memory.spread[grid])
+    return Memory(round_id if accepted else memory.anchor_round, entries, memory.gram[grid], memory.spread[grid])
 
 
 def _with_better(memory: Memory, round_id: int, step: int) -> Memory:
-    """The memory with the model at a step from the best one so far to that of the round."""
+    """The memory with one more entry: the model after a step from the best one to that of the round."""
     names = [(BEST, 0), (MODEL, round_id)]
-    start, end = (memory.places[name] for name in names)
-    place = Place(
-        weights=on_the_way(start.weights, end.weights, step),
-        predictions=on_the_way(start.predictions, end.predictions, step),
-        values=np.zeros(0),
+    start, end = (memory.entries[name] for name in names)
+    better = Entry(
+        weights=interpolated(start.weights, end.weights, step),
+        predictions=interpolated(start.predictions, end.predictions, step),
+        alpha=np.zeros(0),
     )
-    rows, shares = memory.rows(names), np.array([1.0 - step / STEPS, step / STEPS])
+    rows, fractions = memory.rows(names), np.array([1.0 - step / STEPS, step / STEPS])
     return extended(
         memory,
-        {(BETTER, 0): place},
-        gram=combined_row(memory.gram, rows, shares),
-        spread=np.zeros((1, len(memory.places) + 1)),
+        {(BETTER, 0): better},
+        gram=combined_row(memory.gram, rows, fractions),
+        spread=np.zeros((1, len(memory.entries) + 1)),
     )

@@ -4,14 +4,14 @@ Problem
     max h·b − ½ bᵀGb  with b ≥ 0 and Σb = 1; G symmetric, positive semidefinite.
 Method
     Primal active set. On the support, the equality-constrained problem is solved exactly; if its solution leaves the
-    simplex, the step ends at the border and the entry that met it leaves the support; otherwise the entry with the
-    largest gain enters. Every point on the way is feasible, and none is worse than the one before it.
+    simplex, the step ends at the border and the component of b that is zero there leaves the support; otherwise the
+    component with the largest gain enters. Every b of the method is feasible, and none is worse than the one before.
 Stopping rule
-    No entry promises a gain above `TOLERANCE` of the problem's scale, or `MAXIMUM_STEPS`: the caller compares values
-    and keeps what it has if the program found nothing better.
+    No component promises a gain above `TOLERANCE` of the problem's scale, or `MAXIMUM_STEPS` are done. The caller must
+    compare values, and keep its own weights if b is no better.
 Determinism
-    All parties solve the same program and must find the same b. Only elementwise operations and correctly rounded sums
-    are used, which IEEE 754 defines to the last bit, and no linear algebra library, which it does not.
+    All parties solve the same program and must find the same b. The method uses elementwise operations and correctly
+    rounded sums alone, whose bits IEEE 754 defines. The results of linear algebra libraries differ in their last bits.
 """
 
 import math
@@ -35,11 +35,12 @@ def dot(left: Array, right: Array) -> float:
 
 
 def times(matrix: Array, vector: Array) -> Array:
+    """The product of a matrix and a vector, each sum correctly rounded."""
     return np.array([dot(row, vector) for row in matrix])
 
 
 def maximise_over_simplex(G: Array, h: Array, *, start: int = 0, maximum_steps: int = MAXIMUM_STEPS) -> Array:
-    """The best b that was found, from the corner `start`."""
+    """The last b of the method, which begins with all weight on the component `start`."""
     b = np.zeros(len(h))
     b[start] = 1.0
     support = {start}
@@ -53,10 +54,10 @@ def maximise_over_simplex(G: Array, h: Array, *, start: int = 0, maximum_steps: 
         leaving = wanted < -BORDER
         if leaving.any():
             fractions = np.where(leaving, present / np.where(leaving, present - wanted, 1.0), np.inf)
-            place = int(np.argmin(fractions))
-            b[chosen] = np.maximum(present + fractions[place] * (wanted - present), 0.0)
-            b[chosen[place]] = 0.0
-            support.discard(int(chosen[place]))
+            first = int(np.argmin(fractions))
+            b[chosen] = np.maximum(present + fractions[first] * (wanted - present), 0.0)
+            b[chosen[first]] = 0.0
+            support.discard(int(chosen[first]))
             continue
         b[chosen] = np.maximum(wanted, 0.0)
         b /= math.fsum(b.tolist())
@@ -69,7 +70,7 @@ def maximise_over_simplex(G: Array, h: Array, *, start: int = 0, maximum_steps: 
 
 
 def _best_on(chosen: NDArray[np.int64], G: Array, h: Array, *, ridge: float) -> Array:
-    """The maximiser over the entries `chosen` if they may be negative; they still sum to 1."""
+    """The maximiser over the components `chosen`, which may be negative and sum to 1."""
     count = len(chosen)
     system = np.zeros((count + 1, count + 2))
     system[:count, :count] = G[np.ix_(chosen, chosen)] + ridge * np.eye(count)
@@ -81,7 +82,7 @@ def _best_on(chosen: NDArray[np.int64], G: Array, h: Array, *, ridge: float) -> 
 
 
 def _solved(system: Array) -> Array:
-    """The solution of [A | b] by elimination with complete pivoting; unknowns that the rest leaves open are 0."""
+    """The solution of [A | b] by elimination with complete pivoting; unknowns that are not determined are 0."""
     rows, size = system.copy(), len(system)
     order = np.arange(size)
     rank = size

@@ -23,7 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.holdings import Holdings
-from fenchel_common.algorithms.dual import ALPHA_FORMAT, INNER_PRODUCT, LOCAL_DUAL, PRIMAL, PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import (
+    ALPHA_FORMAT,
+    INNER_PRODUCT,
+    LOCAL_DUAL,
+    PRIMAL,
+    PRODUCT_FORMAT,
+    ProductResult,
+)
 from fenchel_common.algorithms.hyfdca.messages import (
     INNER_PRODUCT_AFTER,
     SYNC,
@@ -32,7 +39,6 @@ from fenchel_common.algorithms.hyfdca.messages import (
     Figures,
     PrimalResult,
     PrimalTask,
-    ProductResult,
     StateUpdate,
 )
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fenchel_common.algorithms.averaging.rails import AveragingSettings
+from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.losses import LOSSES, Loss

@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from fenchel_common.algorithms.averaging.rails import AveragingSettings, Vectors
+from fenchel_common.algorithms.averaging.rails import Vectors
+from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.algorithms.settings import ANY_PARTITION, PositiveFloat, Profile
 
 AVERAGING_LEAKS = {

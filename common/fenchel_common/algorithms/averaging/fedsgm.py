@@ -9,7 +9,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fenchel_common.algorithms.averaging.rails import MODEL, AveragingSettings, Vectors
+from fenchel_common.algorithms.averaging.rails import MODEL, Vectors
+from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 
 ITERATE = "iterate"

@@ -8,7 +8,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fenchel_common.algorithms.averaging.rails import AveragingSettings
+from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.losses import LOSSES, Loss

@@ -1,4 +1,4 @@
-"""The rails of the algorithms whose clients work locally and whose server adds up: settings and messages.
+"""The rails of the algorithms whose clients work locally and whose server adds up: messages.
 
 One round (each phase has a `Task` and a `Result`)::
 
@@ -22,9 +22,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.ids import RoundId
@@ -74,24 +72,6 @@ class Vectors:
     @property
     def returned(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.summed, *self.kept)))
-
-
-class AveragingSettings(AlgorithmSettings):
-    """Settings of an algorithm on these rails."""
-
-    measure_every: int = Field(
-        default=5, ge=0, description="Rounds between two measurements of P(w) and accuracy; 0: at the end only."
-    )
-
-    @property
-    def vectors(self) -> Vectors:
-        """The algorithm's vectors and numbers, under these settings."""
-        raise NotImplementedError
-
-    @property
-    def width(self) -> int:
-        """Values for each feature: 1, or the number of classes."""
-        return 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,26 @@
-"""HyFDCA with corrective steps (`local = "corrective"`): what both halves agree on.
+"""HyFDCA with corrective steps (`local = "corrective"`): the messages between its two halves.
 
-There are known points, feasible dual variables of all samples:
+A *point* is a feasible vector of dual variables of all samples. Every client remembers these points:
 
-    anchor   α, the dual variables as they stand
-    point    p, the average of what the clients found in their local problems
-    vertex   v_j ∈ −∂l(X·q_j), one for each of the last rounds; every label holder can tell it from x_i·q_j
+    anchor   α, the dual variables on record
+    point    p, the average of the clients' solutions of their local problems
+    vertex   v_j ∈ −∂l(X·q_j), one for each of the last rounds; every label holder computes it from x_i·q_j
 
-where q_j is one step towards the round's model from the best model, at which P was least so far.
+where the model q_j is one step from the best model towards the model of round j. The *best model* is the one at which P
+was least so far.
 
-Of every point each client knows its values on its own samples, w = 1/(λN) Σ_i α_i x_i on its own features and x_i·w of
-its own samples; all clients know c = −1/N Σ_i l*(−α_i) and the Gram matrix of the w. So every client finds by itself
-the weights with which the points are combined, the same ones, and the server knows none of this:
+Of every point each client knows its values on the client's own samples, its model w = 1/(λN) Σ_i α_i x_i on the
+client's own features, and x_i·w of the client's own samples. All clients know c = −1/N Σ_i l*(−α_i) and the Gram matrix
+of the models w. With these, every client computes the weights with which the points are combined. All clients find the
+same weights. In a sealed run the server knows none of these numbers. A round has three phases:
 
-    inner_product   ProductTask → ProductResult   enc(x_{k,i}·w_k) of the new points, a share of their Gram rows
-    local_dual      DualTask    → DualResult      the combination; enc of the local problem's solution divided by |B_n|
-    primal          PrimalTask  → PrimalResult    X_kᵀp and X_kᵀv, Σ l* of both
+    inner_product   RoundStart → Products       enc(x_{k,i}·w_k) of the new points, a contribution to their Gram rows
+    local_dual      DualTask   → DualResult     the combination; enc of the local problem's solution divided by |B_n|
+    primal          PrimalTask → PrimalResult   X_kᵀp and X_kᵀv, and Σ l* of p and v
 
-The first of these that a client gets in a round carries the `Opening`. Vectors by sample are encrypted in every run but
-a plain one; vectors by feature and figures in a sealed one.
+The point and vertex of a round are *pending* until the next round brings the sums of X_kᵀp and X_kᵀv. The first task
+that a client gets in a round carries the `RoundStart`. Vectors by sample are encrypted in every run but a plain one.
+Vectors by feature and vectors of numbers are encrypted in a sealed run only.
 """
 
 from dataclasses import dataclass
@@ -30,16 +33,16 @@ from fenchel_common.crypto.vectors import Vector
 POINT_PRODUCT_FORMAT: Final = VectorFormat(bound=2.0**24)
 """For inner products with points: those of a vertex grow with 1/λ, and only a sample's holders add to them."""
 MEMORY: Final = 20
-"""Models that are kept, with the inner products and the vertex of each."""
+"""The number of models that a client remembers, each with its inner products and its vertex."""
 STEPS: Final = 16
-"""P is compared at so many equal steps from the best model so far to the new one."""
-FIGURES: Final = 2 * (STEPS + 1) + 3
-"""Losses and correct predictions at each step; conjugates, row norms and squares of the dual variables."""
+"""P is compared at the ends of so many equal steps from the best model to the model of the round."""
+FIGURE_COUNT: Final = 2 * (STEPS + 1) + 3
+"""The length of `DualResult.figures`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """The anchor's dual variables and its model, and the best model; blocks that are not given are zero."""
+    """The anchor's dual variables, the anchor's model and the best model; missing blocks are zero."""
 
     alpha: BlockVector | None
     weights: BlockVector | None
@@ -47,44 +50,54 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
-    """What a client does first in a round.
+class RoundStart:
+    """With which memory, and on which blocks, a client begins a round.
 
     Attributes
     ----------
-    after
-        The round after which the client's memory is taken up.
-    anchor
-        The round that made the anchor.
+    memory_round
+        The client continues with the memory that it stored at the end of this round.
+    anchor_round
+        The round whose dual variables are the anchor; 0 before the first.
     collapse
-        Forget all points but the anchor; it and the best model become what their ciphertexts hold.
-    lost
-        These, for a client without memory.
+        Whether the client forgets all but the anchor and the best model, and rounds these two to fixed point.
+    restored
+        The anchor and the best model, in a collapse, for a client that has lost its memory.
     live_blocks
-        The client's blocks that take part.
+        The client's live blocks: blocks of samples all of whose holders take part in the round.
     report_blocks, feature_blocks
-        Blocks of samples and of features for which this client answers.
+        The live blocks of samples, and the blocks of features, for which this client alone reports.
     point, vertex
-        By feature: w of the new points, or its difference from the anchor's.
-    conjugates
-        Σ l* of both, divided by the number of samples.
+        By feature: the models of the pending points, or the differences of these models from the anchor's.
+    conjugates_and_products
+        The sum of all clients' `PrimalResult.conjugates_and_products` of the round before.
     """
 
-    after: int
-    anchor: int
+    memory_round: int
+    anchor_round: int
     collapse: bool
-    lost: Anchor | None
+    restored: Anchor | None
     live_blocks: tuple[int, ...]
     report_blocks: tuple[int, ...]
     feature_blocks: tuple[int, ...]
     point: BlockVector | None = None
     vertex: BlockVector | None = None
-    conjugates: Vector | None = None
+    conjugates_and_products: Vector | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """Inner products of the new point and vertex (of anchor and best model after a collapse), and the new Gram rows."""
+    """One client's contribution to the inner products of two new models, or the sum of all contributions.
+
+    The new models are those of point and vertex, or after a collapse the anchor's model and the best model.
+
+    Attributes
+    ----------
+    point, vertex
+        By sample of shared live blocks: x_i·w of the first and of the second new model.
+    gram
+        The new rows of the Gram matrix.
+    """
 
     point: BlockVector | None
     vertex: BlockVector | None
@@ -93,23 +106,25 @@ class Products:
 
 @dataclass(frozen=True, slots=True)
 class DualTask:
-    """The combination and the local problem.
+    """The client combines the points and solves its local problem.
 
     Attributes
     ----------
-    opening
-        If the client had no inner_product.
+    round_start
+        Only where every client has whole rows: such a run has no phase `inner_product`.
+    norms
+        ‖x_i‖² of the client's shared blocks, unless the client knows them.
     products
-        The sums of what inner_product gave.
+        The sums of the clients' `Products`; None where every client has whole rows.
     divisors
-        |B_n| of each live block.
+        |B_n|, the number of label holders, of each live block.
     scale
-        How many times the client's own samples all samples of the round are.
+        The number of all live samples, divided by the number of this client's live samples.
     certify_only
-        There is no local problem to solve.
+        Whether the round certifies the model, and the client solves no local problem.
     """
 
-    opening: Opening | None
+    round_start: RoundStart | None
     round_id: int
     norms: BlockVector | None
     products: Products | None
@@ -120,9 +135,19 @@ class DualTask:
 
 @dataclass(frozen=True, slots=True)
 class DualResult:
-    """`figures` are this client's part of `FIGURES` sums, all divided by N.
+    """A client's solution of its local problem, and its contribution to the figures at the combined dual variables.
 
-    `combination` is a hash of the weights, which all clients find by themselves.
+    Attributes
+    ----------
+    point
+        The solution of the local problem, divided by |B_n|.
+    figures
+        Sums over the client's `report_blocks`, divided by N: of losses and then of correct predictions at the
+        `STEPS` + 1 models from the best one to that of the round, of conjugates, of row norms and of α_i².
+    alpha, weights
+        The combined dual variables on `report_blocks`, and their model on `feature_blocks`.
+    combination
+        A hash of the weights with which the client combined the points. All clients must send the same hash.
     """
 
     point: BlockVector | None
@@ -134,7 +159,21 @@ class DualResult:
 
 @dataclass(frozen=True, slots=True)
 class PrimalTask:
-    """`relative`: tell weights as differences from the anchor's. `report`: tell the opened figures."""
+    """The client opens the figures, chooses the anchor and the best model, and measures the new points.
+
+    Attributes
+    ----------
+    point
+        The sum of the clients' `DualResult.point` on the client's live blocks; None in a round that certifies only.
+    figures
+        The sum of all clients' `DualResult.figures`.
+    relative
+        Whether the result gives models as differences from the anchor's model, because not all samples are live.
+    vertex
+        Whether the result has a vertex.
+    report
+        Whether the result has the objectives.
+    """
 
     round_id: int
     point: BlockVector | None
@@ -145,10 +184,19 @@ class PrimalTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """Of the whole federation, at the best model and the dual variables that entered the round.
+class Objectives:
+    """What a client computes from the opened figures of a round; the server makes a certificate of it.
 
-    `squared_norm` is the largest one of the best model's, w(α)'s and the anchor's.
+    Attributes
+    ----------
+    primal, accuracy
+        P and the accuracy of the best model.
+    dual
+        D at the anchor.
+    squared_norm
+        The largest of three: ‖w‖² of the best model, of the anchor's model, of the model of the combination.
+    row_norm
+        The mean of ‖x_i‖.
     """
 
     primal: float
@@ -160,11 +208,26 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class PrimalResult:
-    """`model` is the best model, on the blocks of features for which the client answers."""
+    """A client's contribution to the new points, and what the client chose.
+
+    Attributes
+    ----------
+    point, vertex
+        By feature: X_kᵀp/(λN) and X_kᵀv/(λN), or the same of the differences from the anchor.
+    conjugates_and_products
+        Sums over the client's `report_blocks`, divided by N: l* of each new point and, if l* is strongly convex, for
+        each new point its inner products with all entries of the memory and with all new points.
+    model
+        The best model on `feature_blocks`.
+    objectives
+        In clear, if the task asks for them.
+    accepted
+        Whether the combined dual variables are the anchor from now on.
+    """
 
     point: BlockVector | None
     vertex: BlockVector | None
-    conjugates: Vector | None
+    conjugates_and_products: Vector | None
     model: BlockVector | None
-    figures: Figures | None
+    objectives: Objectives | None
     accepted: bool

@@ -83,11 +83,6 @@ class ProductTask:
 
 
 @dataclass(frozen=True, slots=True)
-class ProductResult:
-    products: BlockVector
-
-
-@dataclass(frozen=True, slots=True)
 class DualTask:
     """The samples to update and what the step needs.
 

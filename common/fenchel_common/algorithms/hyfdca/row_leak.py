@@ -16,12 +16,12 @@ h is of the samples that a label holder has, and its draw falls on those of anot
 that party has 94 of 1034 samples, of 103 drawn in a round exactly 1 was its own in 2 of 300 rounds.
 """
 
+from collections import Counter
 from typing import Final
 
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
-from fenchel_common.algorithms.settings import AlgorithmSettings
-from fenchel_common.errors import InvalidConfig
-from fenchel_common.privacy import Privacy
+from fenchel_common.algorithms.hyfdca.pace import SMALLEST_SHARE, HyfdcaChoices, Pace
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import FederationLayout
 
 ENOUGH_CHANGES: Final = 32
 """Changed dual variables from which on a difference looks like no single row."""
@@ -29,20 +29,8 @@ RESTING_LOSSES: Final = frozenset({"hinge", "smoothed_hinge"})
 """Losses whose dual variables rest at a bound, exactly, for most samples."""
 
 
-def row_leak(settings: AlgorithmSettings, *, changes: int | None = None, width: int = 0) -> str | None:
-    """Why rows can leak to the server, in words; None if nothing is known that would let them.
-
-    Parameters
-    ----------
-    changes
-        The fewest samples that may be updated in a round among those of a party, once that is known.
-    width
-        The most features that a party has, once that is known.
-    """
-    if settings.privacy is not Privacy.PAPER or not isinstance(settings, HyfdcaSettings):
-        return None
-    if settings.local == "corrective":
-        return "corrective steps tell it sums of rows from which, over the rounds, single rows come and go"
+def row_leak_of(settings: HyfdcaChoices, changes: int | None, width: int) -> str | None:
+    """HyFDCA's `row_leak`."""
     if settings.local == "paper" and settings.loss in RESTING_LOSSES:
         return (
             f"with the loss {settings.loss} most of the dual variables that are updated stay as they are, whatever h is"
@@ -55,21 +43,18 @@ def row_leak(settings: AlgorithmSettings, *, changes: int | None = None, width: 
     return None
 
 
-def row_leak_warning(reason: str) -> str:
-    """For people to read, before the run starts."""
-    return (
-        "privacy = 'paper' shows the server every party's share of the model in every round, and from the way it "
-        f"changes the server can work out rows of the parties' data: {reason}"
+def fewest_changes(settings: HyfdcaChoices, layout: FederationLayout) -> int:
+    """The fewest samples that are updated in a round among those of a party, where any are; `h = "auto"` at its least.
+
+    A label holder draws without regard to who else holds what it draws. So as many of a round's samples as it holds
+    apart from another party can be missing among those of the other.
+    """
+    common: Counter[tuple[ClientId, ClientId]] = Counter()
+    for holders, size in layout.cohort_sizes.items():
+        drawing = layout.label_holders.intersection(holders)
+        common.update({(client, other): size for client in drawing for other in holders})
+    own = {client: size for (client, other), size in common.items() if client == other}
+    pace = Pace(SMALLEST_SHARE)
+    return min(
+        max(1, pace.samples(settings, own, client) - (own[client] - shared)) for (client, _), shared in common.items()
     )
-
-
-def check_row_leak(
-    settings: AlgorithmSettings, *, acknowledged: bool, changes: int | None = None, width: int = 0
-) -> None:
-    """Refuses a run in which rows can leak to the server, unless whoever configured it knows."""
-    reason = row_leak(settings, changes=changes, width=width)
-    if reason is not None and not acknowledged:
-        raise InvalidConfig(
-            f"{row_leak_warning(reason)}. Use privacy = 'sealed', or set acknowledge_row_leak = true if the server "
-            "may learn them"
-        )

@@ -21,6 +21,11 @@ S = TypeVar("S", bound=DescentSettings)
 R = TypeVar("R", bound=RobustSettings)
 
 
+def accuracies(measurements: Mapping[ClientId, Measurement]) -> list[float]:
+    """The fraction of correct predictions of each party that has samples."""
+    return [one.correct / one.samples for one in measurements.values() if one.samples]
+
+
 def accuracy_spread(accuracies: Sequence[float]) -> dict[str, float]:
     """The mean over the parties, over the worst fifth and over the best fifth of them (SCAFF-PD, C.2)."""
     rising = np.sort(np.asarray(accuracies, dtype=np.float64))
@@ -36,7 +41,7 @@ class DescentServer(AveragingServer[S]):
     """Measures how evenly the model serves the parties, on the rows that they train on."""
 
     def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
-        return accuracy_spread([held.correct / held.samples for held in measurements.values() if held.samples])
+        return accuracy_spread(accuracies(measurements))
 
 
 class RobustServer(DescentServer[R]):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from fenchel_common.algorithms.averaging.fedavg import FedavgSettings
 from fenchel_common.algorithms.averaging.rails import Measurement
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_server.algorithms.averaging.descent import accuracy_spread
+from fenchel_server.algorithms.averaging.descent import accuracies, accuracy_spread
 from fenchel_server.algorithms.averaging.plan import Numbers, Plan
 from fenchel_server.algorithms.averaging.rails import AveragingServer
 
@@ -17,10 +17,10 @@ class FedavgServer(AveragingServer[FedavgSettings]):
         del round_id, surveys
         if self.settings.weighting == "uniform":
             return Plan()
-        return Plan(weights={client: self.samples_of(client) / self.layout.sample_count for client in trainers})
+        return Plan(weights=self.weights_by_samples(trainers))
 
     def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
         """How evenly the model serves parties of whole rows; where rows are shared no accuracy is one party's."""
         if not self.layout.is_horizontal:
             return {}
-        return accuracy_spread([held.correct / held.samples for held in measurements.values() if held.samples])
+        return accuracy_spread(accuracies(measurements))

@@ -13,4 +13,4 @@ class FedproxServer(DescentServer[FedproxSettings]):
 
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
         del round_id, surveys
-        return Plan(weights={client: self.samples_of(client) / self.layout.sample_count for client in trainers})
+        return Plan(weights=self.weights_by_samples(trainers))

@@ -21,7 +21,6 @@ from fenchel_common.algorithms.averaging.rails import (
     LOCAL,
     MEASURE,
     SURVEY,
-    AveragingSettings,
     Entry,
     Measurement,
     Result,
@@ -29,6 +28,7 @@ from fenchel_common.algorithms.averaging.rails import (
     Task,
     Work,
 )
+from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.blocks import BlockVector, joined, summed
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import StateDamaged
@@ -108,6 +108,10 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
 
     def samples_of(self, client: ClientId) -> int:
         return sum(self.layout.sample_index.of(client).values())
+
+    def weights_by_samples(self, clients: Iterable[ClientId]) -> dict[ClientId, float]:
+        """For each client: its samples ÷ all samples."""
+        return {client: self.samples_of(client) / self.layout.sample_count for client in clients}
 
     @classmethod
     def restore(cls, snapshot: bytes, *, settings: S, layout: FederationLayout, key: RunKey) -> Self:

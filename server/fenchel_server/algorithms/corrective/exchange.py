@@ -1,11 +1,9 @@
-"""Whether the answers of a phase of corrective HyFDCA fit what was asked, what they add up to and what they certify."""
+"""The answers of clients to a phase of corrective HyFDCA: read, and refused where they do not fit the task."""
 
-import math
 from collections.abc import Mapping
+from typing import Final
 
-from fenchel_common.algorithms.corrective.messages import FIGURES, DualResult, Figures, Opening, PrimalResult, Products
-from fenchel_common.algorithms.dual import ALPHA_FORMAT
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.corrective.messages import FIGURE_COUNT, DualResult, PrimalResult, Products
 from fenchel_common.blocks import BlockVector, check_fresh
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
@@ -14,113 +12,97 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.privacy import Privacy
 from fenchel_common.wire import corrective as wire
-from fenchel_common.wire.corrective_snapshot import CorrectiveState
 from fenchel_common.wire.scope import Scope
-from fenchel_server.algorithms.certificate import Certificate, Rounding
+from fenchel_server.algorithms.corrective.round import CorrectiveRound
 from fenchel_server.algorithms.phased import Answers, read_answers
+
+LOST: Final = "it has lost its memory of the run"
 
 
 class CorrectiveExchange:
-    """Reads results; for one layout, key and privacy level."""
+    """Reads the answers of clients, for one layout, key and privacy level.
+
+    Each method expects the round as it was when the phase began, and gives the good answers and the failures of the
+    round's clients.
+    """
 
     def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy) -> None:
         self._shared = layout.sample_index.shared
+        self._label_holders = layout.label_holders
         self._scopes = {
             client: Scope.of_federation(layout, client, key=key, privacy=privacy) for client in layout.clients
         }
 
-    def products(
-        self, openings: Mapping[ClientId, Opening], results: Mapping[ClientId, bytes], *, new: int
-    ) -> Answers[Products]:
+    @property
+    def vertices(self) -> bool:
+        """Whether the clients can compute vertices: all of them must have labels."""
+        return self._label_holders == self._scopes.keys()
+
+    def products(self, current: CorrectiveRound, results: Mapping[ClientId, bytes]) -> Answers[Products]:
+        """The answers to `inner_product`."""
+
         def read(client: ClientId, body: bytes) -> Products:
             answer = wire.product_result_from_bytes(body, self._scopes[client])
             if answer is None:
-                raise InvalidInput("it has lost its memory of the run")
-            blocks = tuple(block for block in openings[client].live_blocks if block in self._shared)
+                raise InvalidInput(LOST)
+            start = current.starts[client]
+            blocks = tuple(block for block in start.live_blocks if block in self._shared)
             _check(answer.point, blocks, "point")
-            _check(answer.vertex, blocks if new > 1 else (), "vertex")
+            _check(answer.vertex, blocks if start.collapse or start.vertex is not None else (), "vertex")
             _check_terms(answer.gram, "gram")
             return answer
 
-        return read_answers(openings, results, read)
+        return read_answers(current.starts, results, read)
 
-    def duals(
-        self, openings: Mapping[ClientId, Opening], results: Mapping[ClientId, bytes], *, solving: frozenset[ClientId]
-    ) -> Answers[DualResult]:
+    def duals(self, current: CorrectiveRound, results: Mapping[ClientId, bytes]) -> Answers[DualResult]:
+        """The answers to `local_dual`."""
+
         def read(client: ClientId, body: bytes) -> DualResult:
             answer = wire.dual_result_from_bytes(body, self._scopes[client])
             if answer is None:
-                raise InvalidInput("it has lost its memory of the run")
-            opening = openings[client]
-            _check(answer.point, opening.live_blocks if client in solving else (), "point")
-            _check(answer.alpha, opening.report_blocks, "alpha")
-            _check(answer.weights, opening.feature_blocks, "weights")
-            _check_figures(answer.figures, FIGURES, "figures")
+                raise InvalidInput(LOST)
+            start = current.starts[client]
+            solving = client in self._label_holders and not current.closing
+            _check(answer.point, start.live_blocks if solving else (), "point")
+            _check(answer.alpha, start.report_blocks, "alpha")
+            _check(answer.weights, start.feature_blocks, "weights")
+            _check_terms(answer.figures, "figures")
+            if answer.figures.length != FIGURE_COUNT:
+                raise InvalidInput(f"figures: must have {FIGURE_COUNT} values")
             return answer
 
-        return read_answers(openings, results, read)
+        return read_answers(current.starts, results, read)
 
-    def primals(
-        self,
-        openings: Mapping[ClientId, Opening],
-        results: Mapping[ClientId, bytes],
-        *,
-        solved: bool,
-        vertex: bool,
-        report: bool,
-    ) -> Answers[PrimalResult]:
+    def primals(self, current: CorrectiveRound, results: Mapping[ClientId, bytes]) -> Answers[PrimalResult]:
+        """The answers to `primal`."""
+        solved = not current.closing
+
         def read(client: ClientId, body: bytes) -> PrimalResult:
             answer = wire.primal_result_from_bytes(body, self._scopes[client])
-            every = tuple(self._scopes[client].feature_blocks)
-            _check(answer.point, every if solved else (), "point")
-            _check(answer.vertex, every if vertex else (), "vertex")
-            _check(answer.model, openings[client].feature_blocks, "model")
-            if (answer.conjugates is not None) != solved or (answer.figures is not None) != report:
-                raise InvalidInput("conjugates, figures: must be there if and only if they were asked for")
-            if answer.conjugates is not None:
-                _check_terms(answer.conjugates, "conjugates")
+            features = tuple(self._scopes[client].feature_blocks)
+            _check(answer.point, features if solved else (), "point")
+            _check(answer.vertex, features if solved and self.vertices else (), "vertex")
+            _check(answer.model, current.starts[client].feature_blocks, "model")
+            _check_presence(answer.conjugates_and_products, solved, "conjugates_and_products")
+            _check_presence(answer.objectives, current.reports_objectives, "objectives")
+            if answer.conjugates_and_products is not None:
+                _check_terms(answer.conjugates_and_products, "conjugates_and_products")
             return answer
 
-        return read_answers(openings, results, read)
-
-
-def certified(
-    figures: Figures, state: CorrectiveState, *, settings: HyfdcaSettings, layout: FederationLayout
-) -> Certificate:
-    """P at the best model, D at what entered the round, and by how much fixed point can have put them off.
-
-    D is of dual variables whose w is the one that the parties know but for `drift`. P allows for the model that is put
-    on record, which is rounded once more.
-    """
-    lambda_, loss = settings.lambda_, settings.loss_function
-    rounding = Rounding.of(layout, lipschitz=loss.lipschitz, shares=len(layout.clients))
-    drift = rounding.model * (2 + state.relative_rounds + state.collapses)
-    drift += state.collapses * ALPHA_FORMAT.resolution * figures.row_norm / lambda_
-    error = rounding.losses + (2.0 + lambda_) * rounding.figures
-    error += loss.lipschitz * figures.row_norm * rounding.model
-    error += lambda_ * (math.sqrt(max(figures.squared_norm, 0.0)) * drift + drift * drift / 2.0)
-    return Certificate(
-        primal=figures.primal,
-        dual=figures.dual,
-        gap=figures.primal - figures.dual + error,
-        gap_error=error,
-        accuracy=figures.accuracy,
-    )
+        return read_answers(current.starts, results, read)
 
 
 def _check(vector: BlockVector | None, blocks: tuple[int, ...], name: str) -> None:
-    if (vector is not None) != bool(blocks):
-        raise InvalidInput(f"{name}: must be there if and only if blocks were asked for")
+    _check_presence(vector, bool(blocks), name)
     if vector is not None:
         check_fresh(vector, blocks, name)
+
+
+def _check_presence(value: object | None, due: bool, name: str) -> None:
+    if (value is not None) != due:
+        raise InvalidInput(f"{name}: must be there if and only if the task asks for it")
 
 
 def _check_terms(vector: Vector, name: str) -> None:
     if vector.terms != 1:
         raise InvalidInput(f"{name}: must be freshly made, with one term")
-
-
-def _check_figures(vector: Vector, length: int, name: str) -> None:
-    _check_terms(vector, name)
-    if vector.length != length:
-        raise InvalidInput(f"{name}: must have {length} values")

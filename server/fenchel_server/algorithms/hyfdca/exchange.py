@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from fenchel_common.algorithms.dual import ProductResult
 from fenchel_common.algorithms.hyfdca.messages import (
     FIGURE_COUNT,
     DualResult,
     DualTask,
     PrimalResult,
     PrimalTask,
-    ProductResult,
     ProductTask,
     StateUpdate,
 )

@@ -28,6 +28,7 @@ from fenchel_common.algorithms.hyfdca.messages import (
     SampleRange,
     StateUpdate,
 )
+from fenchel_common.algorithms.hyfdca.pace import Pace, follows_dual
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.blocks import summed
 from fenchel_common.crypto.runkey import RunKey
@@ -41,7 +42,6 @@ from fenchel_server.algorithms.certificate import Certificate, Rounding
 from fenchel_server.algorithms.hyfdca.certificate import DivergenceWatch, certify, dual_value
 from fenchel_server.algorithms.hyfdca.draw import draw_samples
 from fenchel_server.algorithms.hyfdca.exchange import Exchange
-from fenchel_server.algorithms.hyfdca.pace import Pace, follows_dual
 from fenchel_server.algorithms.hyfdca.state import HyfdcaState
 from fenchel_server.algorithms.hyfdca.theorems import step_rule
 from fenchel_server.algorithms.phased import OpenRound, PhasedServer, is_due, not_there
@@ -151,7 +151,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
             self._exchange.lose(client)
 
     def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> _Round:
-        certifying = closing or is_due(round_id, self.settings.certificates_every)
+        certifying = closing or is_due(round_id, self.settings.certificate_every)
         chosen = frozenset() if closing else self.taking_part(round_id)
         active = chosen & available
         return _Round(

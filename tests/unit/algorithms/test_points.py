@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.corrective import hull
-from fenchel_client.algorithms.corrective.hull import (
+from fenchel_client.algorithms.corrective import points as remembered
+from fenchel_client.algorithms.corrective.points import (
     ANCHOR,
     BEST,
     MODEL,
@@ -15,18 +15,18 @@ from fenchel_client.algorithms.corrective.hull import (
     POINTS,
     VERTEX,
     Combination,
+    Entry,
     Memory,
     Name,
-    Place,
     best_combination,
     combined,
+    empty_memory,
     extended,
-    fresh_memory,
 )
 from fenchel_client.algorithms.corrective.settlement import (
     dual_value,
+    interpolated,
     largest_squared_norm,
-    on_the_way,
     primal_values,
     settled,
 )
@@ -43,18 +43,18 @@ def named(kind: int) -> Name:
     return (ANCHOR, 0) if kind == 0 else (POINT, 9) if kind == 1 else (VERTEX, kind)
 
 
-def place_of(case: Problem, alpha: Array) -> Place:
+def entry_of(case: Problem, alpha: Array) -> Entry:
     X, count = np.asarray(case.data.X), len(alpha)
     weights = X.T @ alpha / (case.lambda_ * count)
     value = -float(case.loss.conjugate(alpha, case.data.y).mean())
-    return Place(weights, X @ weights, alpha, value)
+    return Entry(weights, X @ weights, alpha, value)
 
 
 def memory_of(case: Problem, points: list[Array]) -> Memory:
-    places = {named(number): place_of(case, alpha) for number, alpha in enumerate(points)}
-    W = np.array([place.weights for place in places.values()])
+    entries = {named(number): entry_of(case, alpha) for number, alpha in enumerate(points)}
+    W = np.array([entry.weights for entry in entries.values()])
     A = np.array(points)
-    return Memory(3, places, W @ W.T, A @ A.T / len(points[0]))
+    return Memory(3, entries, W @ W.T, A @ A.T / len(points[0]))
 
 
 def some_points(case: Problem, count: int, seed: int) -> list[Array]:
@@ -67,10 +67,10 @@ def some_points(case: Problem, count: int, seed: int) -> list[Array]:
 
 
 def bound(case: Problem, memory: Memory, weights: Array) -> float:
-    """The left side of the inequality of strong convexity in `hull`."""
-    places = list(memory.places.values())
-    W, P = np.array([place.weights for place in places]), np.array([place.values for place in places])
-    values = np.array([place.value for place in places])
+    """The left side of the inequality of strong convexity in `points`."""
+    entries = list(memory.entries.values())
+    W, P = np.array([entry.weights for entry in entries]), np.array([entry.alpha for entry in entries])
+    values = np.array([entry.conjugate_part for entry in entries])
     w, p, modulus = weights @ W, weights @ P, case.loss.conjugate_modulus
     spread = weights @ (P**2).sum(axis=1) - float(p @ p)
     return float(-case.lambda_ / 2.0 * (w @ w) + weights @ values + modulus / (2.0 * P.shape[1]) * spread)
@@ -84,7 +84,7 @@ def test_the_bound_of_the_corrective_step_is_a_true_one(loss: str, seed: int) ->
     memory = memory_of(case, some_points(case, 6, seed))
     rng = np.random.default_rng(seed)
     for weights in [*rng.dirichlet(np.ones(6), size=20), *rng.dirichlet(np.full(6, 0.1), size=20), *np.eye(6)]:
-        alpha = weights @ np.array([place.values for place in memory.places.values()])
+        alpha = weights @ np.array([entry.alpha for entry in memory.entries.values()])
         reached = case.dual(alpha)
         assert bound(case, memory, weights) <= reached + 1e-12
         if loss != "logistic":
@@ -99,11 +99,11 @@ def test_the_best_combination_reaches_the_best_of_the_bound(loss: str) -> None:
     assert chosen.names == memory.names
     assert chosen.weights.sum() == pytest.approx(1.0, abs=1e-14)
     best = bound(case, memory, chosen.weights)
-    assert best > case.dual(memory.anchor_place.values)
+    assert best > case.dual(memory.anchor.alpha)
     rng = np.random.default_rng(0)
     for weights in [*rng.dirichlet(np.full(6, 0.5), size=200), *np.eye(6)]:
         assert bound(case, memory, weights) <= best + 1e-12
-    assert case.dual(chosen.weights @ np.array([p.values for p in memory.places.values()])) >= best - 1e-12
+    assert case.dual(chosen.weights @ np.array([p.alpha for p in memory.entries.values()])) >= best - 1e-12
 
 
 def test_the_modulus_is_that_of_the_conjugate() -> None:
@@ -119,8 +119,8 @@ def test_points_that_are_all_worse_leave_the_anchor() -> None:
     case = problem(rows=60, lambda_=LAMBDA)
     worse = -np.where(np.asarray(case.data.X) @ np.ones(8) > 0.0, 1.0, -1.0)
     memory = memory_of(case, [np.zeros(60), np.where(worse == case.data.y, case.data.y, 0.0)])
-    poor = {name: replace(place, value=-1.0) for name, place in memory.places.items() if name != (ANCHOR, 0)}
-    memory = replace(memory, places={**memory.places, **poor})
+    poor = {name: replace(entry, conjugate_part=-1.0) for name, entry in memory.entries.items() if name != (ANCHOR, 0)}
+    memory = replace(memory, entries={**memory.entries, **poor})
     chosen = best_combination(memory, lambda_=LAMBDA, modulus=0.0)
     np.testing.assert_array_equal(chosen.weights, [1.0, 0.0])
 
@@ -133,14 +133,14 @@ def test_weights_that_do_not_reach_the_anchor_are_not_used(
     good = some_points(case, 40, 2)
     points = sorted(good, key=case.dual)[-1:] + sorted(good, key=case.dual)[:2]
     memory = memory_of(case, points)
-    monkeypatch.setattr(hull, "maximise_over_simplex", lambda _G, _h: np.array(returned))
+    monkeypatch.setattr(remembered, "maximise_over_simplex", lambda _G, _h: np.array(returned))
     np.testing.assert_array_equal(best_combination(memory, lambda_=LAMBDA, modulus=0.0).weights, [1.0, 0.0, 0.0])
 
 
 def test_dust_is_swept_from_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     case = problem(rows=60, lambda_=LAMBDA)
     memory = memory_of(case, [np.zeros(60), *some_points(case, 2, 3)])
-    monkeypatch.setattr(hull, "maximise_over_simplex", lambda _G, _h: np.array([0.9, 0.1, 1e-13]))
+    monkeypatch.setattr(remembered, "maximise_over_simplex", lambda _G, _h: np.array([0.9, 0.1, 1e-13]))
     weights = best_combination(memory, lambda_=LAMBDA, modulus=0.0).weights
     assert weights[2] == 0.0
     assert weights.sum() == 1.0
@@ -149,7 +149,7 @@ def test_dust_is_swept_from_the_weights(monkeypatch: pytest.MonkeyPatch) -> None
 def test_models_are_no_points() -> None:
     case = problem(rows=60, lambda_=LAMBDA)
     memory = memory_of(case, some_points(case, 3, 1))
-    model = {(MODEL, 4): replace(place_of(case, some_points(case, 1, 7)[0]), values=np.zeros(0))}
+    model = {(MODEL, 4): replace(entry_of(case, some_points(case, 1, 7)[0]), alpha=np.zeros(0))}
     larger = extended(memory, model, gram=np.full((1, 4), 0.25), spread=np.zeros((1, 4)))
     with_model, without = (best_combination(each, lambda_=LAMBDA, modulus=0.0) for each in (larger, memory))
     assert with_model.names == without.names
@@ -163,17 +163,17 @@ def test_a_combination_is_known_as_its_points_are(loss: str) -> None:
     memory = memory_of(case, some_points(case, 5, 4))
     chosen = best_combination(memory, lambda_=LAMBDA, modulus=case.loss.conjugate_modulus)
     after = combined(memory, chosen, 8, feasible=lambda values: values)
-    place = after.places[(MODEL, 8)]
-    expected = place_of(case, place.values)
-    np.testing.assert_allclose(place.weights, expected.weights, atol=1e-12)
-    np.testing.assert_allclose(place.predictions, expected.predictions, atol=1e-12)
-    W = np.array([each.weights for each in after.places.values()])
+    entry = after.entries[(MODEL, 8)]
+    expected = entry_of(case, entry.alpha)
+    np.testing.assert_allclose(entry.weights, expected.weights, atol=1e-12)
+    np.testing.assert_allclose(entry.predictions, expected.predictions, atol=1e-12)
+    W = np.array([each.weights for each in after.entries.values()])
     np.testing.assert_allclose(after.gram, W @ W.T, atol=1e-10)
-    P = np.array([each.values for each in after.places.values()])
+    P = np.array([each.alpha for each in after.entries.values()])
     np.testing.assert_allclose(after.spread, P @ P.T / 60, atol=1e-12)
     X, y = case.data.X, case.data.y
-    assert dual_value(after, (MODEL, 8), value=expected.value, lambda_=LAMBDA) == pytest.approx(
-        dual(X, y, place.values, loss=case.loss, lambda_=LAMBDA), abs=1e-12
+    assert dual_value(after, (MODEL, 8), conjugate_part=expected.conjugate_part, lambda_=LAMBDA) == pytest.approx(
+        dual(X, y, entry.alpha, loss=case.loss, lambda_=LAMBDA), abs=1e-12
     )
 
 
@@ -186,89 +186,90 @@ def test_a_hash_tells_weights_apart_that_differ_in_the_last_bit() -> None:
     assert len(first.digest()) == 32
 
 
-NO_POINT = Place(np.zeros(2), np.zeros(3), np.zeros(0))
+NO_POINT = Entry(np.zeros(2), np.zeros(3), np.zeros(0))
 
 
 def grown(rounds: int, *, accepted: bool) -> Memory:
     """A memory after some rounds, each with a point and a vertex."""
     rng = np.random.default_rng(0)
-    memory = fresh_memory(0, Place(np.zeros(2), np.zeros(3), np.zeros(3)), model=NO_POINT)
+    first = {(ANCHOR, 0): Entry(np.zeros(2), np.zeros(3), np.zeros(3)), (BEST, 0): NO_POINT}
+    memory = extended(empty_memory(0), first, gram=np.zeros((2, 2)), spread=np.zeros((2, 2)))
     for round_id in range(1, rounds + 1):
-        latest = memory.named(MODEL)[-1:]
+        latest = memory.rounds_of(MODEL)[-1:]
         new = {
-            (kind, number): Place(rng.standard_normal(2), np.zeros(3), rng.uniform(size=3), 0.1)
+            (kind, number): Entry(rng.standard_normal(2), np.zeros(3), rng.uniform(size=3), 0.1)
             for number in latest
             for kind in (POINT, VERTEX)
         }
-        size = len(memory.places) + len(new)
+        size = len(memory.entries) + len(new)
         memory = extended(memory, new, gram=np.full((len(new), size), 1.0), spread=np.zeros((len(new), size)))
-        names = tuple(name for name in memory.places if name[0] in POINTS)
+        names = tuple(name for name in memory.entries if name[0] in POINTS)
         weights = np.full(len(names), 1.0 / len(names))
         memory = combined(memory, Combination(names, weights), round_id, feasible=lambda values: values)
-        memory = settled(memory, round_id, value=0.25, accepted=accepted, step=4)
+        memory = settled(memory, round_id, conjugate_part=0.25, accepted=accepted, step=4)
     return memory
 
 
 def test_an_accepted_combination_is_the_new_anchor_and_a_refused_one_is_not() -> None:
     taken, kept = grown(4, accepted=True), grown(4, accepted=False)
-    assert (taken.anchor, kept.anchor) == (4, 0)
-    assert taken.anchor_place.value == 0.25
-    assert taken.anchor_place.values.any()
-    assert not kept.anchor_place.values.any()
+    assert (taken.anchor_round, kept.anchor_round) == (4, 0)
+    assert taken.anchor.conjugate_part == 0.25
+    assert taken.anchor.alpha.any()
+    assert not kept.anchor.alpha.any()
     for memory in (taken, kept):
-        assert memory.named(MODEL) == (1, 2, 3, 4)
-        assert memory.named(VERTEX) == (1, 2, 3)
-        assert memory.named(POINT) == ()
+        assert memory.rounds_of(MODEL) == (1, 2, 3, 4)
+        assert memory.rounds_of(VERTEX) == (1, 2, 3)
+        assert memory.rounds_of(POINT) == ()
         assert memory.names[:2] == ((ANCHOR, 0), (BEST, 0))
-        assert all(len(memory.places[(MODEL, number)].values) == 0 for number in (1, 2, 3, 4))
-    np.testing.assert_array_equal(taken.places[(MODEL, 4)].weights, taken.anchor_place.weights)
+        assert all(len(memory.entries[(MODEL, number)].alpha) == 0 for number in (1, 2, 3, 4))
+    np.testing.assert_array_equal(taken.entries[(MODEL, 4)].weights, taken.anchor.weights)
 
 
 def test_only_the_last_models_and_their_vertices_are_kept() -> None:
     memory = grown(MEMORY + 5, accepted=True)
-    assert memory.named(MODEL) == tuple(range(6, MEMORY + 6))
-    assert memory.named(VERTEX) == tuple(range(6, MEMORY + 5))
+    assert memory.rounds_of(MODEL) == tuple(range(6, MEMORY + 6))
+    assert memory.rounds_of(VERTEX) == tuple(range(6, MEMORY + 5))
     assert memory.gram.shape == memory.spread.shape == (2 * MEMORY + 1, 2 * MEMORY + 1)
     np.testing.assert_array_equal(memory.gram, memory.gram.T)
 
 
 def test_new_rows_border_the_gram_matrix_on_both_sides() -> None:
-    memory = Memory(2, {(ANCHOR, 0): Place(np.zeros(1), np.zeros(1), np.zeros(1))}, np.zeros((1, 1)), np.zeros((1, 1)))
-    new = {(POINT, 2): Place(np.ones(1), np.ones(1), np.ones(1))}
+    memory = Memory(2, {(ANCHOR, 0): Entry(np.zeros(1), np.zeros(1), np.zeros(1))}, np.zeros((1, 1)), np.zeros((1, 1)))
+    new = {(POINT, 2): Entry(np.ones(1), np.ones(1), np.ones(1))}
     larger = extended(memory, new, gram=np.array([[3.0, 4.0]]), spread=np.array([[5.0, 6.0]]))
     np.testing.assert_array_equal(larger.gram, [[0.0, 3.0], [3.0, 4.0]])
     np.testing.assert_array_equal(larger.spread, [[0.0, 5.0], [5.0, 6.0]])
     assert larger.rows([(POINT, 2), (ANCHOR, 0)]) == [1, 0]
-    assert larger.anchor == 2
+    assert larger.anchor_round == 2
 
 
-def with_best(case: Problem, seed: int) -> tuple[Memory, Place, Place]:
+def with_best(case: Problem, seed: int) -> tuple[Memory, Entry, Entry]:
     """A memory whose best model belongs to other dual variables than the model of round 4."""
-    anchor, best, model = (place_of(case, alpha) for alpha in some_points(case, 3, seed))
-    best = Place(best.weights, best.predictions, np.zeros(0))
-    places = {(ANCHOR, 0): anchor, (BEST, 0): best, (MODEL, 4): model}
-    W = np.array([place.weights for place in places.values()])
-    return Memory(3, places, W @ W.T, np.zeros((3, 3))), best, model
+    anchor, best, model = (entry_of(case, alpha) for alpha in some_points(case, 3, seed))
+    best = Entry(best.weights, best.predictions, np.zeros(0))
+    entries = {(ANCHOR, 0): anchor, (BEST, 0): best, (MODEL, 4): model}
+    W = np.array([entry.weights for entry in entries.values()])
+    return Memory(3, entries, W @ W.T, np.zeros((3, 3))), best, model
 
 
 def test_the_way_to_a_model_begins_at_the_best_one_and_ends_there_to_the_last_bit() -> None:
     start, end = np.array([0.1, -0.3]), np.array([0.7, 1e9])
-    np.testing.assert_array_equal(on_the_way(start, end, 0), start)
-    np.testing.assert_array_equal(on_the_way(start, end, STEPS), end)
-    np.testing.assert_allclose(on_the_way(start, end, STEPS // 4), 0.75 * start + 0.25 * end, rtol=1e-15)
+    np.testing.assert_array_equal(interpolated(start, end, 0), start)
+    np.testing.assert_array_equal(interpolated(start, end, STEPS), end)
+    np.testing.assert_allclose(interpolated(start, end, STEPS // 4), 0.75 * start + 0.25 * end, rtol=1e-15)
 
 
 def test_p_on_the_way_is_that_of_the_models_there() -> None:
     """Equation (1) of the HyFDCA paper."""
     case = problem(rows=20, columns=5, lambda_=LAMBDA)
     memory, best, model = with_best(case, 1)
-    ways = [on_the_way(best.predictions, model.predictions, step) for step in range(STEPS + 1)]
+    ways = [interpolated(best.predictions, model.predictions, step) for step in range(STEPS + 1)]
     losses = [float(case.loss.value(z, case.data.y).mean()) for z in ways]
     found = primal_values(memory, 4, losses=losses, lambda_=LAMBDA)
-    models = [on_the_way(best.weights, model.weights, step) for step in range(STEPS + 1)]
+    models = [interpolated(best.weights, model.weights, step) for step in range(STEPS + 1)]
     np.testing.assert_allclose(found, [case.primal(w) for w in models], rtol=1e-12)
     for step in (0, 5, STEPS):
-        largest = max(float(w @ w) for w in (models[step], models[STEPS], memory.anchor_place.weights))
+        largest = max(float(w @ w) for w in (models[step], models[STEPS], memory.anchor.weights))
         assert largest_squared_norm(memory, 4, step) == pytest.approx(largest, rel=1e-12)
 
 
@@ -276,12 +277,12 @@ def test_p_on_the_way_is_that_of_the_models_there() -> None:
 def test_the_best_model_moves_to_its_step_and_the_gram_matrix_with_it(step: int) -> None:
     case = problem(rows=20, columns=5, lambda_=LAMBDA)
     memory, best, model = with_best(case, 2)
-    after = settled(memory, 4, value=0.0, accepted=False, step=step)
+    after = settled(memory, 4, conjugate_part=0.0, accepted=False, step=step)
     assert after.names == ((ANCHOR, 0), (BEST, 0), (MODEL, 4))
-    place = after.best_place
-    np.testing.assert_array_equal(place.weights, on_the_way(best.weights, model.weights, step))
-    np.testing.assert_array_equal(place.predictions, on_the_way(best.predictions, model.predictions, step))
-    W = np.array([each.weights for each in after.places.values()])
+    entry = after.best
+    np.testing.assert_array_equal(entry.weights, interpolated(best.weights, model.weights, step))
+    np.testing.assert_array_equal(entry.predictions, interpolated(best.predictions, model.predictions, step))
+    W = np.array([each.weights for each in after.entries.values()])
     np.testing.assert_allclose(after.gram, W @ W.T, rtol=1e-12)
 
 

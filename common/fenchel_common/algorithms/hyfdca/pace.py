@@ -2,15 +2,31 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, Protocol
 
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.ids import ClientId
+from fenchel_common.privacy import Privacy
 
 INITIAL_SHARE: Final = 0.1
 SMALLEST_SHARE: Final = 1e-4  # from which it can grow back within a bearable number of rounds
 SHRINK: Final = 0.5
 GROW: Final = 1.05
+
+
+class HyfdcaChoices(Protocol):
+    """The settings that HyFDCA's family reads; `HyfdcaSettings` has them."""
+
+    @property
+    def privacy(self) -> Privacy: ...
+
+    @property
+    def local(self) -> str: ...
+
+    @property
+    def loss(self) -> str: ...
+
+    @property
+    def h(self) -> Literal["auto"] | int | float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +62,7 @@ class Pace:
             following = max(SMALLEST_SHARE, self.earlier * SHRINK) if fallen else min(1.0, self.earlier * GROW)
         return Pace(following, self.share, self.dual if dual is None else dual)
 
-    def samples(self, settings: HyfdcaSettings, held: Mapping[ClientId, int], client: ClientId) -> int:
+    def samples(self, settings: HyfdcaChoices, held: Mapping[ClientId, int], client: ClientId) -> int:
         """H for one client, between 1 and what it holds; `held` counts the samples of every label holder."""
         if settings.h == "auto":
             theory = settings.local == "theory"
@@ -56,6 +72,6 @@ class Pace:
         return min(max(count, 1), held[client])
 
 
-def follows_dual(settings: HyfdcaSettings) -> bool:
+def follows_dual(settings: HyfdcaChoices) -> bool:
     """Whether H depends on D, which must then be told every round."""
     return settings.h == "auto" and settings.local == "paper"

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
+from fenchel_common.algorithms.hyfdca.pace import Pace
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import Block, FederationLayout
 from fenchel_common.runconfig import RunConfig
 from fenchel_server.algorithms.hyfdca.draw import draw_samples
-from fenchel_server.algorithms.hyfdca.pace import Pace
-from fenchel_server.caution import fewest_changes, small_cohorts, warnings_of
+from fenchel_server.preconditions import check_preconditions, small_cohorts
 
 A, B = ClientId("a"), ClientId("b")
 
@@ -33,6 +33,11 @@ def layout(*sizes: tuple[int, tuple[ClientId, ...]], features: int = 4) -> Feder
 def config(**settings: object) -> RunConfig:
     values = {"name": "test", "privacy": "paper", "settings": {"loss": "logistic", "local": "paper", **settings}}
     return RunConfig.from_mapping(values)
+
+
+def fewest_changes(config: RunConfig, table: FederationLayout) -> int | None:
+    settings = config.algorithm_settings()
+    return settings.family.fewest_changes(settings, table)
 
 
 def test_cohorts_of_few_samples_are_told_by_count_and_holders() -> None:
@@ -79,12 +84,12 @@ def test_an_automatic_h_counts_as_the_least_to_which_it_may_fall() -> None:
 
 def test_a_fraction_of_few_rows_is_refused_once_the_rows_are_known() -> None:
     enough, few = layout((400, (A, B))), layout((140, (A, B)))
-    assert warnings_of(config(h=0.1), enough) == ()
+    assert check_preconditions(config(h=0.1), enough) == ()
     with pytest.raises(InvalidConfig, match="as few as 14 of a party's samples are updated in a round, where 32 would"):
-        warnings_of(config(h=0.1), few)
+        check_preconditions(config(h=0.1), few)
     wide = layout((400, (A, B)), features=200)
     with pytest.raises(InvalidConfig, match="as few as 40 of a party's samples are updated in a round, where 100"):
-        warnings_of(config(h=0.1), wide)
+        check_preconditions(config(h=0.1), wide)
 
 
 def test_an_acknowledged_leak_is_a_warning() -> None:
@@ -96,7 +101,7 @@ def test_an_acknowledged_leak_is_a_warning() -> None:
             "settings": {"loss": "hinge", "local": "paper"},
         }
     )
-    leak, cohort = warnings_of(acknowledged, layout((900, (A, B)), (2, (A,))))
+    leak, cohort = check_preconditions(acknowledged, layout((900, (A, B)), (2, (A,))))
     assert "the server can work out rows of the parties' data" in leak
     assert "fewer than 5 samples" in cohort
 
@@ -109,12 +114,12 @@ def test_a_gap_that_makes_for_most_of_the_noise_on_a_released_model_is_told() ->
         "release": {"epsilon": 1.0, "delta": 1e-5, "row_bound": 1.0},
     }
     table = layout(*[(1000, (A, B))] * 10)
-    assert warnings_of(RunConfig.from_mapping(values | {"stop": {"gap": 1e-8}}), table) == ()
-    (warning,) = warnings_of(RunConfig.from_mapping(values | {"stop": {"gap": 1e-6}}), table)
+    assert check_preconditions(RunConfig.from_mapping(values | {"stop": {"gap": 1e-8}}), table) == ()
+    (warning,) = check_preconditions(RunConfig.from_mapping(values | {"stop": {"gap": 1e-6}}), table)
     assert warning.startswith("stop.gap = 1e-06 makes for more of the noise on the released model than the data do")
     assert "at 1e-08 it would make for half of it" in warning
 
 
 def test_a_sealed_run_is_warned_of_small_cohorts_alone() -> None:
     sealed = RunConfig.from_mapping({"name": "test", "settings": {"loss": "hinge", "local": "paper", "h": 1}})
-    assert len(warnings_of(sealed, layout((900, (A, B)), (2, (A,))))) == 1
+    assert len(check_preconditions(sealed, layout((900, (A, B)), (2, (A,))))) == 1

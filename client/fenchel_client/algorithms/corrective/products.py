@@ -1,0 +1,87 @@
+"""The inner products of new entries: a client's contribution to them, and the memory that knows their sums."""
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_client.algorithms.corrective.points import Entry, extended
+from fenchel_client.algorithms.corrective.round import ClientRound
+from fenchel_client.algorithms.corrective.simplex_qp import dot
+from fenchel_client.algorithms.holdings import Holdings, Positions
+from fenchel_common.algorithms.corrective.messages import POINT_PRODUCT_FORMAT, Products
+from fenchel_common.blocks import BlockVector
+from fenchel_common.errors import InvalidInput
+
+Array = NDArray[np.float64]
+
+COARSE_UNIT: Final = 2.0**20
+"""Gram entries are sent in two parts, whole multiples of this unit and the rest, because they can exceed the format."""
+
+
+def products_of(own: Holdings, current: ClientRound) -> Products:
+    """The client's contribution to the inner products of the new entries."""
+    blocks = _shared_live_blocks(own, current)
+    vectors: list[BlockVector | None] = [None, None]
+    if blocks:
+        samples = own.positions(blocks)
+        for position, entry in enumerate(current.new.values()):
+            values = np.zeros(own.rows)
+            values[samples] = own.X[samples] @ entry.weights
+            vectors[position] = own.to_blocks(blocks, values, POINT_PRODUCT_FORMAT)
+    rows = _gram_rows(current, own.feature_positions(current.start.feature_blocks))
+    coarse = np.round(rows / COARSE_UNIT)
+    gram = own.to_figures(np.concatenate([coarse, rows - coarse * COARSE_UNIT]))
+    return Products(vectors[0], vectors[1], gram)
+
+
+def with_products(own: Holdings, current: ClientRound, products: Products | None) -> ClientRound:
+    """The round with the new entries in its memory.
+
+    Parameters
+    ----------
+    products
+        The sums of all clients' contributions; None where every client has whole rows, and computes them alone.
+    """
+    count = len(current.new)
+    width = len(current.memory.entries) + count
+    if products is None:
+        rows = _gram_rows(current, np.arange(own.width))
+    else:
+        parts = own.from_figures(products.gram)
+        if len(parts) != 2 * count * width:
+            raise InvalidInput("gram: has not the entries of the new points")
+        coarse, fine = np.split(parts, 2)
+        rows = coarse * COARSE_UNIT + fine
+    sums = (None, None) if products is None else (products.point, products.vertex)
+    new = {
+        name: replace(entry, predictions=_predictions(own, current, entry, told))
+        for (name, entry), told in zip(current.new.items(), sums, strict=False)
+    }
+    memory = extended(current.memory, new, gram=rows.reshape(count, width), spread=current.spread)
+    return replace(current, memory=memory, new=new)
+
+
+def _gram_rows(current: ClientRound, features: Positions) -> Array:
+    """The products of the new models with the known and the new ones, restricted to these features, row by row."""
+    known = [entry.weights[features] for entry in current.memory.entries.values()]
+    new = [entry.weights[features] for entry in current.new.values()]
+    return np.array([dot(weights, other) for weights in new for other in (*known, *new)])
+
+
+def _predictions(own: Holdings, current: ClientRound, entry: Entry, told: BlockVector | None) -> Array:
+    """x_i·w of the live samples: the secure sum on shared blocks, computed from the client's own columns on others."""
+    shared = _shared_live_blocks(own, current)
+    if shared != (() if told is None else told.blocks):
+        raise InvalidInput("products.blocks: must be the shared blocks that take part")
+    values = np.zeros(own.rows)
+    alone = own.positions([block for block in current.start.live_blocks if block not in own.shared])
+    values[alone] = own.X[alone] @ entry.weights
+    if told is not None:
+        values[own.positions(shared)] = own.from_blocks(told)
+    return values
+
+
+def _shared_live_blocks(own: Holdings, current: ClientRound) -> tuple[int, ...]:
+    return tuple(block for block in current.start.live_blocks if block in own.shared)

@@ -1,0 +1,163 @@
+"""How a round of corrective HyFDCA begins at a client: with which memory, and with which new entries.
+
+A client continues with the memory that it stored at the end of an earlier round, so that a round can be repeated. In a
+collapse it continues with the anchor and the best model alone. These are rounded to the fixed-point numbers that are on
+record at the server, so that all clients have the same bits, whether they remember them or get them from the server.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_client.algorithms.corrective.measures import conjugate_and_product_count
+from fenchel_client.algorithms.corrective.points import (
+    ANCHOR,
+    BEST,
+    MODEL,
+    POINT,
+    VERTEX,
+    Entry,
+    Memory,
+    Name,
+    PendingPoints,
+    empty_memory,
+    extended,
+)
+from fenchel_client.algorithms.holdings import Holdings, Positions
+from fenchel_common.algorithms.corrective.messages import Anchor, RoundStart
+from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.errors import InvalidInput
+from fenchel_common.losses import Loss
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRound:
+    """A round under way at a client.
+
+    Attributes
+    ----------
+    memory
+        The memory with which the round begins; after `with_products` it has the new entries, and after
+        `with_combination` the model of the round.
+    new
+        The new entries, whose predictions and Gram rows are not known when the round begins.
+    spread
+        The rows of the new entries in `Memory.spread`.
+    live
+        The positions of the live samples.
+    """
+
+    start: RoundStart
+    memory: Memory
+    new: Mapping[Name, Entry]
+    spread: Array
+    live: Positions
+
+
+def begin_round(own: Holdings, start: RoundStart, memories: Mapping[int, Memory], *, loss: Loss) -> ClientRound | None:
+    """The round that a `RoundStart` begins; None if the client does not have the memory that it needs.
+
+    Parameters
+    ----------
+    memories
+        The client's memories by the round at whose end they were stored.
+    """
+    live = own.positions(start.live_blocks)
+    memory = memories.get(start.memory_round)
+    if memory is not None and memory.anchor_round != start.anchor_round:
+        memory = None
+    if start.collapse:
+        if start.restored is not None:
+            new = _restored_entries(own, start.restored)
+        elif memory is not None:
+            new = _rounded_entries(own, memory)
+        else:
+            return None
+        return ClientRound(start, empty_memory(start.anchor_round), new, np.zeros((len(new), len(new))), live)
+    if memory is None or memory.pending is None:
+        return None
+    conjugates, spread = _told_numbers(own, start, memory, count=len(memory.pending.by_kind()), loss=loss)
+    new = _new_points(own, start, memory, memory.pending, conjugates)
+    return ClientRound(start, memory, new, spread, live)
+
+
+def initial_memory(own: Holdings) -> Memory:
+    """The memory before the first round: anchor and best model are zero."""
+    zero = np.zeros(own.width)
+    entries = _anchor_and_best(own, alpha=np.zeros(own.rows), weights=zero, model=zero)
+    return extended(empty_memory(0), entries, gram=np.zeros((2, 2)), spread=np.zeros((2, 2)))
+
+
+def _anchor_and_best(own: Holdings, *, alpha: Array, weights: Array, model: Array) -> dict[Name, Entry]:
+    """The entries of a memory that knows nothing else; `weights` is the anchor's model, `model` the best one."""
+    return {
+        (ANCHOR, 0): Entry(weights, np.zeros(own.rows), alpha),
+        (BEST, 0): Entry(model, np.zeros(own.rows), np.zeros(0)),
+    }
+
+
+def _rounded_entries(own: Holdings, memory: Memory) -> dict[Name, Entry]:
+    """The remembered anchor and best model, rounded as in their ciphertexts at the server."""
+    return _anchor_and_best(
+        own,
+        alpha=rounded_towards_zero(memory.anchor.alpha),
+        weights=_rounded(memory.anchor.weights),
+        model=_rounded(memory.best.weights),
+    )
+
+
+def _restored_entries(own: Holdings, restored: Anchor) -> dict[Name, Entry]:
+    """The anchor and the best model from the server."""
+    alpha = np.zeros(own.rows)
+    if restored.alpha is not None:
+        alpha[own.positions(restored.alpha.blocks)] = own.duals_from(restored.alpha)
+    weights, model = (
+        np.zeros(own.width) if vector is None else own.from_features(vector)
+        for vector in (restored.weights, restored.model)
+    )
+    return _anchor_and_best(own, alpha=alpha, weights=weights, model=model)
+
+
+def _told_numbers(
+    own: Holdings, start: RoundStart, memory: Memory, *, count: int, loss: Loss
+) -> tuple[list[float], Array]:
+    """1/N Σ l* of the new points, and their rows of `Memory.spread`."""
+    vector = start.conjugates_and_products
+    numbers = np.zeros(0) if vector is None else own.from_figures(vector)
+    if len(numbers) != conjugate_and_product_count(memory, count, loss=loss):
+        raise InvalidInput("round_start.conjugates_and_products: has not the numbers of the new points")
+    conjugates, products = np.split(numbers, [count])
+    width = len(memory.entries) + count
+    return conjugates.tolist(), products.reshape(count, width) if len(products) else np.zeros((count, width))
+
+
+def _new_points(
+    own: Holdings, start: RoundStart, memory: Memory, pending: PendingPoints, conjugates: list[float]
+) -> dict[Name, Entry]:
+    """The pending points with their models, without predictions."""
+    base = memory.anchor.weights if pending.relative else 0.0
+    latest = memory.rounds_of(MODEL)[-1]
+    models = {POINT: start.point, VERTEX: start.vertex}
+    new = {}
+    for (kind, alpha), conjugate in zip(pending.by_kind().items(), conjugates, strict=True):
+        model = models[kind]
+        if model is None:
+            raise InvalidInput(f"round_start.{kind}: the model of the pending {kind} is missing")
+        weights = base + own.from_features(model)
+        new[(kind, latest)] = Entry(weights, np.zeros(own.rows), alpha, -conjugate)
+    return new
+
+
+def rounded_towards_zero(alpha: Array) -> Array:
+    """The dual variables in fixed point; rounding towards zero keeps them feasible."""
+    unit = ALPHA_FORMAT.resolution
+    return np.asarray(np.trunc(alpha / unit) * unit, dtype=np.float64)
+
+
+def _rounded(weights: Array) -> Array:
+    """A model in fixed point."""
+    return PRODUCT_FORMAT.dequantise(PRODUCT_FORMAT.quantise(weights))

@@ -1,0 +1,48 @@
+"""The averaging algorithms as a family: what the rest of the system asks of it."""
+
+import math
+from typing import Final, Protocol
+
+from fenchel_common.algorithms.averaging.rails import CHECKPOINT_AFTER, LOCAL, MEASURE, SURVEY, Vectors
+from fenchel_common.algorithms.family import Carried, Exchange, Family, Messages
+from fenchel_common.clientlayout import ClientLayout
+
+LOG_ENTRIES: Final = 4 * CHECKPOINT_AFTER
+"""The most entries of the log: parties that fail to restate the state make it longer than it should be."""
+
+
+class AveragingChoices(Protocol):
+    """The settings that the family reads; `AveragingSettings` has them."""
+
+    @property
+    def vectors(self) -> Vectors: ...
+
+    @property
+    def width(self) -> int: ...
+
+
+def _messages(settings: AveragingChoices) -> Messages:
+    """How many vectors a message carries depends on the algorithm's vectors."""
+    vectors, width = settings.vectors, settings.width
+    known = len(vectors.state) + LOG_ENTRIES * len(vectors.summed) + len(vectors.kept)
+    exchange = Exchange(
+        "AveragingTask",
+        "AveragingResult",
+        task_carries=Carried(by_sample=1, by_feature=known, width=width),
+        result_carries=Carried(by_sample=1, by_feature=len(vectors.returned) + len(vectors.state), width=width),
+    )
+    return Messages(
+        phases=dict.fromkeys((SURVEY, LOCAL, MEASURE), exchange),
+        preparation=None,
+        state="AveragingState",
+        state_carries=Carried(by_feature=known, width=width),
+    )
+
+
+def _ciphertexts(settings: AveragingChoices, layout: ClientLayout) -> int:
+    """Each returned vector has `width` values for each feature, in blocks of S."""
+    features = sum(map(len, layout.feature_blocks.values()))
+    return len(settings.vectors.returned) * math.ceil(features * settings.width / layout.slots)
+
+
+AVERAGING: Final[Family[AveragingChoices]] = Family(name="averaging", messages=_messages, ciphertexts=_ciphertexts)

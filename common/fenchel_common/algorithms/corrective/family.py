@@ -1,0 +1,56 @@
+"""Corrective HyFDCA as a family: what the rest of the system asks of it."""
+
+from typing import Final
+
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PREPARATION, PRIMAL
+from fenchel_common.algorithms.family import Carried, Exchange, Family, Messages
+from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.clientlayout import ClientLayout
+
+NUMBER_CIPHERTEXTS: Final = 9
+"""Ciphertexts that a party's vectors of numbers fill in a round, with hinge, when all models are kept that can be."""
+
+MESSAGES: Final = Messages(
+    phases={
+        INNER_PRODUCT: Exchange(
+            "CorrectiveProductTask",
+            "CorrectiveProductResult",
+            task_carries=Carried(by_sample=1, by_feature=4, numbers=1),
+            result_carries=Carried(by_sample=2, numbers=1),
+        ),
+        LOCAL_DUAL: Exchange(
+            "CorrectiveDualTask",
+            "CorrectiveDualResult",
+            task_carries=Carried(by_sample=4, by_feature=4, numbers=2),
+            result_carries=Carried(by_sample=2, by_feature=1, numbers=1),
+        ),
+        PRIMAL: Exchange(
+            "CorrectivePrimalTask",
+            "CorrectivePrimalResult",
+            task_carries=Carried(by_sample=1, numbers=1),
+            result_carries=Carried(by_feature=3, numbers=1),
+        ),
+    },
+    preparation=PREPARATION,
+    state="CorrectiveModel",
+    state_carries=Carried(by_feature=1),
+)
+
+
+def _ciphertexts(settings: AlgorithmSettings, layout: ClientLayout) -> int:
+    """By sample: products of point and vertex, the new point, α. By feature: point, vertex, two models. Numbers."""
+    sealed = settings.privacy.encrypts_features
+    return 4 * len(layout.block_ids) + sealed * (4 * len(layout.feature_blocks) + NUMBER_CIPHERTEXTS)
+
+
+def _row_leak(_settings: AlgorithmSettings, _changes: int | None, _width: int) -> str:
+    return "corrective steps tell it sums of rows from which, over the rounds, single rows come and go"
+
+
+CORRECTIVE: Final[Family[AlgorithmSettings]] = Family(
+    name="corrective",
+    messages=lambda _: MESSAGES,
+    ciphertexts=_ciphertexts,
+    row_leak=_row_leak,
+    bounds_model=True,
+)

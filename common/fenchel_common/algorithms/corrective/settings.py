@@ -1,0 +1,46 @@
+"""The settings of HyFDCA with corrective steps."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from fenchel_common import defaults
+from fenchel_common.algorithms.corrective.family import CORRECTIVE
+from fenchel_common.algorithms.dual import ABOUT_CERTIFICATES, ABOUT_LOCAL, DualSettings
+from fenchel_common.algorithms.family import Family
+from fenchel_common.algorithms.settings import Profile
+
+ROW_SUMS: Final = "signed sums of each party's rows inside the margin"
+"""X_kᵀv, which the server gets beside each party's share of the model; docs/threat-model.md says what follows."""
+ELSEWHERE: Final = ("h", "gamma", "second_inner_product")
+"""Settings that HyFDCA has with the steps of its paper alone."""
+
+
+class CorrectiveSettings(DualSettings):
+    """Settings of a HyFDCA run with `local = "corrective"`, checked."""
+
+    profile: ClassVar[Profile] = replace(
+        DualSettings.profile,
+        sealed=(*DualSettings.profile.sealed, ROW_SUMS),
+    )
+    family: ClassVar[Family[Any]] = CORRECTIVE
+
+    local: Literal["corrective"] = Field(default=defaults.LOCAL, description=ABOUT_LOCAL)
+    certificate_every: int = Field(default=1, ge=0, description=ABOUT_CERTIFICATES)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_setting_of_other_steps(cls, values: object) -> object:
+        for name in ELSEWHERE:
+            if isinstance(values, Mapping) and name in values:
+                raise ValueError(f'{name}: corrective steps have no such setting; leave it out, or use local = "paper"')
+        return values
+
+    @field_validator("participation")
+    @classmethod
+    def _everyone(cls, text: str) -> str:
+        if text != "all":
+            raise ValueError('corrective steps need all; use local = "paper" for a part of them')
+        return text

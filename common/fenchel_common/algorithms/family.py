@@ -1,0 +1,97 @@
+"""What the rest of the system asks of a family of algorithms.
+
+A family is all algorithms whose halves exchange the same messages. Each family states everything here in one value, in
+its own folder; the settings of its algorithms name that value as their `family`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from fenchel_common.clientlayout import ClientLayout
+from fenchel_common.layout import FederationLayout
+
+S = TypeVar("S")
+"""What the family reads of the settings of its algorithms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """How many vectors a message carries at most.
+
+    Vectors by sample and by feature have an entry for each block that the party holds; vectors of `numbers` are short.
+    A vector by feature has `width` values for each feature.
+    """
+
+    by_sample: int = 0
+    by_feature: int = 0
+    numbers: int = 0
+    width: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The task and the result of a phase: the names of the messages in `proto/`, and what each carries."""
+
+    task: str
+    result: str
+    task_carries: Carried
+    result_carries: Carried
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """The messages of a run.
+
+    Attributes
+    ----------
+    phases
+        The exchange of each phase of a round.
+    preparation
+        The message that a party sends before the first round, with one vector by sample; None if there is none.
+    state
+        The message from which a party makes its model when the run ends.
+    """
+
+    phases: Mapping[str, Exchange]
+    preparation: str | None
+    state: str
+    state_carries: Carried
+
+
+def _leaks_no_rows(_settings: object, _changes: int | None, _width: int) -> str | None:
+    return None
+
+
+def _unknown_changes(_settings: object, _layout: FederationLayout) -> int | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Family(Generic[S]):
+    """What a family states; every function takes the settings of one of its algorithms first.
+
+    Attributes
+    ----------
+    name
+        The name of the family's folder in `common`, `server` and `client`.
+    messages
+        The messages of a run with these settings.
+    ciphertexts
+        How many ciphertexts a party with this layout makes in a usual round of an encrypted run.
+    row_leak
+        Why the server can work out rows in a run at the level `paper`, in words; None if nothing is known that would
+        let it. The arguments are those of `fenchel_common.algorithms.row_leak.row_leak`.
+    fewest_changes
+        The fewest samples that are updated in a round among those of a party; None if `row_leak` does not ask for it.
+    bounds_model
+        Whether noise can be calibrated for a released model: every model comes with a proof of its distance to the
+        optimum, and every party learns how long its whole rows are.
+    """
+
+    name: str
+    messages: Callable[[S], Messages]
+    ciphertexts: Callable[[S, ClientLayout], int]
+    row_leak: Callable[[S, int | None, int], str | None] = _leaks_no_rows
+    fewest_changes: Callable[[S, FederationLayout], int | None] = _unknown_changes
+    bounds_model: bool = False

@@ -1,0 +1,37 @@
+"""Options that several commands have: their types and what their help says."""
+
+from typing import Annotated
+
+import typer
+
+from fenchel_deploy.cli.output import Format
+
+AlgorithmOption = Annotated[str, typer.Option(help="One of those that `fenchel algorithms` lists.")]
+DatasetOption = Annotated[str, typer.Option(help="breast_cancer, digits, or FILE.npz with X (or CSR parts) and y.")]
+GridOption = Annotated[
+    str | None,
+    typer.Option(help="KxQ: K row groups times Q column groups, one party each. Default: 2x2, or 4x1."),
+]
+SplitOption = Annotated[
+    str,
+    typer.Option(
+        help="How rows are dealt out: even, or dirichlet:0.1 for parties of whole rows with unlike labels, the "
+        "more so the smaller the number (grid Kx1)."
+    ),
+]
+PrivacyOption = Annotated[
+    str,
+    typer.Option(
+        help="sealed; paper: contributions to the model in clear, as in the paper; or plain: no encryption, to see "
+        "what it costs."
+    ),
+]
+LossOption = Annotated[str, typer.Option(help="hinge or logistic.")]
+LambdaOption = Annotated[float, typer.Option("--lambda", help="Regularisation.")]
+GapOption = Annotated[float | None, typer.Option(help="Stop at this duality gap. Default: 0.1 % of the optimum.")]
+RoundsOption = Annotated[
+    int | None, typer.Option(help="Stop after this many. Default: 1000, or 100 for algorithms without certificate.")
+]
+SeedOption = Annotated[int, typer.Option(help="Of the split and of the run.")]
+KeyBitsOption = Annotated[int, typer.Option(help="2048 or 3072.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="What to print on stdout: a table for people, or JSON.")]

@@ -1,0 +1,172 @@
+"""The end of a round of corrective HyFDCA, as a function of the server's state and the clients' answers.
+
+New dual variables replace the anchor only if the clients found that D is at least as large, and the ciphertexts of the
+anchor are replaced in the same moment. A round in which a client fails before `primal` is void: the state keeps its
+anchor, its best model and its pending points.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from fenchel_common.algorithms.corrective.messages import Objectives, PrimalResult
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
+from fenchel_common.algorithms.dual import ALPHA_FORMAT
+from fenchel_common.blocks import summed
+from fenchel_common.crypto.vectors import Vector, total
+from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import FederationLayout
+from fenchel_common.wire.corrective_snapshot import CorrectiveState, Memories, PendingPoints, StoredAnchor
+from fenchel_server.algorithms.certificate import Certificate, Rounding
+from fenchel_server.algorithms.corrective.round import CorrectiveRound
+from fenchel_server.contract import Outcome
+
+VOID: Final = "void: a client failed before the new dual variables were on record"
+UNTOLD: Final = "void: a client failed to tell its part of the model"
+STANDSTILL: Final = "void: no sample had all its holders there"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundEnd:
+    """The state after a round, and what the report says of the round.
+
+    Attributes
+    ----------
+    void
+        Why the round is void; empty if it is not.
+    outcome, reason
+        How and why the run ends with this round, if it does.
+    """
+
+    state: CorrectiveState
+    void: str = ""
+    certificate: Certificate | None = None
+    outcome: Outcome | None = None
+    reason: str = ""
+
+
+def end_round(
+    state: CorrectiveState,
+    current: CorrectiveRound,
+    answers: Mapping[ClientId, PrimalResult],
+    *,
+    settings: CorrectiveSettings,
+    layout: FederationLayout,
+) -> RoundEnd:
+    """The end of a round whose clients have answered `primal`.
+
+    Parameters
+    ----------
+    state
+        As `begin_round` gave it, without the memories of clients that have failed since.
+    answers
+        The good answers to `primal`; the other clients of the round have failed.
+
+    Raises
+    ------
+    InvalidInput
+        If clients that opened the same figures disagree.
+    """
+    _check_agreement(answers)
+    if not answers:
+        return RoundEnd(state, void=VOID)
+    model = _told_model(current, answers)
+    if model is None and current.closing:
+        return RoundEnd(state, void=UNTOLD)
+    first = next(iter(answers.values()))
+    weights = {**state.anchor.weights, **summed(answer.weights for answer in current.duals.values())}
+    certificate = None
+    if model is not None:
+        # A feature that no participant holds keeps its weight: in a collapse that of the best model, else the anchor's.
+        state = replace(state, model={**(state.model if current.collapse else weights), **model})
+        if first.objectives is not None:
+            certificate = certified(first.objectives, state, settings=settings, layout=layout)
+    outcome, reason = _outcome(current, certificate, goal=settings.stop.gap)
+    if outcome is None:
+        state = _continued(state, current, answers, accepted=first.accepted, weights=weights, told=model is not None)
+    return RoundEnd(state, certificate=certificate, outcome=outcome, reason=reason)
+
+
+def _check_agreement(answers: Mapping[ClientId, PrimalResult]) -> None:
+    """Refuses answers that differ in what all clients compute from the same sums."""
+    if len({(answer.accepted, answer.objectives) for answer in answers.values()}) > 1:
+        raise InvalidInput("objectives: clients opened the same figures to different numbers")
+    numbers = [answer.conjugates_and_products for answer in answers.values()]
+    if len({None if vector is None else vector.length for vector in numbers}) > 1:
+        raise InvalidInput("conjugates_and_products: clients disagree on what they remember")
+
+
+def _told_model(current: CorrectiveRound, answers: Mapping[ClientId, PrimalResult]) -> dict[int, Vector] | None:
+    """The new best model on the participants' features; None if a client that reports on some of them has failed."""
+    model = summed(answer.model for answer in answers.values())
+    due = {block for start in current.starts.values() for block in start.feature_blocks}
+    return model if model.keys() == due else None
+
+
+def _outcome(
+    current: CorrectiveRound, certificate: Certificate | None, *, goal: float | None
+) -> tuple[Outcome | None, str]:
+    if certificate is not None and goal is not None and certificate.gap <= goal:
+        return Outcome.CONVERGED, f"the duality gap is at most {goal:g}"
+    if current.closing:
+        return Outcome.FINISHED, "the run was to end here"
+    return None, ""
+
+
+def _continued(
+    state: CorrectiveState,
+    current: CorrectiveRound,
+    answers: Mapping[ClientId, PrimalResult],
+    *,
+    accepted: bool,
+    weights: Mapping[int, Vector],
+    told: bool,
+) -> CorrectiveState:
+    """The state with which the run goes on: its clients have stored a memory, and new points are pending."""
+    anchor = state.anchor
+    if accepted:
+        alpha = {**anchor.alpha, **summed(answer.alpha for answer in current.duals.values())}
+        anchor = StoredAnchor(current.id, alpha, weights)
+    numbers = [answer.conjugates_and_products for answer in answers.values()]
+    return replace(
+        state,
+        # Where the new best model was not told, the clients remember another one than the server: all get the server's.
+        memories=Memories(
+            round_id=current.id,
+            participants=state.memories.participants,
+            intact=frozenset(answers) if told else frozenset(),
+        ),
+        anchor=anchor,
+        pending=PendingPoints(
+            point=summed(answer.point for answer in answers.values()),
+            vertex=summed(answer.vertex for answer in answers.values()),
+            conjugates_and_products=total([vector for vector in numbers if vector is not None]),
+        ),
+        relative_rounds=state.relative_rounds + (not current.complete),
+    )
+
+
+def certified(
+    objectives: Objectives, state: CorrectiveState, *, settings: CorrectiveSettings, layout: FederationLayout
+) -> Certificate:
+    """P at the best model, D at the anchor, and a bound on the error of both by fixed point.
+
+    D is that of dual variables whose model the clients know up to `drift`. The error of P includes the rounding of the
+    best model when the server puts it on record.
+    """
+    lambda_, loss = settings.lambda_, settings.loss_function
+    rounding = Rounding.of(layout, lipschitz=loss.lipschitz, shares=len(layout.clients))
+    drift = rounding.model * (2 + state.relative_rounds + state.collapses)
+    drift += state.collapses * ALPHA_FORMAT.resolution * objectives.row_norm / lambda_
+    error = rounding.losses + (2.0 + lambda_) * rounding.figures
+    error += loss.lipschitz * objectives.row_norm * rounding.model
+    error += lambda_ * (math.sqrt(max(objectives.squared_norm, 0.0)) * drift + drift * drift / 2.0)
+    return Certificate(
+        primal=objectives.primal,
+        dual=objectives.dual,
+        gap=objectives.primal - objectives.dual + error,
+        gap_error=error,
+        accuracy=objectives.accuracy,
+    )

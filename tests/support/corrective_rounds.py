@@ -1,0 +1,93 @@
+"""Rounds of corrective HyFDCA at the server, without clients: states and answers made of constant vectors."""
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from fenchel_common.algorithms.corrective.messages import FIGURE_COUNT, DualResult, Objectives, PrimalResult
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
+from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.blocks import BlockVector
+from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.vectors import PlainCipher, Vector
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.wire.corrective_snapshot import Blocks, CorrectiveState, Memories, PendingPoints, StoredAnchor
+from fenchel_server.algorithms.corrective.round import CorrectiveRound, begin_round
+from support.layouts import A, B, small_federation_layout
+
+CIPHER: Final = PlainCipher(2048)
+BOTH: Final = frozenset({A, B})
+LAYOUT: Final = replace(small_federation_layout(), label_holders=BOTH)
+"""A holds the blocks of samples 0, 1 and 2 and the block of features 0; B the blocks of samples 1 and 2 and 1."""
+SETTINGS: Final = CorrectiveSettings.parse({"local": "corrective", "lambda": 0.5, "stop": {"gap": None}})
+OBJECTIVES: Final = Objectives(primal=0.75, dual=0.5, accuracy=0.875, squared_norm=9.0, row_norm=2.0)
+
+
+def constant(value: float, vector_format: VectorFormat = PRODUCT_FORMAT, *, blocks: int = 1) -> Vector:
+    return CIPHER.encrypt(np.full(blocks * CIPHER.slots, value), vector_format)
+
+
+def on(blocks: tuple[int, ...], value: float, vector_format: VectorFormat = PRODUCT_FORMAT) -> BlockVector | None:
+    """The same value in all these blocks."""
+    return BlockVector(blocks, constant(value, vector_format, blocks=len(blocks))) if blocks else None
+
+
+def values_of(blocks: Blocks) -> dict[int, float]:
+    """The constant of each block."""
+    return {block: float(CIPHER.decrypt(vector)[0]) for block, vector in sorted(blocks.items())}
+
+
+def state_after(round_id: int, *, participants: frozenset[ClientId] = BOTH) -> CorrectiveState:
+    """A state in which α is 0.25, the anchor's model 1, the best model 2, and the pending points are 3 and 4."""
+    return CorrectiveState(
+        norms={block: constant(1.0) for block in (1, 2)},
+        memories=Memories(round_id, participants, BOTH),
+        anchor=StoredAnchor(
+            round_id=round_id,
+            alpha={block: constant(0.25, ALPHA_FORMAT) for block in (0, 1, 2)},
+            weights={block: constant(1.0) for block in (0, 1)},
+        ),
+        model={block: constant(2.0) for block in (0, 1)},
+        pending=PendingPoints(
+            point={block: constant(3.0) for block in (0, 1)},
+            vertex={block: constant(4.0) for block in (0, 1)},
+            conjugates_and_products=CIPHER.encrypt(np.array([0.5, 0.5]), PRODUCT_FORMAT),
+        ),
+    )
+
+
+def begun(
+    state: CorrectiveState, round_id: int, *, available: frozenset[ClientId] = BOTH, closing: bool = False
+) -> tuple[CorrectiveState, CorrectiveRound]:
+    return begin_round(state, RoundId(round_id), available, closing=closing, settings=SETTINGS, layout=LAYOUT)
+
+
+def dual_answers(current: CorrectiveRound) -> dict[ClientId, DualResult]:
+    """The combined α is 0.5 and its model 5."""
+    return {
+        client: DualResult(
+            point=None if current.closing else on(start.live_blocks, 0.125, ALPHA_FORMAT),
+            figures=CIPHER.encrypt(np.zeros(FIGURE_COUNT), PRODUCT_FORMAT),
+            alpha=on(start.report_blocks, 0.5, ALPHA_FORMAT),
+            weights=on(start.feature_blocks, 5.0),
+            combination=bytes(32),
+        )
+        for client, start in current.starts.items()
+    }
+
+
+def primal_answers(current: CorrectiveRound, *, accepted: bool = True) -> dict[ClientId, PrimalResult]:
+    """The new best model is 6, and each client contributes 7 to the point and 8 to the vertex."""
+    solved = not current.closing
+    return {
+        client: PrimalResult(
+            point=on(tuple(LAYOUT.feature_index.of(client)), 7.0) if solved else None,
+            vertex=on(tuple(LAYOUT.feature_index.of(client)), 8.0) if solved else None,
+            conjugates_and_products=CIPHER.encrypt(np.array([0.25, 0.25]), PRODUCT_FORMAT) if solved else None,
+            model=on(start.feature_blocks, 6.0),
+            objectives=OBJECTIVES if current.reports_objectives else None,
+            accepted=accepted,
+        )
+        for client, start in current.starts.items()
+    }

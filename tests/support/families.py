@@ -1,0 +1,21 @@
+"""Settings of every algorithm of the tables, and of one algorithm for each family."""
+
+from typing import Final
+
+from fenchel_common.algorithms import SETTINGS
+from fenchel_common.algorithms.settings import AlgorithmSettings
+
+EVERY: Final[dict[str, AlgorithmSettings]] = {
+    **{name: entry.parse({}) for name, entry in SETTINGS.items() if not entry.by_local},
+    **{
+        f"{name} {local}": entry.parse({"local": local}) for name, entry in SETTINGS.items() for local in entry.by_local
+    },
+}
+"""By the algorithm's name, and by `local` where the algorithm has it."""
+
+BY_FAMILY: Final[dict[str, AlgorithmSettings]] = {
+    "hyfdca": EVERY["hyfdca paper"],
+    "corrective": EVERY["hyfdca corrective"],
+    "averaging": EVERY["scaffold"],
+}
+"""By the name of the family."""

@@ -1,0 +1,22 @@
+"""Processes of a federation that are killed in mid run."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_deploy.local import LocalFederation
+
+
+def trained_model(federation: LocalFederation, features: Sequence[str], *, kill: bool) -> NDArray[np.float64]:
+    """The model of a run that completes; with `kill` the server and a client are killed after round 3 and restarted."""
+    if kill:
+        next(event for event in federation.events() if event["event"] == "round" and event["round"] == 3)
+        federation.kill_server()
+        federation.kill_client("p2")
+        federation.start_server()
+        federation.start_client("p2")
+    ended = [event for event in federation.events() if event["event"] == "ended"]
+    federation.wait()
+    assert [event["status"] for event in ended] == ["completed"]
+    return federation.model(features)
