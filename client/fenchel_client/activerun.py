@@ -6,7 +6,9 @@ from typing import Final
 
 from fenchel_client.algorithms import ALGORITHMS
 from fenchel_client.algorithms.base import AlgorithmClient
+from fenchel_client.alignment.names import columns_by_pseudonym
 from fenchel_client.crypto.cipher import PaillierCipher
+from fenchel_client.crypto.derivedkeys import names_key
 from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION, KeyKind
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
@@ -49,10 +51,12 @@ class ActiveRun:
     @classmethod
     def of(cls, run: RunId, kept: PartyRun, *, shard: Shard, releases: bool, stopwatch: Stopwatch) -> "ActiveRun":
         """Makes the algorithm's half from what is kept of the run."""
-        config, layout = kept.config, client_layout_of(kept, shard)
+        config = kept.config
         settings = config.algorithm_settings()
         if kept.secrets is None:
             raise Refusal("the key of this run was given up", public_reason="it does not have the key of this run")
+        columns = columns_by_pseudonym(shard.features, key=names_key(kept.secrets.tag_secret, run))
+        layout = client_layout_of(kept, shard).in_columns(columns)
         plain_or_paillier, key, pool = _cipher(run, config, kept.secrets, layout)
         cipher = TimedCipher(plain_or_paillier, stopwatch)
         try:

@@ -46,6 +46,7 @@ from fenchel_common.setup import (
     ModelPart,
     PartyRun,
 )
+from fenchel_common.wire.catalogue import FIRST_ALIGNMENT
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.labels import labels_compared_to_bytes, layout_result_to_bytes
 from fenchel_common.wire.setup import model_part_from_bytes, model_release_to_bytes, phase_result_to_bytes
@@ -156,7 +157,10 @@ class Party:
             return self._begin(self._setup, task.body)
         if task.phase == LABELS:
             return self._compare_labels(self._setup, task.body)
-        return self._setup.answer(task.phase, task.body)
+        answered = self._setup.answer(task.phase, task.body)
+        if task.phase == FIRST_ALIGNMENT:
+            self._state.keep_features(task.run, self._setup.features_by_pseudonym())
+        return answered
 
     def _check_setup_allowed(self, run: RunId) -> None:
         """Refuses the set-up of a run that is over or locked here, and set-ups without end."""

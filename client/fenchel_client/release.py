@@ -37,12 +37,13 @@ def check_rows(algorithm: AlgorithmClient, noise: ReleaseNoise) -> None:
 
 
 def released_weights(weights: Array, part: ModelPart, *, layout: ClientLayout, noise: ReleaseNoise | None) -> Array:
-    """What the server may have of this party's weights: all of them, or noisy ones of the features it answers for.
+    """What the server may have of this party's weights, in the server's order of features.
 
+    These are all of them, or noisy ones of the features that the party answers for.
     There are none if the model is farther from the optimum than the noise allows for.
     """
     if noise is None:
-        return weights
+        return weights[layout.columns]
     if unknown := [block for block in part.first_holder_of if block not in layout.feature_blocks]:
         raise InvalidInput(f"first_holder_of: {unknown[0]} is no block of features of this party")
     # The comparison is written so that NaN fails it.

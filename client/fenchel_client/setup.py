@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fenchel_client.alignment import AlignmentClient, ArrangedShard, Ring
+from fenchel_client.alignment.names import pseudonyms
 from fenchel_client.concessions import Concession, explained
-from fenchel_client.crypto.derivedkeys import ring_key
+from fenchel_client.crypto.derivedkeys import names_key, ring_key
 from fenchel_client.crypto.introductions import fresh_key, introduce, verified_introductions
 from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
@@ -134,6 +135,12 @@ class SetupClient:
             return self._take_key(body, self.config)
         return self._aligning(self.config).answer(phase, body)
 
+    def features_by_pseudonym(self) -> dict[str, str]:
+        """The names of this party's features, once it has the run's secrets."""
+        assert self.secrets is not None, "the alignment has begun"
+        key, names = names_key(self.secrets.tag_secret, self.run), self.shard.features
+        return dict(zip(pseudonyms(names, key=key), names, strict=True))
+
     def _introduce(self, body: bytes) -> bytes:
         config = terms_from_bytes(body)
         try:
@@ -239,8 +246,14 @@ class SetupClient:
             method = AlignmentMethod(config.alignment)
             secret = self.secrets.alignment_secret if method is AlignmentMethod.HMAC else None
             key = ring_key(self.secrets.tag_secret, self.run)
-            ring = Ring(self.kit.roster.names, self.kit.client_id, key=key, run=self.run)
-            self._alignment = AlignmentClient(self.shard, run=self.run, method=method, ring=ring, shared_secret=secret)
+            self._alignment = AlignmentClient(
+                self.shard,
+                run=self.run,
+                method=method,
+                names_key=names_key(self.secrets.tag_secret, self.run),
+                ring=Ring(self.kit.roster.names, self.kit.client_id, key=key, run=self.run),
+                shared_secret=secret,
+            )
         return self._alignment
 
 

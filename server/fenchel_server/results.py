@@ -43,7 +43,10 @@ def write_result(directory: Path, record: RunRecord, *, parties: int) -> Path:
 
 
 def write_model(directory: Path, run: RunId, release: Release) -> Path:
-    """Writes RUN.model.npz into `directory`: features and weights, and P, D and gap, or what the noise promises."""
+    """Writes RUN.model.npz into `directory`: features and weights, and P, D and gap, or what the noise promises.
+
+    Features are pseudonyms. Each party has the names of its own features in its RUN.features.csv.
+    """
     if release.weights is None:
         raise AssertionError("there is a model to write")
     proof = _known_of(release.certificate) if release.noise is None else asdict(release.noise)

@@ -96,7 +96,7 @@ def vector_decoders() -> list[Decoder]:
 
 def alignment_decoders() -> list[Decoder]:
     listed = alignment.TaggedList(bytes(32) + bytes(range(32)), bytes(range(100, 132)))
-    listing = alignment.Listing(features=("age", "bmi"), has_labels=True, ids=listed)
+    listing = alignment.Listing(features=(bytes(16).hex(), bytes(range(16)).hex()), has_labels=True, ids=listed)
     layout, held = small_federation_layout(), small_client_layout()
     openings = [alignment.opening_to_bytes(method) for method in alignment.AlignmentMethod]
     relay, raised = alignment.relay_to_bytes(listed), alignment.raised_to_bytes(listed)

@@ -16,6 +16,7 @@ from fenchel_server.cohorts import Alignment, OverlapRule
 RUN = RunId("run-1")
 SHARED_SECRET = bytes(range(32))
 RING_KEY = bytes(range(32, 64))
+NAMES_KEY = bytes(range(64, 96))
 ALONE = (ClientId("anna"),)
 
 
@@ -53,7 +54,7 @@ def make_client(
     """The client half of one party of the roster; without a roster, of a party that is alone."""
     secret = SHARED_SECRET if method is AlignmentMethod.HMAC else None
     ring = Ring(roster, own, key=key, run=RUN)
-    return AlignmentClient(arrange(shard), run=RUN, method=method, ring=ring, shared_secret=secret)
+    return AlignmentClient(arrange(shard), run=RUN, method=method, names_key=NAMES_KEY, ring=ring, shared_secret=secret)
 
 
 def align(

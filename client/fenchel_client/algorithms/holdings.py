@@ -94,6 +94,10 @@ class Holdings:
         pieces = [np.arange(*self._span[block]) for block in blocks]
         return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)
 
+    def features_of(self, blocks: Sequence[int]) -> Positions:
+        """The features of these blocks, ascending: sums over them do not depend on the server's order of features."""
+        return np.sort(self.feature_positions(blocks))
+
     def feature_positions(self, blocks: Sequence[int]) -> Positions:
         pieces = [self._feature_blocks[block] for block in blocks]
         return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)

@@ -2,11 +2,12 @@
 
 from fenchel_client.alignment.ecdh import RingSecret
 from fenchel_client.alignment.hmac_ids import keyed_pseudonyms
+from fenchel_client.alignment.names import pseudonyms
 from fenchel_client.alignment.order import ArrangedShard
 from fenchel_client.alignment.ring import Ring
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import RunId
-from fenchel_common.layout import MAX_FEATURES, MAX_NAMES_BYTES, MAX_PARTY_SAMPLES, check_names
+from fenchel_common.layout import MAX_FEATURES, MAX_PARTY_SAMPLES
 from fenchel_common.wire.alignment import (
     AlignmentMethod,
     Listing,
@@ -16,7 +17,6 @@ from fenchel_common.wire.alignment import (
     raised_to_bytes,
     relay_from_bytes,
 )
-from fenchel_common.wire.arrays import names_to_bytes
 
 
 class AlignmentClient:
@@ -30,6 +30,8 @@ class AlignmentClient:
         Separates the pseudonyms of this run from all others.
     method
         The method that this party agreed to; an opening that asks for the other one is refused.
+    names_key
+        The key of the pseudonyms under which the server knows the features.
     ring
         This party's position among the others. It gives each list its tag and checks those of the others.
     shared_secret
@@ -42,19 +44,20 @@ class AlignmentClient:
         *,
         run: RunId,
         method: AlignmentMethod,
+        names_key: bytes,
         ring: Ring,
         shared_secret: bytes | None = None,
     ) -> None:
         if (method is AlignmentMethod.HMAC) != (shared_secret is not None):
             raise InvalidInput("shared_secret: needed for the method hmac, and for that alone")
-        check_names(shard.features, "features", limit=MAX_FEATURES)
-        if len(names_to_bytes(shard.features)) > MAX_NAMES_BYTES:
-            raise InvalidInput(f"features: all names together can have at most {MAX_NAMES_BYTES} bytes; shorten them")
+        if len(shard.features) > MAX_FEATURES:
+            raise InvalidInput(f"features: a shard can have at most {MAX_FEATURES} columns")
         if len(shard.ids) > MAX_PARTY_SAMPLES:
             raise InvalidInput(f"ids: a shard can have at most {MAX_PARTY_SAMPLES} rows")
         self._shard = shard
         self._run = run
         self._method = method
+        self._names_key = names_key
         self._ring = ring
         self._shared_secret = shared_secret
         self._ring_secret = RingSecret(run)
@@ -74,7 +77,7 @@ class AlignmentClient:
             elements = b"".join(keyed_pseudonyms(self._shard.ids, secret=self._shared_secret, run=self._run))
         return listing_to_bytes(
             Listing(
-                features=self._shard.features,
+                features=tuple(sorted(pseudonyms(self._shard.features, key=self._names_key))),
                 has_labels=self._shard.y is not None,
                 ids=self._ring.tagged(0, elements),
             )

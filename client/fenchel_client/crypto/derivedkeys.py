@@ -10,9 +10,15 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fenchel_common.ids import RunId
 
+NAMES_LABEL = b"fenchel/v1/tag-secret/names\x00"
 RING_LABEL = b"fenchel/v1/tag-secret/ring\x00"
 
 _KEY_BYTES = 32
+
+
+def names_key(tag_secret: bytes, run: RunId) -> bytes:
+    """The key of the pseudonyms of feature names."""
+    return _derived(tag_secret, NAMES_LABEL, run)
 
 
 def ring_key(tag_secret: bytes, run: RunId) -> bytes:

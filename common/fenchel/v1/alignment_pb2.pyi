@@ -72,7 +72,7 @@ class AlignmentListing(_message.Message):
     ELEMENTS_FIELD_NUMBER: _builtins.int
     TAG_FIELD_NUMBER: _builtins.int
     features: _builtins.bytes
-    """Names."""
+    """16-byte pseudonyms, end to end, ascending."""
     has_labels: _builtins.bool
     elements: _builtins.bytes
     """32-byte elements, end to end, in the order in which the party lists its rows."""
@@ -211,7 +211,7 @@ class FederationLayout(_message.Message):
     sample_count: _builtins.int
     slots: _builtins.int
     features: _builtins.bytes
-    """Names."""
+    """Pseudonyms in hexadecimal, ascending."""
     @_builtins.property
     def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___LayoutClient]: ...
     @_builtins.property
@@ -244,7 +244,7 @@ class IgnoredFeatures(_message.Message):
     FEATURES_FIELD_NUMBER: _builtins.int
     BLOCK_IDS_FIELD_NUMBER: _builtins.int
     features: _builtins.bytes
-    """Places among the party's features by name."""
+    """Places among the party's features by pseudonym."""
     block_ids: _builtins.bytes
     def __init__(
         self,
@@ -316,7 +316,7 @@ class ClientLayout(_message.Message):
     def ignored(self) -> _containers.RepeatedCompositeFieldContainer[Global___IgnoredFeatures]: ...
     @_builtins.property
     def feature_blocks(self) -> Global___BlockPlaces:
-        """Features with the same holders that fill one ciphertext: their places among the party's features by name."""
+        """Features with the same holders that fill one ciphertext: their places among the party's features by pseudonym."""
 
     def __init__(
         self,

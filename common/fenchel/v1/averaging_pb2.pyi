@@ -23,7 +23,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 @_typing.final
 class AveragingNumber(_message.Message):
     """The algorithms whose clients work locally and whose server adds up. Vectors are by coordinate: the features of a
-    party by name, times the values for each of them. Ids of blocks in fields of bytes are unsigned 32-bit numbers,
+    party by pseudonym, times the values for each of them. Ids of blocks in fields of bytes are unsigned 32-bit numbers,
     ascending.
     """
 

@@ -309,7 +309,7 @@ class ModelRelease(_message.Message):
 
     WEIGHTS_FIELD_NUMBER: _builtins.int
     weights: _builtins.bytes
-    """Little-endian doubles, in the order of the party's features by name; in a run whose released model is noisy, those
+    """Little-endian doubles, in the order of the pseudonyms of the party's features; in a run whose released model is noisy, those
     of the blocks that the party is the first holder of, in the order of these.
     """
     def __init__(

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from fenchel_common.wire.parsing import parsed_message
 
 ELEMENT_BYTES = 32
 TAG_BYTES = 32
+PSEUDONYM_BYTES = 16
+"""Of a feature name."""
 _PHASE = re.compile(r"align_(0|[1-9][0-9]{0,3})")
 
 
@@ -46,7 +49,10 @@ class TaggedList:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a party says of itself in the first phase, and its ids under its own secret in its own order."""
+    """What a party says of itself in the first phase, and its ids under its own secret in its own order.
+
+    `features` are the pseudonyms of its features, in hexadecimal, ascending.
+    """
 
     features: tuple[str, ...]
     has_labels: bool
@@ -83,7 +89,7 @@ def opening_from_bytes(body: bytes) -> AlignmentMethod:
 
 def listing_to_bytes(listing: Listing) -> bytes:
     return alignment_pb2.AlignmentListing(
-        features=names_to_bytes(listing.features),
+        features=b"".join(bytes.fromhex(feature) for feature in listing.features),
         has_labels=listing.has_labels,
         elements=listing.ids.elements,
         tag=listing.ids.tag,
@@ -93,11 +99,7 @@ def listing_to_bytes(listing: Listing) -> bytes:
 def listing_from_bytes(body: bytes) -> Listing:
     message = parsed_message(alignment_pb2.AlignmentListing, body)
     ids = _tagged_list(message)
-    features = names_from_bytes(message.features, most=MAX_FEATURES, field="alignment listing: features")
-    check_names(features, "alignment listing: features", limit=MAX_FEATURES)
-    if not features:
-        raise InvalidInput("alignment listing: features: at least one is needed")
-    return Listing(features, message.has_labels, ids)
+    return Listing(_pseudonyms(message.features), message.has_labels, ids)
 
 
 def relay_to_bytes(relayed: TaggedList) -> bytes:
@@ -203,6 +205,18 @@ def client_layout_from_bytes(body: bytes, *, samples: int, features: int) -> Cli
         ),
         feature_blocks=block_places_from_proto(message.feature_blocks, most=features, field="feature_blocks"),
     )
+
+
+def _pseudonyms(data: bytes) -> tuple[str, ...]:
+    count, rest = divmod(len(data), PSEUDONYM_BYTES)
+    if rest or not 1 <= count <= MAX_FEATURES:
+        raise InvalidInput(
+            f"alignment listing: features: must be 1 to {MAX_FEATURES} pseudonyms of {PSEUDONYM_BYTES} bytes"
+        )
+    listed = tuple(data[start : start + PSEUDONYM_BYTES].hex() for start in range(0, len(data), PSEUDONYM_BYTES))
+    if any(one >= other for one, other in pairwise(listed)):
+        raise InvalidInput("alignment listing: features: must be ascending, none of them twice")
+    return listed
 
 
 def _tagged_list(

@@ -4,6 +4,7 @@ import itertools
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import numpy as np
 
 from fenchel_client.algorithms.holdings import arranged_matrix
 from fenchel_client.alignment import arrange
+from fenchel_client.alignment.names import pseudonyms
+from fenchel_client.crypto.derivedkeys import names_key
 from fenchel_client.party import Party
 from fenchel_client.privatefiles import write_private
 from fenchel_client.setup import Consent, concessions_of
@@ -105,26 +108,28 @@ class Bench:
         transcript = Transcript(run, config, key, layout, tuple(recorder.messages))
         views = {name: self._view(name, run, config, transcript, shards[name]) for name in parties}
         return Recorded(
-            transcript, views, self._truth(scenario, views), parties=parties, restart=restart, restore=restore
+            transcript, views, self._truth(scenario, run, views), parties=parties, restart=restart, restore=restore
         )
 
     def _view(self, name: ClientId, run: RunId, config: RunConfig, transcript: Transcript, shard: Shard) -> PartyView:
-        """What the party itself keeps of the run."""
+        """What the party itself keeps of the run; its columns are named as the server knows them."""
         held = party_run_from_bytes((self.state_of(name, run) / f"{run}.run").read_bytes())
         layout = client_layout_from_bytes(held.layout, samples=len(shard.ids), features=len(shard.features))
         assert held.secrets is not None, "the run is under way"
-        return PartyView(name, config, arrange(shard), layout, held.secrets, transcript.of(name))
+        marks = pseudonyms(shard.features, key=names_key(held.secrets.tag_secret, run))
+        as_listed = arrange(replace(shard, features=marks))
+        return PartyView(name, config, as_listed, layout, held.secrets, transcript.of(name))
 
-    def _truth(self, scenario: Scenario, views: Mapping[ClientId, PartyView]) -> Truth:
+    def _truth(self, scenario: Scenario, run: RunId, views: Mapping[ClientId, PartyView]) -> Truth:
         table, others = self.tables[scenario.table]
         label_of = dict(zip(sample_names(table), table.y, strict=True))
-        columns = {name: place for place, name in enumerate(table.features)}
         rows, labels, ids, strangers = {}, {}, {}, {}
         for name, view in views.items():
             rows[name] = as_dense(arranged_matrix(view.shard, view.layout))
             ids[name] = tuple(view.shard.ids[row] for row in view.layout.rows)
             labels[name] = np.array([label_of[sample] for sample in ids[name]])
-            own = [columns[feature] for feature in sorted(view.shard.features)]
+            marks = pseudonyms(table.features, key=names_key(view.secrets.tag_secret, run))
+            own = [marks.index(feature) for feature in sorted(view.shard.features)]
             strangers[name] = as_dense(others.X)[: len(rows[name])][:, own]
         return Truth(rows, labels, ids, strangers)
 

@@ -22,7 +22,7 @@ from fenchel_common.wire.alignment import (
 )
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.contract import PhaseRequest
-from support.alignment import RING_KEY, RUN, Aligned, align, make_client, make_shard
+from support.alignment import NAMES_KEY, RING_KEY, RUN, Aligned, align, make_client, make_shard
 
 NAMES = [ClientId(name) for name in ("anna", "bert", "carl", "dora")]
 IDS = [f"patient-{number:06d}" for number in range(12)]
@@ -155,7 +155,7 @@ def test_the_shared_secret_goes_with_hmac_alone() -> None:
     shard, ring = arrange(make_shard(IDS, ["age"])), Ring(NAMES, NAMES[0], key=RING_KEY, run=RUN)
     for method, secret in ((AlignmentMethod.HMAC, None), (AlignmentMethod.ECDH, bytes(32))):
         with pytest.raises(InvalidInput, match="shared_secret"):
-            AlignmentClient(shard, run=RUN, method=method, ring=ring, shared_secret=secret)
+            AlignmentClient(shard, run=RUN, method=method, names_key=NAMES_KEY, ring=ring, shared_secret=secret)
 
 
 def opened() -> tuple[AlignmentServer, dict[ClientId, AlignmentClient], PhaseRequest]:

@@ -76,7 +76,7 @@ def test_the_private_key_is_kept_for_its_owner_alone_and_never_passes_the_server
 
     federation.set_up(to_party=listen, to_server=listen)
     for name in NAMES:
-        (kept,) = (tmp_path / name).iterdir()
+        (kept,) = (tmp_path / name).glob("*.run")
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
         assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
         secret = kept.read_bytes().split(b'"value": "0x')[1][:64]
@@ -115,7 +115,7 @@ def test_values_that_outgrow_the_vectors_are_refused_with_what_would_help(
 
 def test_a_key_file_that_others_can_read_is_not_used(federation: Federation) -> None:
     federation.set_up()
-    (kept,) = (federation.directory / OTHER).iterdir()
+    (kept,) = (federation.directory / OTHER).glob("*.run")
     kept.chmod(0o644)
     federation.parties[OTHER] = federation.party(OTHER)
     with pytest.raises(Refusal, match="chmod 600"):
@@ -129,8 +129,9 @@ def test_the_end_leaves_the_model_and_takes_the_key_away_however_often_it_is_tol
     for _ in range(2):
         federation.answer(OTHER, FINISH, model_part_to_bytes(part), round_id=9)
         federation.parties[OTHER] = federation.party(OTHER)
-    _, model = sorted((federation.directory / OTHER).iterdir())
-    assert {path.name.partition(".")[2] for path in model.parent.iterdir()} == {"ledger.json", "model.npz"}
+    (model,) = (federation.directory / OTHER).glob("*.model.npz")
+    left = {path.name.partition(".")[2] for path in model.parent.iterdir()}
+    assert left == {"ledger.json", "features.csv", "model.npz"}
     with np.load(model) as kept:
         assert kept["features"].tolist() == features
         assert kept["weights"].tolist() == [0.0] * len(features)

@@ -136,7 +136,7 @@ def large_layout() -> ClientLayout:
 
 def test_a_listing_and_a_layout_of_two_million_features_and_a_million_samples_pass() -> None:
     assert FEATURES == MAX_FEATURES
-    names = tuple(f"rs{number:010d}" for number in range(FEATURES))
+    names = tuple(f"{number:032x}" for number in range(FEATURES))
     elements = np.random.default_rng(1).bytes(32 * SAMPLES)
     ids = TaggedList(elements, bytes(32))
     listing = Listing(names, has_labels=True, ids=ids)

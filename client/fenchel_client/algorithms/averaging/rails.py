@@ -134,11 +134,10 @@ class AveragingClient(ABC, Generic[S]):
         self._rows = {
             int(block): np.arange(ends[place], ends[place + 1]) for place, block in enumerate(layout.block_ids)
         }
-        self._cut = tuple(
-            (held[:, np.newaxis] * settings.width + np.arange(settings.width)).reshape(-1)
-            for _, held in sorted(layout.feature_blocks.items())
-        )
+        self._cut = tuple(self._coordinates(held) for _, held in sorted(layout.feature_blocks.items()))
         """The coordinates of each block of features of the layout."""
+        self._columns = self._coordinates(layout.columns)
+        """The position among this client's coordinates of each one that the server counts."""
         self.diverged = False
         self._shared = frozenset(int(block) for block in layout.block_ids[layout.shared])
         self._scope = wire.Scope(
@@ -150,6 +149,11 @@ class AveragingClient(ABC, Generic[S]):
             vectors=settings.vectors,
         )
         self._forget()
+
+    @property
+    def votes_for_coordinates(self) -> bool:
+        """Whether coordinates are named in the server's order; those that it draws itself are in the clients' order."""
+        return False
 
     @abstractmethod
     def train(self, state: State, job: Job) -> Contribution:
@@ -226,8 +230,8 @@ class AveragingClient(ABC, Generic[S]):
         if update.reset:
             self._forget()
         if update.layout is not None:
-            self._check_cut(update.layout)
-            self._blocks = update.layout
+            self._blocks = {block: self._columns[held] for block, held in update.layout.items()}
+            self._check_cut(self._blocks)
             self._scope = replace(self._scope, held={block: len(held) for block, held in update.layout.items()})
         if update.base:
             self._state = {
@@ -239,7 +243,7 @@ class AveragingClient(ABC, Generic[S]):
             self._state = self._applied(entry)
 
     def _applied(self, entry: Entry) -> State:
-        blocks = self._blocks_of(entry.coordinates)
+        blocks = self._blocks_of(self._own(entry.coordinates))
         weights = np.zeros(self._scope.length)
         for block, weight in entry.weights.items():
             weights[blocks[block]] = weight
@@ -267,11 +271,11 @@ class AveragingClient(ABC, Generic[S]):
 
     def _job(self, task: Task, work: Work) -> Job:
         rng = np.random.default_rng([self.settings.seed, task.round_id, task.stream])
-        return Job(task.round_id, work.told, work.weight, work.coordinates, self._kept, rng)
+        return Job(task.round_id, work.told, work.weight, self._own(work.coordinates), self._kept, rng)
 
     def _returned(self, contribution: Contribution, work: Work) -> dict[str, BlockVector]:
         names, given = self.settings.vectors, contribution.vectors
-        chosen = self._blocks_of(work.coordinates)
+        chosen = self._blocks_of(self._own(work.coordinates))
         vectors = {}
         for name in names.returned:
             blocks = chosen if name in names.summed else self._blocks
@@ -287,7 +291,8 @@ class AveragingClient(ABC, Generic[S]):
             loss_sum, correct = self.losses(self._predictions(task)[rows], self.labels()[rows])
             count = len(rows)
         held = [self._blocks[block] for block in task.norm_blocks]
-        weights = self._state[MODEL][np.concatenate(held)] if held else np.zeros(0)
+        # In ascending order, so that the sum does not depend on the server's order of features.
+        weights = self._state[MODEL][np.sort(np.concatenate(held))] if held else np.zeros(0)
         return Measurement(count, loss_sum, correct, float(weights @ weights))
 
     def _predictions(self, task: Task) -> Array:
@@ -305,6 +310,19 @@ class AveragingClient(ABC, Generic[S]):
         weights = self._state[MODEL]
         width = self.settings.width
         return np.asarray(self.X @ (weights if width == 1 else weights.reshape(-1, width)), dtype=np.float64)
+
+    def counted_by_server(self, coordinates: Positions) -> Positions:
+        """The numbers under which the server knows these coordinates, ascending: they tell nothing of names."""
+        return np.sort(np.argsort(self._columns)[coordinates])
+
+    def _own(self, coordinates: Positions | None) -> Positions | None:
+        """The positions among this client's coordinates of those that the server names."""
+        return self._columns[coordinates] if coordinates is not None and self.votes_for_coordinates else coordinates
+
+    def _coordinates(self, features: Positions) -> Positions:
+        """The coordinates of some features, feature by feature."""
+        width = self.settings.width
+        return np.asarray((features[:, np.newaxis] * width + np.arange(width)).reshape(-1), dtype=np.int64)
 
     def _blocks_of(self, coordinates: Positions | None) -> Mapping[int, Positions]:
         return self._blocks if coordinates is None else chosen_blocks(coordinates, self._scope.slots)

@@ -30,7 +30,7 @@ def products_of(own: Holdings, current: ClientRound) -> Products:
             values = np.zeros(own.rows)
             values[samples] = own.X[samples] @ entry.weights
             vectors[position] = own.to_blocks(blocks, values, POINT_PRODUCT_FORMAT)
-    rows = _gram_rows(current, own.feature_positions(current.start.feature_blocks))
+    rows = _gram_rows(current, own.features_of(current.start.feature_blocks))
     coarse = np.round(rows / COARSE_UNIT)
     gram = own.to_figures(np.concatenate([coarse, rows - coarse * COARSE_UNIT]))
     return Products(vectors[0], vectors[1], gram)

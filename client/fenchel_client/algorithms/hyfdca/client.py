@@ -220,7 +220,7 @@ class HyfdcaClient:
             if task.with_losses:
                 loss = float(self._loss.value(z, y).sum())
                 correct = float(np.count_nonzero(np.where(z >= 0.0, 1.0, -1.0) == y))
-        weights = self._model[self._holdings.feature_positions(task.norm_blocks)]
+        weights = self._model[self._holdings.features_of(task.norm_blocks)]
         regulariser = self._settings.lambda_ / 2.0 * float(weights @ weights)
         count = self._holdings.sample_count
         return self._holdings.to_figures(np.array([loss / count, conjugate / count, correct / count, regulariser]))
