@@ -6,19 +6,18 @@ from typing import Final
 
 from fenchel_client.algorithms import ALGORITHMS
 from fenchel_client.algorithms.base import AlgorithmClient
-from fenchel_client.alignment.names import columns_by_pseudonym
+from fenchel_client.alignment import columns_by_pseudonym
 from fenchel_client.crypto.cipher import PaillierCipher
-from fenchel_client.crypto.derivedkeys import names_key
 from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION, KeyKind
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.crypto.timed import Stopwatch, TimedCipher
 from fenchel_client.release import check_rows
+from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
-from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import RunId
 from fenchel_common.release import ReleaseNoise
@@ -44,19 +43,21 @@ class ActiveRun:
     cipher: Cipher
     key: RunKey
     pool: ObfuscatorPool | None
+    releases: bool
+    """Whether the server gets this party's part of the model at the end, by the roster when the run became active."""
     noise: ReleaseNoise | None
     opened_before: int
     """How many vectors this party had opened, of whatever run, when this one became active."""
 
     @classmethod
-    def of(cls, run: RunId, kept: PartyRun, *, shard: Shard, releases: bool, stopwatch: Stopwatch) -> "ActiveRun":
+    def of(cls, run: RunId, kept: PartyRun, *, table: PartyTable, releases: bool, stopwatch: Stopwatch) -> "ActiveRun":
         """Makes the algorithm's half from what is kept of the run."""
         config = kept.config
         settings = config.algorithm_settings()
         if kept.secrets is None:
             raise Refusal("the key of this run was given up", public_reason="it does not have the key of this run")
-        columns = columns_by_pseudonym(shard.features, key=names_key(kept.secrets.tag_secret, run))
-        layout = client_layout_of(kept, shard).in_columns(columns)
+        columns = columns_by_pseudonym(table.features, tag_secret=kept.secrets.tag_secret, run=run)
+        layout = client_layout_of(kept, table).in_columns(columns)
         plain_or_paillier, key, pool = _cipher(run, config, kept.secrets, layout)
         cipher = TimedCipher(plain_or_paillier, stopwatch)
         try:
@@ -64,14 +65,14 @@ class ActiveRun:
             algorithm = ALGORITHMS[settings.family.name][config.algorithm](
                 settings,
                 layout=layout,
-                shard=shard,
+                table=table,
                 cipher=cipher,
                 key=key,
                 serialising=stopwatch.serialising,
             )
         except InvalidInput as error:
             raise Refusal(str(error), public_reason="its data do not fit this run") from error
-        return cls(run, kept, settings, layout, algorithm, cipher, key, pool, noise, stopwatch.opened)
+        return cls(run, kept, settings, layout, algorithm, cipher, key, pool, releases, noise, stopwatch.opened)
 
     def check_rows(self) -> None:
         """Refuses to go on if rows turn out to be longer than the noise on the released model allows for."""
@@ -79,8 +80,8 @@ class ActiveRun:
             check_rows(self.algorithm, self.noise)
 
 
-def client_layout_of(kept: PartyRun, shard: Shard) -> ClientLayout:
-    return client_layout_from_bytes(kept.layout, samples=len(shard.ids), features=len(shard.features))
+def client_layout_of(kept: PartyRun, table: PartyTable) -> ClientLayout:
+    return client_layout_from_bytes(kept.layout, samples=len(table.ids), features=len(table.features))
 
 
 def _cipher(

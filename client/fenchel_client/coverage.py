@@ -7,16 +7,18 @@ model. So the layout must place every row and every feature of the shard, in blo
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
-from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
 
 
-def check_coverage(layout: ClientLayout, *, shard: Shard, config: RunConfig, roster: Roster, name: ClientId) -> None:
+def check_coverage(
+    layout: ClientLayout, *, table: PartyTable, config: RunConfig, roster: Roster, name: ClientId
+) -> None:
     """Refuses a layout that leaves out a row or a feature, or cuts them into more blocks than needed.
 
     Who shares what with whom only the server knows. A party knows that the others can share its rows in at most
@@ -24,12 +26,12 @@ def check_coverage(layout: ClientLayout, *, shard: Shard, config: RunConfig, ros
     """
     if layout.slots != slot_layout(VectorFormat(), config.key.bits).slots:
         raise InvalidInput("layout: slots: not as many as fit into a ciphertext of the run's key")
-    if len(layout.rows) != len(shard.ids):
-        raise InvalidInput(f"layout: rows: places {len(layout.rows)} of this party's {len(shard.ids)} rows, not all")
+    if len(layout.rows) != len(table.ids):
+        raise InvalidInput(f"layout: rows: places {len(layout.rows)} of this party's {len(table.ids)} rows, not all")
     placed = sum(len(places) for places in layout.feature_blocks.values())
-    if placed != len(shard.features):
+    if placed != len(table.features):
         raise InvalidInput(
-            f"layout: feature_blocks: places {placed} of this party's {len(shard.features)} features, not all"
+            f"layout: feature_blocks: places {placed} of this party's {len(table.features)} features, not all"
         )
     if layout.holder_counts.max(initial=0) > len(roster.parties):
         raise InvalidInput("layout: holder_counts: more label holders than there are parties")
@@ -38,7 +40,7 @@ def check_coverage(layout: ClientLayout, *, shard: Shard, config: RunConfig, ros
     _check_full(layout.block_sizes, layout.slots, ways=ways, field="block_sizes")
     sizes = np.array([len(places) for places in layout.feature_blocks.values()], dtype=np.int64)
     _check_full(sizes, layout.slots, ways=ways, field="feature_blocks")
-    _check_ignored(layout, shard=shard, config=config, first=name == roster.names[0])
+    _check_ignored(layout, table=table, config=config, first=name == roster.names[0])
 
 
 def _check_full(sizes: NDArray[np.int64], slots: int, *, ways: int, field: str) -> None:
@@ -46,7 +48,7 @@ def _check_full(sizes: NDArray[np.int64], slots: int, *, ways: int, field: str) 
         raise InvalidInput(f"layout: {field}: more than {ways} blocks are not full, so the rows are cut up needlessly")
 
 
-def _check_ignored(layout: ClientLayout, *, shard: Shard, config: RunConfig, first: bool) -> None:
+def _check_ignored(layout: ClientLayout, *, table: PartyTable, config: RunConfig, first: bool) -> None:
     """Features are given up to an earlier party only where the terms say so, and where there can be such a party."""
     if not layout.ignored:
         return
@@ -58,5 +60,5 @@ def _check_ignored(layout: ClientLayout, *, shard: Shard, config: RunConfig, fir
     for cut in layout.ignored:
         if not np.isin(cut.block_ids, shared).all():
             raise InvalidInput("layout: ignored: features of rows that nobody else holds are left out")
-        if cut.features.max() >= len(shard.features):
+        if cut.features.max() >= len(table.features):
             raise InvalidInput("layout: ignored: points to a feature that this party does not hold")

@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.alignment import ArrangedShard
+from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector, filled, pack, unpack
 from fenchel_common.clientlayout import ClientLayout
@@ -72,7 +72,7 @@ class LabelComparison:
     Parameters
     ----------
     layout
-        Which rows of `shard` fill which blocks, and how many label holders each block has.
+        Which rows of `table` fill which blocks, and how many label holders each block has.
     key
         What the run's vectors by sample are under.
     secret
@@ -82,23 +82,23 @@ class LabelComparison:
     def __init__(
         self,
         layout: ClientLayout,
-        shard: ArrangedShard,
+        table: PartyTable,
         *,
         cipher: Cipher,
         key: RunKey,
         secret: bytes,
         run: RunId,
     ) -> None:
-        compared = (layout.holder_counts >= 2) & (shard.y is not None)
+        compared = (layout.holder_counts >= 2) & (table.y is not None)
         self._blocks = tuple(layout.block_ids[compared].tolist())
         self._sizes = layout.block_sizes[compared].tolist()
         self._slots = layout.slots
         self._holders = np.repeat(layout.holder_counts[compared], self._sizes)
         self._marks = np.zeros(0)
-        if shard.y is not None:
-            held, slots = np.nonzero(filled(self._sizes, layout.slots))
-            labels = shard.y[layout.rows_of(self._blocks)]
-            self._marks = label_marks(labels, layout.block_ids[compared][held], slots, secret=secret, run=run)
+        if table.y is not None:
+            blocks, slots = np.nonzero(filled(self._sizes, layout.slots))
+            labels = table.y[layout.rows_of(self._blocks)]
+            self._marks = label_marks(labels, layout.block_ids[compared][blocks], slots, secret=secret, run=run)
         self._cipher = cipher
         self._key = key
         self._run = run

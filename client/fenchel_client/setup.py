@@ -10,24 +10,21 @@ from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fenchel_client.alignment import AlignmentClient, ArrangedShard, Ring
-from fenchel_client.alignment.names import pseudonyms
-from fenchel_client.concessions import Concession, explained
-from fenchel_client.crypto.derivedkeys import names_key, ring_key
+from fenchel_client.alignment import AlignmentClient, Ring, pseudonyms
+from fenchel_client.consent import Consent
+from fenchel_client.crypto.derivedkeys import ring_key
 from fenchel_client.crypto.introductions import fresh_key, introduce, verified_introductions
 from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind
 from fenchel_client.crypto.keywrap import unwrap, wrap
 from fenchel_client.labels import LabelComparison
-from fenchel_common.algorithms import SETTINGS
+from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
 from fenchel_common.crypto.paillier import PublicKey
-from fenchel_common.defaults import KEY_BITS
 from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal, WrongTerms
-from fenchel_common.identity import Kit, Roster
+from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import (
     INTRODUCE,
@@ -51,56 +48,9 @@ from fenchel_common.wire.setup import (
     terms_from_bytes,
 )
 
-TRUST_KIT = "kit"
-"""In the place of a fingerprint: approves whatever roster the kit has, for those who provision by themselves."""
-
 NOT_INTRODUCED = "the relayed introductions are not those of this roster, run and configuration"
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Consent:
-    """What the party's operator agreed to beyond the defaults.
-
-    `approved_roster` is the fingerprint of the roster for which a key holder may make and wrap a key, or `TRUST_KIT`.
-    `accepts` is what runs may ask for that the party takes part in.
-    """
-
-    approved_roster: str | None = None
-    accepts: frozenset[Concession] = frozenset()
-
-    def lacking(self, config: RunConfig) -> tuple[Concession, ...]:
-        """What the run asks for and the operator did not accept; whoever accepts `plain` accepts `paper`."""
-        accepted = self.accepts | {Concession.PAPER} if Concession.PLAIN in self.accepts else self.accepts
-        return tuple(concession for concession in concessions_of(config) if concession not in accepted)
-
-    def check(self, config: RunConfig) -> None:
-        """Refuses a run that asks for more than the operator agreed to."""
-        if lacking := self.lacking(config):
-            options = " ".join(f"--accept {concession}" for concession in lacking)
-            raise Refusal(
-                f"the server asks for a run that nobody has agreed to here: {explained(lacking)}; "
-                f"start the client with {options} if that is meant",
-                public_reason=f"its operator does not accept: {', '.join(lacking)}",
-            )
-
-    def approves(self, roster: Roster) -> bool:
-        """Whether a key holder may make keys for everyone on this roster."""
-        return self.approved_roster in (TRUST_KIT, roster.fingerprint())
-
-
-def concessions_of(config: RunConfig) -> tuple[Concession, ...]:
-    """What a run asks of its parties' operators beyond the defaults."""
-    asked = {
-        # Of an algorithm that shows nothing more at the level `paper`, the server sees the same as at `sealed`.
-        Concession.PAPER: config.privacy is Privacy.PAPER and bool(SETTINGS[config.algorithm].profile.sealed),
-        Concession.PLAIN: config.privacy is Privacy.PLAIN,
-        Concession.KEY_2048: config.privacy.encrypts_samples and config.key.bits < KEY_BITS,
-        Concession.SUBGROUP: config.privacy.encrypts_samples and config.key.kind == "subgroup",
-        Concession.HMAC: config.alignment == "hmac",
-    }
-    return tuple(concession for concession, needed in asked.items() if needed)
 
 
 @dataclass(slots=True)
@@ -108,7 +58,7 @@ class SetupClient:
     """Answers the set-up phases of one run, up to the layout; `labels` is made then, and answers the phase after it."""
 
     kit: Kit
-    shard: ArrangedShard
+    table: PartyTable
     run: RunId
     consent: Consent
     config: RunConfig | None = None
@@ -137,9 +87,9 @@ class SetupClient:
 
     def features_by_pseudonym(self) -> dict[str, str]:
         """The names of this party's features, once it has the run's secrets."""
-        assert self.secrets is not None, "the alignment has begun"
-        key, names = names_key(self.secrets.tag_secret, self.run), self.shard.features
-        return dict(zip(pseudonyms(names, key=key), names, strict=True))
+        assert self.secrets is not None, "the party has made the run's secrets or taken them"
+        names = self.table.features
+        return dict(zip(pseudonyms(names, tag_secret=self.secrets.tag_secret, run=self.run), names, strict=True))
 
     def _introduce(self, body: bytes) -> bytes:
         config = terms_from_bytes(body)
@@ -156,7 +106,7 @@ class SetupClient:
     def _check_consent(self, config: RunConfig) -> None:
         """Refuses a run that asks for more than the operator agreed to; warns of one that can leak rows."""
         self.consent.check(config)
-        if (reason := row_leak(config.algorithm_settings(), width=len(self.shard.features))) is not None:
+        if (reason := row_leak(config.algorithm_settings(), width=len(self.table.features))) is not None:
             log.warning("%s", row_leak_warning(reason))
 
     def _make_key(self, body: bytes, config: RunConfig) -> bytes:
@@ -247,10 +197,10 @@ class SetupClient:
             secret = self.secrets.alignment_secret if method is AlignmentMethod.HMAC else None
             key = ring_key(self.secrets.tag_secret, self.run)
             self._alignment = AlignmentClient(
-                self.shard,
+                self.table,
                 run=self.run,
                 method=method,
-                names_key=names_key(self.secrets.tag_secret, self.run),
+                tag_secret=self.secrets.tag_secret,
                 ring=Ring(self.kit.roster.names, self.kit.client_id, key=key, run=self.run),
                 shared_secret=secret,
             )
@@ -265,15 +215,15 @@ def fresh_secrets(config: RunConfig) -> RunSecrets:
     return RunSecrets(private_key, secrets.token_bytes(SECRET_BYTES), secrets.token_bytes(SECRET_BYTES))
 
 
-def public_key_of(held: RunSecrets, config: RunConfig) -> PublicKey | None:
+def public_key_of(run_secrets: RunSecrets, config: RunConfig) -> PublicKey | None:
     """The public half of the key among the secrets; refuses a key, or the lack of one, that the terms do not name."""
     if not config.privacy.encrypts_samples:
-        if held.private_key:
+        if run_secrets.private_key:
             raise WrongTerms("the run's terms say that nothing is encrypted, but there is a key")
         return None
-    if not held.private_key:
+    if not run_secrets.private_key:
         raise WrongTerms("the run's terms say that it is encrypted, but there is no key")
-    private = private_key_from_bytes(held.private_key)
+    private = private_key_from_bytes(run_secrets.private_key)
     if (private.public_key.bits, private.kind) != (config.key.bits, KeyKind(config.key.kind)):
         raise WrongTerms(
             f"the run's terms name a {config.key.kind} key of {config.key.bits} bits, "

@@ -1,7 +1,7 @@
-"""The most bytes that a party lets a task have, from what it knows itself; asked before it holds any of them."""
+"""The most bytes that a party lets a task have, from what it knows itself; asked before any of them are in memory."""
 
 from fenchel_client.activerun import client_layout_of
-from fenchel_common.data.shard import Shard
+from fenchel_client.table import PartyTable
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH, LABELS, LAYOUT, PartyRun
@@ -16,7 +16,7 @@ def before_layout(key: TaskKey) -> bool:
     return key.round == 0 and key.phase != LABELS
 
 
-def setup_task_limit(key: TaskKey, config: RunConfig | None, *, shard: Shard, parties: int) -> int:
+def setup_task_limit(key: TaskKey, config: RunConfig | None, *, table: PartyTable, parties: int) -> int:
     """Of a task up to the layout; `config` are the terms, if the party was told them."""
     try:
         if key.phase != LAYOUT:
@@ -25,18 +25,18 @@ def setup_task_limit(key: TaskKey, config: RunConfig | None, *, shard: Shard, pa
         raise _no_phase(error) from error
     overlapping = config is None or config.overlap == "first"
     return layout_task_limit(
-        samples=len(shard.ids), features=len(shard.features), parties=parties, overlapping=overlapping
+        samples=len(table.ids), features=len(table.features), parties=parties, overlapping=overlapping
     )
 
 
-def run_task_limit(key: TaskKey, kept: PartyRun | None, *, shard: Shard) -> int:
+def run_task_limit(key: TaskKey, kept: PartyRun | None, *, table: PartyTable) -> int:
     """Of a task after the layout; `kept` is what the party has of the run."""
     if kept is None:
         if key.phase == FINISH:
-            return finish_task_limit(features=len(shard.features))
+            return finish_task_limit(features=len(table.features))
         raise Refusal(f"there is no key of run {key.run} here", public_reason=NO_KEY)
     try:
-        extent = Extent.of_client(client_layout_of(kept, shard), key_bits=kept.config.key.bits)
+        extent = Extent.of_client(client_layout_of(kept, table), key_bits=kept.config.key.bits)
         return round_limits(key.phase, extent, kept.config.algorithm_settings()).task
     except InvalidInput as error:
         raise _no_phase(error) from error

@@ -152,9 +152,9 @@ class PartyRun:
 
 @dataclass(frozen=True, slots=True)
 class LayoutResult:
-    """The algorithm's opening, and the marks of the party's labels where other parties hold labels of its samples."""
+    """The algorithm's preparation, and the marks of the labels of samples whose labels other parties hold too."""
 
-    opening: bytes = field(repr=False)
+    preparation: bytes = field(repr=False)
     marks: BlockVector | None
 
 

@@ -1,6 +1,6 @@
 """The consent of one person who starts a whole federation, and with that is the operator of every party."""
 
-from fenchel_client.setup import concessions_of
+from fenchel_client.consent import concessions_of
 from fenchel_common.runconfig import RunConfig
 
 

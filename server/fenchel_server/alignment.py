@@ -61,7 +61,7 @@ class AlignmentServer:
         self._listings: dict[ClientId, Listing] = {}
         self._lists: dict[ClientId, TaggedList] = {}
 
-    def open(self) -> PhaseRequest:
+    def begin(self) -> PhaseRequest:
         """Starts from the beginning, forgetting whatever went before."""
         self._step = 0
         self._listings = {}

@@ -14,6 +14,7 @@ from fenchel_common.errors import InvalidConfig, RecordConflict
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.ids import RunId
 from fenchel_common.runconfig import RunConfig
+from fenchel_server.federationrun import FederationRun
 from fenchel_server.release import Release
 from fenchel_server.results import write_model, write_result
 from fenchel_server.rounds.counted import CountedTransport
@@ -23,7 +24,6 @@ from fenchel_server.rounds.ledger import TOTAL, costs_of
 from fenchel_server.rounds.measured import MeasuredTransport
 from fenchel_server.rounds.outcome import RunOutcome, certificate_of
 from fenchel_server.rounds.transport import Listener
-from fenchel_server.setup import FederationRun
 from fenchel_server.store import RoundRecord, RunRecord, RunStatus, SqliteStore, Store, new_run_id
 from fenchel_server.store.base import ENDED
 

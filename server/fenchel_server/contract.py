@@ -40,7 +40,7 @@ class RoundReport:
 class AlgorithmServer(Protocol):
     """The server half of an algorithm: no sockets, clocks or files, and only seeded randomness."""
 
-    def open_round(
+    def begin_round(
         self,
         round_id: RoundId,
         available: frozenset[ClientId],

@@ -98,10 +98,10 @@ def alignment_decoders() -> list[Decoder]:
     listed = alignment.TaggedList(bytes(32) + bytes(range(32)), bytes(range(100, 132)))
     listing = alignment.Listing(features=(bytes(16).hex(), bytes(range(16)).hex()), has_labels=True, ids=listed)
     layout, held = small_federation_layout(), small_client_layout()
-    openings = [alignment.opening_to_bytes(method) for method in alignment.AlignmentMethod]
+    preparations = [alignment.opening_to_bytes(method) for method in alignment.AlignmentMethod]
     relay, raised = alignment.relay_to_bytes(listed), alignment.raised_to_bytes(listed)
     return [
-        _of_bytes(alignment_pb2.AlignmentOpening, alignment.opening_from_bytes, *openings),
+        _of_bytes(alignment_pb2.AlignmentStart, alignment.opening_from_bytes, *preparations),
         _of_bytes(alignment_pb2.AlignmentListing, alignment.listing_from_bytes, alignment.listing_to_bytes(listing)),
         _of_bytes(alignment_pb2.AlignmentRelay, alignment.relay_from_bytes, relay),
         _of_bytes(alignment_pb2.AlignmentRaised, alignment.raised_from_bytes, raised),
@@ -123,7 +123,7 @@ def alignment_decoders() -> list[Decoder]:
 def label_decoders() -> list[Decoder]:
     slots, key = cipher(BITS).slots, run_key(BITS)
     marks = BlockVector((2, 5), cipher(BITS).encrypt(np.linspace(0.0, 1.0, 2 * slots), FORMAT))
-    results = [labels.layout_result_to_bytes(LayoutResult(b"opening", given)) for given in (marks, None)]
+    results = [labels.layout_result_to_bytes(LayoutResult(b"preparation", given)) for given in (marks, None)]
     bound = {"held": {2, 5, 9}, "slots": slots, "key": key}
     return [
         _of_bytes(labels_pb2.LayoutResult, labels.layout_result_from_bytes, *results, **bound),

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from fenchel_client.concessions import Concession
 from fenchel_client.connection import TaskLimit
+from fenchel_client.consent import Consent
 from fenchel_client.desk import Assignment, Desk
 from fenchel_client.party import Party
 from fenchel_client.session import EndKind, Session, SessionEnd
-from fenchel_client.setup import Consent
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig

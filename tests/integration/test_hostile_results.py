@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from fenchel_client.concessions import Concession
+from fenchel_client.consent import Consent
 from fenchel_client.party import Party
 from fenchel_client.retry import Backoff
 from fenchel_client.session import Session
-from fenchel_client.setup import Consent
 from fenchel_client.task import Task
 from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.errors import FenchelError

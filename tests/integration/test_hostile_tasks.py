@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fenchel_client.concessions import Concession
+from fenchel_client.consent import Consent
 from fenchel_client.party import Party
-from fenchel_client.setup import Consent
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.metrics import LastCertificate
@@ -27,8 +27,9 @@ from fenchel_deploy.folders import kit_folder
 from fenchel_deploy.inprocess.parties import asked
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_deploy.local import LocalFederation
+from fenchel_server.federationrun import FederationRun
 from fenchel_server.rounds.transport import Gathered, PhaseId
-from fenchel_server.setup import FederationRun, FederationSetup
+from fenchel_server.setup import FederationSetup
 from support.connections import Server
 from support.hostile_bodies import LONG_BYTES, Attack, Bodies, Process, full_of_elements, layouts, too_long
 from support.tables import named_shards, small_dataset
@@ -108,10 +109,10 @@ class RogueServer:
 def work_through(rogue: RogueServer, kit: Kit) -> None:
     """A set-up, a round and the end, in the order of an honest server."""
     setup = FederationSetup(CONFIG, kit.roster)
-    done = run_phases(setup.open(), setup, partial(rogue.answer, 0))
+    done = run_phases(setup.begin(), setup, partial(rogue.answer, 0))
     run = FederationRun(CONFIG, kit.roster, certificate=LastCertificate)
     algorithm = run.restore(done.record, done.snapshot)
-    first = algorithm.open_round(RoundId(1), frozenset(kit.roster.names), frozenset())
+    first = algorithm.begin_round(RoundId(1), frozenset(kit.roster.names), frozenset())
     run_phases(first, algorithm, partial(rogue.answer, 1))
     for client, body in run.finish(done.record, algorithm).tasks.items():
         rogue.answer(2, FINISH, client, body)

@@ -233,7 +233,7 @@ def test_parties_without_labels_take_part_in_measurements_alone() -> None:
 def test_every_sample_needs_a_party_with_its_label() -> None:
     layout = small_federation_layout()  # whose first block has one holder, without labels
     with pytest.raises(InvalidInput, match="label"):
-        FedavgServer(FedavgSettings(), layout=layout, key=RunKey.in_clear(2048), openings={})
+        FedavgServer(FedavgSettings(), layout=layout, key=RunKey.in_clear(2048), preparations={})
 
 
 def test_a_part_of_the_clients_works_in_a_round_and_all_of_them_measure() -> None:
@@ -271,7 +271,7 @@ def test_a_party_gets_no_block_of_features_that_it_does_not_hold() -> None:
     for client, half in run.clients.items():
         assert isinstance(half, AveragingClient)
         held = run.alignment.federation.client_features[client]
-        assert sum(len(places) for places in half._blocks.values()) == len(held)
+        assert sum(len(places) for places in half._coordinates.positions.values()) == len(held)
 
 
 def shared_covtype() -> Dataset:

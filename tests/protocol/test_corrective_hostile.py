@@ -156,7 +156,7 @@ def test_a_client_that_is_told_another_sum_finds_another_combination() -> None:
     """The hash covers every bit of the weights: a server that tells one client another sum is found out."""
     run = simulation(problem(**SMALL), (4, 1))
     run.run(1)
-    request = run.server.open_round(RoundId(2), run.names, frozenset())
+    request = run.server.begin_round(RoundId(2), run.names, frozenset())
     results = {}
     for client, body in request.tasks.items():
         task = pb.CorrectiveDualTask.FromString(body)
@@ -248,7 +248,7 @@ def test_a_party_that_lost_its_memory_refuses_impossible_dual_variables() -> Non
     run = simulation(problem(**SMALL))
     run.run(2)
     run.restart(FIRST)
-    request = run.server.open_round(RoundId(3), run.names, frozenset({FIRST}))
+    request = run.server.begin_round(RoundId(3), run.names, frozenset({FIRST}))
     task = TASKS[request.phase].FromString(request.tasks[FIRST])
     beyond_one(task.round_start.restored.alpha)
     with pytest.raises(InvalidInput, match="1 blocks came back impossible"):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fenchel.v1 import corrective_pb2 as pb
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
-from fenchel_client.algorithms.holdings import Holdings
+from fenchel_client.algorithms.codec import RowCodec
 from fenchel_common.crypto.vectors import EncryptedVector, PlainVector
 from support.corrective import LAST, LEVELS, RESULTS, SECOND, at_level, halves_of, state_of
 from support.messages import vectors_in
@@ -112,32 +112,32 @@ class Known:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.numbers: dict[str, list[Array]] = {}
-        for name, argument in (("to_blocks", 1), ("to_features", 0), ("to_figures", 0)):
+        for name, argument in (("to_blocks", 1), ("to_features", 0), ("to_numbers", 0)):
             self._watch_argument(monkeypatch, name, argument)
-        for name in ("from_blocks", "from_features", "from_figures"):
+        for name in ("from_blocks", "from_features", "from_numbers"):
             self._watch_result(monkeypatch, name)
 
     def add(self, kind: str, *values: Array | float) -> None:
         self.numbers.setdefault(kind, []).extend(np.ravel(np.asarray(each, dtype=np.float64)) for each in values)
 
     def _watch_argument(self, monkeypatch: pytest.MonkeyPatch, name: str, argument: int) -> None:
-        honest = getattr(Holdings, name)
+        honest = getattr(RowCodec, name)
 
-        def watched(own: Holdings, *args: Any) -> object:
+        def watched(codec: RowCodec, *args: Any) -> object:
             self.add(name, args[argument])
-            return honest(own, *args)
+            return honest(codec, *args)
 
-        monkeypatch.setattr(Holdings, name, watched)
+        monkeypatch.setattr(RowCodec, name, watched)
 
     def _watch_result(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-        honest = getattr(Holdings, name)
+        honest = getattr(RowCodec, name)
 
-        def watched(own: Holdings, *args: Any) -> Array:
-            values: Array = honest(own, *args)
+        def watched(codec: RowCodec, *args: Any) -> Array:
+            values: Array = honest(codec, *args)
             self.add(name, values)
             return values
 
-        monkeypatch.setattr(Holdings, name, watched)
+        monkeypatch.setattr(RowCodec, name, watched)
 
     def remember(self, run: Simulation) -> None:
         """What the clients have in their memories after a round."""
@@ -198,9 +198,9 @@ def transcript(run: Simulation, known: Known) -> tuple[Words, set[float]]:
         snapshots.append(run.server.snapshot())
     for shard in run.shards.values():
         known.add("rows", np.asarray(shard.X))
-    openings = [half.opening() for half in halves_of(run).values()]
+    preparations = [half.preparation() for half in halves_of(run).values()]
     messages = [body for _, _, _, *bodies in run.messages for body in bodies]
-    return words_in([*openings, *messages, *snapshots]), told_objectives(run)
+    return words_in([*preparations, *messages, *snapshots]), told_objectives(run)
 
 
 def test_a_sealed_transcript_has_no_number_in_clear_but_the_sums_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ def test_the_search_finds_what_the_other_levels_show(monkeypatch: pytest.MonkeyP
     known = Known(monkeypatch)
     seen, told = transcript(at_level(SMALL, (2, 2), "paper"), known)
     counts = found(known, seen, but=told)
-    assert min(counts[kind] for kind in ("to_features", "from_features", "weights", "to_figures", "from_figures")) > 10
+    assert min(counts[kind] for kind in ("to_features", "from_features", "weights", "to_numbers", "from_numbers")) > 10
     assert counts["to_blocks"] == counts["from_blocks"] == counts["alpha"] == counts["rows"] == 0
     with monkeypatch.context() as inner:
         known = Known(inner)

@@ -337,9 +337,9 @@ def test_a_snapshot_of_other_clients_is_refused() -> None:
 def test_rounds_and_phases_come_in_order() -> None:
     run = simulation(problem(**CASE))
     with pytest.raises(InvalidInput, match="round_id"):
-        run.server.open_round(RoundId(2), run.names, frozenset())
+        run.server.begin_round(RoundId(2), run.names, frozenset())
     with pytest.raises(InvalidInput, match="no round is open"):
         run.server.advance("primal", {})
-    run.server.open_round(RoundId(1), run.names, frozenset())
+    run.server.begin_round(RoundId(1), run.names, frozenset())
     with pytest.raises(InvalidInput, match="not the open phase"):
         run.server.advance("primal", {})

@@ -45,7 +45,7 @@ def test_a_share_that_cannot_be_is_rejected_and_the_run_goes_on(tamper: Tamperin
     case = problem(**CASE)
     run = simulation(case, stop={"gap": None})
     run.round()
-    run.tampering[(2, "primal", LAST)] = changed(hyfdca_pb2.HyfdcaPrimalResult, lambda m: tamper(m.share))
+    run.tampering[(2, "primal", LAST)] = changed(hyfdca_pb2.HyfdcaPrimalResult, lambda m: tamper(m.contribution))
     second = run.round()
     assert second.metrics.absences[LAST].startswith("primal: rejected: ")
     assert second.metrics.stale == (LAST,)

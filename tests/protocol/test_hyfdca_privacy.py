@@ -63,8 +63,8 @@ def test_round_trips_do_not_depend_on_the_level(grid: tuple[int, int], expected:
     ("level", "in_clear"),
     [
         ("sealed", set()),
-        ("paper", {"share", "figures"}),
-        ("plain", {"share", "figures", "products", "changes"}),
+        ("paper", {"contribution", "figures"}),
+        ("plain", {"contribution", "figures", "products", "changes"}),
     ],
 )
 def test_what_each_level_shows_the_server(level: str, in_clear: set[str]) -> None:
@@ -77,7 +77,7 @@ def test_what_each_level_shows_the_server(level: str, in_clear: set[str]) -> Non
         for name, vector in vectors_in(RESULTS[phase].FromString(result)):
             (shown if vector.WhichOneof("kind") == "plain" else hidden).add(name)
     assert shown == in_clear
-    assert hidden == {"share", "figures", "products", "changes"} - in_clear
+    assert hidden == {"contribution", "figures", "products", "changes"} - in_clear
 
 
 def test_a_sealed_transcript_has_no_number_in_clear_but_the_sums_over_all() -> None:
@@ -112,7 +112,7 @@ def test_the_server_holds_the_kind_of_vectors_of_its_level_and_no_model(level: s
     by_feature = EncryptedVector if level == "sealed" else PlainVector
     assert {type(vector) for vector in state.alpha.values()} == {by_sample}
     assert {type(vector) for vector in state.model.values()} == {by_feature}
-    assert {type(vector) for share in state.shares.values() for vector in share.values()} == {by_feature}
+    assert {type(vector) for share in state.contributions.values() for vector in share.values()} == {by_feature}
 
 
 @pytest.mark.parametrize("level", ["sealed", "paper"])

@@ -196,7 +196,7 @@ def test_cached_inner_products_of_clients_that_left_are_those_of_the_present_mod
         run.round()
         state = run.server._state
         assert isinstance(state, HyfdcaState)
-        w, shares = np.zeros(len(case.data.features)), state.summed_shares()
+        w, shares = np.zeros(len(case.data.features)), state.summed_contributions()
         for held in run.alignment.federation.feature_blocks:
             if held.id in shares:
                 w[held.features] = run.cipher.decrypt(shares[held.id])[: len(held.features)]
@@ -232,7 +232,7 @@ def test_a_share_is_as_long_whatever_has_changed() -> None:
         run.run(4)
         for _, phase, _, _, result in run.messages:
             if phase == "primal":
-                share = hyfdca_pb2.HyfdcaPrimalResult.FromString(result).share
+                share = hyfdca_pb2.HyfdcaPrimalResult.FromString(result).contribution
                 assert numbers_in(share.blocks) == [0, 1, 2]
                 assert len(share.vector.plain.values) == 8 * 3 * 31
 
@@ -277,9 +277,9 @@ def test_overlapping_features_count_once_with_the_first_rule() -> None:
 def test_rounds_and_phases_out_of_order_are_refused() -> None:
     run = simulation(problem(**CASE))
     with pytest.raises(InvalidInput, match="round_id"):
-        run.server.open_round(RoundId(2), run.names, frozenset())
+        run.server.begin_round(RoundId(2), run.names, frozenset())
     with pytest.raises(InvalidInput, match="no round is open"):
         run.server.advance("primal", {})
-    run.server.open_round(RoundId(1), run.names, frozenset())
+    run.server.begin_round(RoundId(1), run.names, frozenset())
     with pytest.raises(InvalidInput, match="not the open phase"):
         run.server.advance("primal", {})

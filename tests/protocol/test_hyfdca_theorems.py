@@ -124,7 +124,7 @@ def test_theorem_4_8_bounds_the_horizontal_run_with_random_clients(lambda_: floa
         assert mean[t] <= 2.0 * G / (1.0 + P * H / (2.0 * N) * (t - t0)) + 3.0 * error[t]
 
 
-@pytest.mark.parametrize("share", [1.0, 0.75])
+@pytest.mark.parametrize("contribution", [1.0, 0.75])
 def test_theorem_4_11_bounds_the_vertical_run_with_sets_in_turn(share: float) -> None:
     """E[ε_D^t] ≤ (J_1 + J_2·(ln(t − C + 1) + 1))/t^{H/N} for t ≥ C; Q = 4 clients in C = 2 sets, γ_t = 1/t.
 

@@ -11,8 +11,8 @@ import pytest
 
 from fenchel.v1 import labels_pb2
 from fenchel_client.concessions import Concession
+from fenchel_client.consent import Consent
 from fenchel_client.party import Party
-from fenchel_client.setup import Consent
 from fenchel_client.task import Task
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fenchel_client.alignment import AlignmentClient, ArrangedShard, Ring, arrange
+from fenchel_client.alignment import AlignmentClient, Ring, arrange
+from fenchel_client.table import PartyTable
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.wire.alignment import AlignmentMethod
@@ -16,22 +17,22 @@ from fenchel_server.cohorts import Alignment, OverlapRule
 RUN = RunId("run-1")
 SHARED_SECRET = bytes(range(32))
 RING_KEY = bytes(range(32, 64))
-NAMES_KEY = bytes(range(64, 96))
+TAG_SECRET = bytes(range(64, 96))
 ALONE = (ClientId("anna"),)
 
 
 @dataclass
 class Aligned:
-    """The outcome, the shards that the layouts point into, and all bodies: (phase, client, task, result)."""
+    """The outcome, the tables that the layouts point into, and all bodies: (phase, client, task, result)."""
 
     outcome: Alignment
-    shards: dict[ClientId, ArrangedShard]
+    tables: dict[ClientId, PartyTable]
     transcript: list[tuple[str, ClientId, bytes, bytes]] = field(default_factory=list)
 
     def ids_by_block(self, client: ClientId) -> dict[int, tuple[str, ...]]:
         layout = self.outcome.clients[client]
         return {
-            int(block): tuple(self.shards[client].ids[row] for row in layout.rows_of([block]))
+            int(block): tuple(self.tables[client].ids[row] for row in layout.rows_of([block]))
             for block in layout.block_ids
         }
 
@@ -54,7 +55,9 @@ def make_client(
     """The client half of one party of the roster; without a roster, of a party that is alone."""
     secret = SHARED_SECRET if method is AlignmentMethod.HMAC else None
     ring = Ring(roster, own, key=key, run=RUN)
-    return AlignmentClient(arrange(shard), run=RUN, method=method, names_key=NAMES_KEY, ring=ring, shared_secret=secret)
+    return AlignmentClient(
+        arrange(shard), run=RUN, method=method, tag_secret=TAG_SECRET, ring=ring, shared_secret=secret
+    )
 
 
 def align(
@@ -75,5 +78,5 @@ def align(
         transcript.append((phase, client, body, result))
         return result
 
-    outcome = run_phases(server.open(), server, answer)
+    outcome = run_phases(server.begin(), server, answer)
     return Aligned(outcome, {client: arrange(shard) for client, shard in shards.items()}, transcript)

@@ -70,7 +70,7 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
         for _ in range(round_id - 1):
             self.round()
         committed = self.server.snapshot()
-        step = self.server.open_round(RoundId(round_id), self.names, frozenset())
+        step = self.server.begin_round(RoundId(round_id), self.names, frozenset())
         assert isinstance(step, PhaseRequest)
         for client, body in step.tasks.items():
             self.clients[client].answer(step.phase, body)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fenchel_client.concessions import Concession
+from fenchel_client.consent import Consent
 from fenchel_client.party import Party
-from fenchel_client.setup import Consent
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
@@ -81,7 +81,7 @@ class Federation:
             answered = self.answer(client, phase, to_party(phase, client, body), run=run)
             return to_server(phase, client, answered)
 
-        return run_phases(setup.open(), setup, answer)
+        return run_phases(setup.begin(), setup, answer)
 
 
 def only(phase: str, change: Callable[[bytes], bytes]) -> Tamper:

@@ -8,10 +8,13 @@ import pytest
 from fenchel_client import activerun
 from fenchel_client.activerun import ActiveRun
 from fenchel_client.alignment import Ring
+from fenchel_client.consent import Consent
 from fenchel_client.crypto.introductions import fresh_key
 from fenchel_client.crypto.keyfile import private_key_from_bytes
+from fenchel_client.currentrun import CurrentRun
 from fenchel_client.party import Party
-from fenchel_client.setup import Consent, SetupClient
+from fenchel_client.runrecords import RunRecords
+from fenchel_client.setup import SetupClient
 from fenchel_client.statefolder import StateFolder
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
@@ -34,21 +37,30 @@ class KeepsRuns(StateFolder):
         assert self.run(run) is not None
 
 
+class TakesLayouts(RunRecords):
+    """Records that take any layout at any time."""
+
+    def with_layout(self, _run: RunId, due: PartyRun) -> PartyRun:
+        return due
+
+
+class SaysWhy(CurrentRun):
+    """Takes any layout, says why it refuses, and never locks a run."""
+
+    def _check_layout(self, kept: PartyRun, _kit: Kit) -> None:
+        assert kept.layout
+
+    def _not_usable(self, _active: ActiveRun, error: Exception) -> Refusal:
+        return Refusal(str(error), public_reason=str(error))
+
+
 class CredulousParty(Party):
     """Takes any layout at any time, says why it refuses, never locks a run, and ends a run as often as it is told."""
 
     def __init__(self, kit: Kit, shard: Shard, *, state: Path, consent: Consent | None = None) -> None:
         super().__init__(kit, shard, state=state, consent=consent)
-        self._state = KeepsRuns(state)
-
-    def _with_layout(self, _run: RunId, due: PartyRun) -> PartyRun:
-        return due
-
-    def _check_layout(self, kept: PartyRun) -> None:
-        assert kept.layout
-
-    def _not_usable(self, _active: ActiveRun, error: Exception) -> Refusal:
-        return Refusal(str(error), public_reason=str(error))
+        self._records = TakesLayouts(KeepsRuns(state), party=kit.client_id)
+        self._current = SaysWhy(self._table, self._records, stopwatch=self._stopwatch, consent=self._consent)
 
 
 def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fenchel_client.concessions import Concession
+from fenchel_client.consent import Consent
 from fenchel_client.party import Party
-from fenchel_client.setup import Consent
 from fenchel_client.task import Handler, Task
 from fenchel_common.data.shard import Shard
 from fenchel_common.identity import Kit
@@ -13,12 +13,12 @@ from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.wire.frames import TaskKey
 from fenchel_deploy.provision import provision
+from fenchel_server.federationrun import FederationRun
 from fenchel_server.release import Release
 from fenchel_server.rounds.counted import CountedTransport
 from fenchel_server.rounds.driver import Driver
 from fenchel_server.rounds.measured import MeasuredTransport
 from fenchel_server.rounds.outcome import certificate_of
-from fenchel_server.setup import FederationRun
 from fenchel_server.store import Ending, MemoryStore
 from support.inprocess import InProcessTransport
 from support.kits import federation_of

@@ -59,7 +59,7 @@ class Halves(halves.Halves[C, S]):
 
 def half_a_round(run: Halves[C, S], round_id: int, *, until: str) -> PhaseRequest | RoundReport:
     """A round that clients answer up to a phase and the server does not finish; "" means all of them."""
-    first = run.server.open_round(RoundId(round_id), run.names, frozenset())
+    first = run.server.begin_round(RoundId(round_id), run.names, frozenset())
     if first.phase == until:
         return first
     server: Phased[RoundReport | _Reached] = _Interrupted(run.server, until)

@@ -31,7 +31,7 @@ def round_record(round_id: int, *, absent: tuple[str, ...] = ()) -> RoundRecord:
         bytes_down=20 * round_id,
         seconds={"total": 1.5, "wait": 1.0},
         clients={ClientId("north"): {"encrypt_s": 0.25, "wait_s": 1.25, "bytes_up": 7}},
-        seen=f'{{"north": {{"up": {{"HyfdcaPrimalResult.share": {{"individual": {round_id + 1}}}}}}}}}',
+        seen=f'{{"north": {{"up": {{"HyfdcaPrimalResult.contribution": {{"individual": {round_id + 1}}}}}}}}}',
     )
 
 

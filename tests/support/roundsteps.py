@@ -4,13 +4,13 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_server.rounds.events import (
     AwaitClients,
+    BeginRound,
     ClientsPresent,
     Close,
     Effect,
     Event,
     Gather,
     OpenAttempt,
-    OpenRound,
     PhaseGathered,
     PhaseOpened,
     RoundReady,
@@ -60,8 +60,8 @@ def wait(*, enough: int, grace_s: float) -> AwaitClients:
     return AwaitClients(ALL, enough=enough, grace_s=grace_s, timeout_s=600.0)
 
 
-def open_round(round_id: int, available: frozenset[ClientId], restarted: frozenset[ClientId]) -> OpenRound:
-    return OpenRound(RoundId(round_id), available, restarted)
+def begin_round(round_id: int, available: frozenset[ClientId], restarted: frozenset[ClientId]) -> BeginRound:
+    return BeginRound(RoundId(round_id), available, restarted)
 
 
 def closed(status: RunStatus, reason: str) -> tuple[Close]:
@@ -74,7 +74,7 @@ def in_round_one(given: Rules) -> RunState:
         RunState(given),
         [
             (Started(RoundId(1), Progress()), (OpenAttempt(), wait(enough=given.quorum, grace_s=30.0))),
-            (present(*ALL), (open_round(1, ALL, NONE),)),
+            (present(*ALL), (begin_round(1, ALL, NONE),)),
             (opened("inner_product"), (Gather(RoundId(1), "inner_product"),)),
         ],
     )

@@ -61,7 +61,7 @@ class ToyParty:
 
 
 class ToySetup:
-    def open(self) -> PhaseRequest:
+    def begin(self) -> PhaseRequest:
         return PhaseRequest("hello", dict.fromkeys(PARTIES, b"0"))
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
@@ -86,7 +86,7 @@ class ToyAlgorithm:
     closing: bool = False
     known: set[ClientId] = field(default_factory=set)
 
-    def open_round(
+    def begin_round(
         self,
         round_id: RoundId,
         available: frozenset[ClientId],

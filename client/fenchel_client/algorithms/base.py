@@ -7,16 +7,16 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
-from fenchel_common.data.shard import Shard
 
 
 class AlgorithmClient(Protocol):
     """The client half of an algorithm: no sockets, clocks, files or randomness of its own."""
 
-    def opening(self) -> bytes:
+    def preparation(self) -> bytes:
         """What the algorithm needs from this client before the first round."""
         ...
 
@@ -57,7 +57,7 @@ class ClientHalf(Protocol):
         settings: Any,
         *,
         layout: ClientLayout,
-        shard: Shard,
+        table: PartyTable,
         cipher: Cipher,
         key: RunKey,
         serialising: Callable[[], AbstractContextManager[None]],

@@ -3,8 +3,8 @@
 from fenchel_client.alignment.ecdh import RingSecret
 from fenchel_client.alignment.hmac_ids import keyed_pseudonyms
 from fenchel_client.alignment.names import pseudonyms
-from fenchel_client.alignment.order import ArrangedShard
 from fenchel_client.alignment.ring import Ring
+from fenchel_client.table import PartyTable
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import RunId
 from fenchel_common.layout import MAX_FEATURES, MAX_PARTY_SAMPLES
@@ -24,14 +24,14 @@ class AlignmentClient:
 
     Parameters
     ----------
-    shard
-        What this party holds, in the order in which it is listed. Layouts count rows in that order.
+    table
+        This party's data; its rows are listed in the order of `PartyTable.ids`, and layouts count them in that order.
     run
         Separates the pseudonyms of this run from all others.
     method
-        The method that this party agreed to; an opening that asks for the other one is refused.
-    names_key
-        The key of the pseudonyms under which the server knows the features.
+        The method that this party agreed to; a start that asks for the other one is refused.
+    tag_secret
+        The run's secret under which the features get the pseudonyms that the server knows.
     ring
         This party's position among the others. It gives each list its tag and checks those of the others.
     shared_secret
@@ -40,24 +40,24 @@ class AlignmentClient:
 
     def __init__(
         self,
-        shard: ArrangedShard,
+        table: PartyTable,
         *,
         run: RunId,
         method: AlignmentMethod,
-        names_key: bytes,
+        tag_secret: bytes,
         ring: Ring,
         shared_secret: bytes | None = None,
     ) -> None:
         if (method is AlignmentMethod.HMAC) != (shared_secret is not None):
             raise InvalidInput("shared_secret: needed for the method hmac, and for that alone")
-        if len(shard.features) > MAX_FEATURES:
+        if len(table.features) > MAX_FEATURES:
             raise InvalidInput(f"features: a shard can have at most {MAX_FEATURES} columns")
-        if len(shard.ids) > MAX_PARTY_SAMPLES:
+        if len(table.ids) > MAX_PARTY_SAMPLES:
             raise InvalidInput(f"ids: a shard can have at most {MAX_PARTY_SAMPLES} rows")
-        self._shard = shard
+        self._table = table
         self._run = run
         self._method = method
-        self._names_key = names_key
+        self._tag_secret = tag_secret
         self._ring = ring
         self._shared_secret = shared_secret
         self._ring_secret = RingSecret(run)
@@ -72,13 +72,13 @@ class AlignmentClient:
         if asked is not self._method:
             raise InvalidInput(f"method: the server asks for {asked.value}, this party agreed to {self._method.value}")
         if self._shared_secret is None:
-            elements = self._ring_secret.blind_ids(self._shard.ids)
+            elements = self._ring_secret.blind_ids(self._table.ids)
         else:
-            elements = b"".join(keyed_pseudonyms(self._shard.ids, secret=self._shared_secret, run=self._run))
+            elements = b"".join(keyed_pseudonyms(self._table.ids, secret=self._shared_secret, run=self._run))
         return listing_to_bytes(
             Listing(
-                features=tuple(sorted(pseudonyms(self._shard.features, key=self._names_key))),
-                has_labels=self._shard.y is not None,
+                features=tuple(sorted(pseudonyms(self._table.features, tag_secret=self._tag_secret, run=self._run))),
+                has_labels=self._table.y is not None,
                 ids=self._ring.tagged(0, elements),
             )
         )

@@ -18,15 +18,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.crypto.derivedkeys import names_key
+from fenchel_common.ids import RunId
 from fenchel_common.wire.alignment import PSEUDONYM_BYTES
 
 
-def pseudonyms(names: Sequence[str], *, key: bytes) -> tuple[str, ...]:
+def pseudonyms(names: Sequence[str], *, tag_secret: bytes, run: RunId) -> tuple[str, ...]:
     """The pseudonym of each name, in order."""
+    key = names_key(tag_secret, run)
     return tuple(hmac.digest(key, name.encode(), "sha256")[:PSEUDONYM_BYTES].hex() for name in names)
 
 
-def columns_by_pseudonym(names: Sequence[str], *, key: bytes) -> NDArray[np.int64]:
+def columns_by_pseudonym(names: Sequence[str], *, tag_secret: bytes, run: RunId) -> NDArray[np.int64]:
     """For each feature, in the order of the pseudonyms, its position among the names in their own order."""
-    marks = pseudonyms(sorted(names), key=key)
+    marks = pseudonyms(sorted(names), tag_secret=tag_secret, run=run)
     return np.array(sorted(range(len(marks)), key=marks.__getitem__), dtype=np.int64)

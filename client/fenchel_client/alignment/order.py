@@ -6,38 +6,26 @@ pseudorandom order whose key is a digest of its own shard: nobody without the wh
 shard gives the same order in every run, and how the rows lie in the file does not matter.
 """
 
-import dataclasses
 import hashlib
 import hmac
-from collections.abc import Sequence
-from typing import NewType
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from fenchel_common.data.shard import Shard
-
-ArrangedShard = NewType("ArrangedShard", Shard)
-"""A shard whose rows are in the order in which the party lists them; layouts point into this one."""
+from fenchel_client.table import PartyTable
+from fenchel_common.data.shard import Matrix, Shard
 
 _LABEL = b"fenchel/v1/alignment/order"
 _ROWS_AT_ONCE = 4096
 
 
-def arrange(shard: Shard) -> ArrangedShard:
-    """Puts the rows into the party's private order."""
+def arrange(shard: Shard) -> PartyTable:
+    """The party's table, whose rows are listed in the party's private order."""
     key = _content_key(shard)
     marks = [hmac.digest(key, sample_id.encode(), "sha256") for sample_id in shard.ids]
     order = np.array(sorted(range(len(marks)), key=marks.__getitem__), dtype=np.int64)
-    return ArrangedShard(
-        dataclasses.replace(
-            shard,
-            ids=tuple(shard.ids[row] for row in order),
-            X=shard.X[order],
-            y=None if shard.y is None else shard.y[order],
-        )
-    )
+    return PartyTable(shard, order)
 
 
 def _content_key(shard: Shard) -> bytes:
@@ -47,21 +35,27 @@ def _content_key(shard: Shard) -> bytes:
     for sample_id in sorted(shard.ids):
         _absorb(digest, sample_id.encode())
     for start in range(0, len(by_id), _ROWS_AT_ONCE):
-        for part in _values(shard, by_id[start : start + _ROWS_AT_ONCE]):
-            _absorb(digest, np.ascontiguousarray(part).tobytes())
+        rows = by_id[start : start + _ROWS_AT_ONCE]
+        _absorb_values(digest, shard.X, rows)
+        if shard.y is not None:
+            _absorb(digest, shard.y[rows].data)
     return digest.digest()
 
 
-def _values(shard: Shard, rows: NDArray[np.int64]) -> Sequence[NDArray[np.generic]]:
-    labels = [] if shard.y is None else [shard.y[rows]]
-    if not isinstance(shard.X, csr_array):
-        return [shard.X[rows], *labels]
-    chosen = csr_array(shard.X[rows])
-    chosen.sort_indices()
-    # The width of the index type depends on how the matrix was made, not on what is in it.
-    return [chosen.data, chosen.indices.astype(np.int64), chosen.indptr.astype(np.int64), *labels]
+def _absorb_values(digest: "hashlib._Hash", X: Matrix, rows: NDArray[np.int64]) -> None:
+    if isinstance(X, csr_array):
+        chosen = csr_array(X[rows])
+        chosen.sort_indices()
+        # The width of the index type depends on how the matrix was made, not on what is in it.
+        for part in (chosen.data, chosen.indices.astype(np.int64), chosen.indptr.astype(np.int64)):
+            _absorb(digest, part.data)
+        return
+    # Row by row, because a copy of wide rows together can be as large as the whole matrix.
+    digest.update((len(rows) * X.shape[1] * X.itemsize).to_bytes(8, "big"))
+    for row in rows:
+        digest.update(np.ascontiguousarray(X[row]).data)
 
 
-def _absorb(digest: "hashlib._Hash", part: bytes) -> None:
-    digest.update(len(part).to_bytes(8, "big"))
+def _absorb(digest: "hashlib._Hash", part: bytes | memoryview) -> None:
+    digest.update(memoryview(part).nbytes.to_bytes(8, "big"))
     digest.update(part)

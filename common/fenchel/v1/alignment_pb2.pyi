@@ -41,7 +41,7 @@ ALIGNMENT_METHOD_HMAC: AlignmentMethod.ValueType  # 2
 Global___AlignmentMethod: _TypeAlias = AlignmentMethod  # noqa: Y015
 
 @_typing.final
-class AlignmentOpening(_message.Message):
+class AlignmentStart(_message.Message):
     """Server to every party, phase align_0."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -59,7 +59,7 @@ class AlignmentOpening(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___AlignmentOpening: _TypeAlias = AlignmentOpening  # noqa: Y015
+Global___AlignmentStart: _TypeAlias = AlignmentStart  # noqa: Y015
 
 @_typing.final
 class AlignmentListing(_message.Message):

@@ -111,10 +111,10 @@ Global___HyfdcaPrimalTask: _TypeAlias = HyfdcaPrimalTask  # noqa: Y015
 class HyfdcaPrimalResult(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
-    SHARE_FIELD_NUMBER: _builtins.int
+    CONTRIBUTION_FIELD_NUMBER: _builtins.int
     FIGURES_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def share(self) -> Global___BlockVector:
+    def contribution(self) -> Global___BlockVector:
         """The client's part of the model, in all its blocks of features."""
 
     @_builtins.property
@@ -124,12 +124,12 @@ class HyfdcaPrimalResult(_message.Message):
     def __init__(
         self,
         *,
-        share: Global___BlockVector | None = ...,
+        contribution: Global___BlockVector | None = ...,
         figures: _abc.Iterable[_builtins.float] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["share", b"share"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["contribution", b"contribution"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "share", b"share"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["contribution", b"contribution", "figures", b"figures"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -295,14 +295,14 @@ class HyfdcaClientState(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CLIENT_FIELD_NUMBER: _builtins.int
-    SHARE_FIELD_NUMBER: _builtins.int
+    CONTRIBUTION_FIELD_NUMBER: _builtins.int
     SYNCED_FIELD_NUMBER: _builtins.int
     PRODUCTS_FIELD_NUMBER: _builtins.int
     client: _builtins.str
     synced: _builtins.int
-    """The round whose dual variables the share is made of."""
+    """The round whose dual variables the contribution is made of."""
     @_builtins.property
-    def share(self) -> _containers.RepeatedCompositeFieldContainer[Global___HyfdcaBlockState]:
+    def contribution(self) -> _containers.RepeatedCompositeFieldContainer[Global___HyfdcaBlockState]:
         """By block of features."""
 
     @_builtins.property
@@ -313,13 +313,13 @@ class HyfdcaClientState(_message.Message):
         self,
         *,
         client: _builtins.str = ...,
-        share: _abc.Iterable[Global___HyfdcaBlockState] | None = ...,
+        contribution: _abc.Iterable[Global___HyfdcaBlockState] | None = ...,
         synced: _builtins.int = ...,
         products: _abc.Iterable[Global___HyfdcaBlockState] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "products", b"products", "share", b"share", "synced", b"synced"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "contribution", b"contribution", "products", b"products", "synced", b"synced"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -334,13 +334,13 @@ class HyfdcaSnapshot(_message.Message):
     NORMS_FIELD_NUMBER: _builtins.int
     CLIENTS_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
-    PACE_SHARE_FIELD_NUMBER: _builtins.int
+    PACE_FRACTION_FIELD_NUMBER: _builtins.int
     PACE_EARLIER_FIELD_NUMBER: _builtins.int
     PACE_DUAL_FIELD_NUMBER: _builtins.int
     BEST_GAP_FIELD_NUMBER: _builtins.int
     POOR_CERTIFICATES_FIELD_NUMBER: _builtins.int
     round: _builtins.int
-    pace_share: _builtins.float
+    pace_fraction: _builtins.float
     pace_earlier: _builtins.float
     pace_dual: _builtins.float
     best_gap: _builtins.float
@@ -363,7 +363,7 @@ class HyfdcaSnapshot(_message.Message):
         norms: _abc.Iterable[Global___HyfdcaBlockState] | None = ...,
         clients: _abc.Iterable[Global___HyfdcaClientState] | None = ...,
         model: _abc.Iterable[Global___HyfdcaBlockState] | None = ...,
-        pace_share: _builtins.float = ...,
+        pace_fraction: _builtins.float = ...,
         pace_earlier: _builtins.float = ...,
         pace_dual: _builtins.float | None = ...,
         best_gap: _builtins.float | None = ...,
@@ -371,7 +371,7 @@ class HyfdcaSnapshot(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_best_gap", b"_best_gap", "_pace_dual", b"_pace_dual", "best_gap", b"best_gap", "pace_dual", b"pace_dual"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_best_gap", b"_best_gap", "_pace_dual", b"_pace_dual", "alpha", b"alpha", "best_gap", b"best_gap", "clients", b"clients", "model", b"model", "norms", b"norms", "pace_dual", b"pace_dual", "pace_earlier", b"pace_earlier", "pace_share", b"pace_share", "poor_certificates", b"poor_certificates", "round", b"round"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_best_gap", b"_best_gap", "_pace_dual", b"_pace_dual", "alpha", b"alpha", "best_gap", b"best_gap", "clients", b"clients", "model", b"model", "norms", b"norms", "pace_dual", b"pace_dual", "pace_earlier", b"pace_earlier", "pace_fraction", b"pace_fraction", "poor_certificates", b"poor_certificates", "round", b"round"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__best_gap: _TypeAlias = _typing.Literal["best_gap"]  # noqa: Y015
     _WhichOneofArgType__best_gap: _TypeAlias = _typing.Literal["_best_gap", b"_best_gap"]  # noqa: Y015

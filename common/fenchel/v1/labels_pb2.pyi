@@ -27,9 +27,9 @@ class LayoutResult(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    OPENING_FIELD_NUMBER: _builtins.int
+    PREPARATION_FIELD_NUMBER: _builtins.int
     MARKS_FIELD_NUMBER: _builtins.int
-    opening: _builtins.bytes
+    preparation: _builtins.bytes
     """What the algorithm needs before the first round, a message of its own."""
     @_builtins.property
     def marks(self) -> _hyfdca_pb2.BlockVector:
@@ -38,12 +38,12 @@ class LayoutResult(_message.Message):
     def __init__(
         self,
         *,
-        opening: _builtins.bytes = ...,
+        preparation: _builtins.bytes = ...,
         marks: _hyfdca_pb2.BlockVector | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["marks", b"marks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["marks", b"marks", "opening", b"opening"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["marks", b"marks", "preparation", b"preparation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -76,15 +76,15 @@ def phase_step(phase: str) -> int:
 
 
 def opening_to_bytes(method: AlignmentMethod) -> bytes:
-    return alignment_pb2.AlignmentOpening(method=_METHODS[method]).SerializeToString()
+    return alignment_pb2.AlignmentStart(method=_METHODS[method]).SerializeToString()
 
 
 def opening_from_bytes(body: bytes) -> AlignmentMethod:
-    message = parsed_message(alignment_pb2.AlignmentOpening, body)
+    message = parsed_message(alignment_pb2.AlignmentStart, body)
     for method, number in _METHODS.items():
         if message.method == number:
             return method
-    raise InvalidInput(f"alignment opening: method number {message.method} is unknown")
+    raise InvalidInput(f"alignment start: method number {message.method} is unknown")
 
 
 def listing_to_bytes(listing: Listing) -> bytes:

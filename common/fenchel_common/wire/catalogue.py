@@ -41,7 +41,7 @@ SETUP: Final[Mapping[str, PhaseMessages]] = {
     INTRODUCE: PhaseMessages(setup_pb2.RunTerms, setup_pb2.Introduction),
     KEY_MAKE: PhaseMessages(ceremony_pb2.Introductions, setup_pb2.KeyMade),
     KEY_TAKE: PhaseMessages(setup_pb2.KeyTake, setup_pb2.KeyTaken),
-    FIRST_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentOpening, alignment_pb2.AlignmentListing),
+    FIRST_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentStart, alignment_pb2.AlignmentListing),
     LATER_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentRelay, alignment_pb2.AlignmentRaised),
 }
 """The phases whose messages do not depend on the algorithm."""
@@ -71,7 +71,7 @@ def phases_of(settings: AlgorithmSettings) -> dict[str, PhaseMessages]:
 
 def _ends(messages: Messages) -> dict[str, PhaseMessages]:
     """The phases from the layout to the first round, and the last phase of the run."""
-    preparation = {} if messages.preparation is None else {"LayoutResult.opening": _KINDS[messages.preparation]}
+    preparation = {} if messages.preparation is None else {"LayoutResult.preparation": _KINDS[messages.preparation]}
     state = {"ModelPart.state": _KINDS[messages.state]}
     return {
         LAYOUT: PhaseMessages(

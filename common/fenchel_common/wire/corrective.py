@@ -30,9 +30,9 @@ from fenchel_common.wire.scope import (
     block_ids,
     feature_block_ids,
     feature_vector_from_proto,
-    figures_from_proto,
-    figures_to_proto,
     finite_number,
+    numbers_from_proto,
+    numbers_to_proto,
     optional_vector_to_proto,
     sample_vector_from_proto,
 )
@@ -57,7 +57,7 @@ def product_result_to_bytes(products: Products | None) -> bytes:
         message = corrective_pb2.CorrectiveProductResult(
             point=optional_vector_to_proto(products.point),
             vertex=optional_vector_to_proto(products.vertex),
-            gram=figures_to_proto(products.gram),
+            gram=numbers_to_proto(products.gram),
         )
     return message.SerializeToString(deterministic=True)
 
@@ -66,13 +66,10 @@ def product_result_from_bytes(data: bytes, scope: Scope) -> Products | None:
     message = parsed_message(corrective_pb2.CorrectiveProductResult, data)
     if message.lost:
         return None
-    if not message.HasField("gram"):
+    products = _products_from_proto(message, scope)
+    if products is None:
         raise InvalidInput("gram: missing")
-    return Products(
-        point=_samples(message, "point", scope, POINT_PRODUCT_FORMAT),
-        vertex=_samples(message, "vertex", scope, POINT_PRODUCT_FORMAT),
-        gram=figures_from_proto(message.gram, scope, "gram"),
-    )
+    return products
 
 
 def dual_task_to_bytes(task: DualTask) -> bytes:
@@ -83,7 +80,7 @@ def dual_task_to_bytes(task: DualTask) -> bytes:
         norms=optional_vector_to_proto(task.norms),
         point=None if products is None else optional_vector_to_proto(products.point),
         vertex=None if products is None else optional_vector_to_proto(products.vertex),
-        gram=None if products is None else figures_to_proto(products.gram),
+        gram=None if products is None else numbers_to_proto(products.gram),
         divisors=numbers_to_bytes(task.divisors),
         scale=task.scale,
         certify_only=task.certify_only,
@@ -97,18 +94,11 @@ def dual_task_from_bytes(data: bytes, scope: Scope) -> DualTask:
     divisors = numbers_from_bytes(message.divisors, most=len(scope.blocks), field="divisors").tolist()
     if any(divisor < 1 for divisor in divisors):
         raise InvalidInput("divisors: must be at least 1")
-    products = None
-    if message.HasField("gram"):
-        products = Products(
-            point=_samples(message, "point", scope, POINT_PRODUCT_FORMAT),
-            vertex=_samples(message, "vertex", scope, POINT_PRODUCT_FORMAT),
-            gram=figures_from_proto(message.gram, scope, "gram"),
-        )
     return DualTask(
         round_start=_round_start_from_proto(message.round_start, scope) if message.HasField("round_start") else None,
         round_id=message.round,
         norms=_samples(message, "norms", scope, PRODUCT_FORMAT),
-        products=products,
+        products=_products_from_proto(message, scope),
         divisors=tuple(divisors),
         scale=message.scale,
         certify_only=message.certify_only,
@@ -121,7 +111,7 @@ def dual_result_to_bytes(result: DualResult | None) -> bytes:
     if result is not None:
         message = corrective_pb2.CorrectiveDualResult(
             point=optional_vector_to_proto(result.point),
-            figures=figures_to_proto(result.figures),
+            figures=numbers_to_proto(result.figures),
             alpha=optional_vector_to_proto(result.alpha),
             weights=optional_vector_to_proto(result.weights),
             combination=result.combination,
@@ -139,7 +129,7 @@ def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult | None:
         raise InvalidInput(f"combination: must have {DIGEST_BYTES} bytes")
     return DualResult(
         point=_samples(message, "point", scope, ALPHA_FORMAT),
-        figures=figures_from_proto(message.figures, scope, "figures"),
+        figures=numbers_from_proto(message.figures, scope, "figures"),
         alpha=_samples(message, "alpha", scope, ALPHA_FORMAT),
         weights=_features(message, "weights", scope),
         combination=message.combination,
@@ -150,7 +140,7 @@ def primal_task_to_bytes(task: PrimalTask) -> bytes:
     return corrective_pb2.CorrectivePrimalTask(
         round=task.round_id,
         point=optional_vector_to_proto(task.point),
-        figures=figures_to_proto(task.figures),
+        figures=numbers_to_proto(task.figures),
         relative=task.relative,
         vertex=task.vertex,
         report=task.report,
@@ -164,7 +154,7 @@ def primal_task_from_bytes(data: bytes, scope: Scope) -> PrimalTask:
     return PrimalTask(
         round_id=message.round,
         point=_samples(message, "point", scope, ALPHA_FORMAT),
-        figures=figures_from_proto(message.figures, scope, "figures"),
+        figures=numbers_from_proto(message.figures, scope, "figures"),
         relative=message.relative,
         vertex=message.vertex,
         report=message.report,
@@ -176,7 +166,7 @@ def primal_result_to_bytes(result: PrimalResult) -> bytes:
     return corrective_pb2.CorrectivePrimalResult(
         point=optional_vector_to_proto(result.point),
         vertex=optional_vector_to_proto(result.vertex),
-        conjugates_and_products=figures_to_proto(result.conjugates_and_products),
+        conjugates_and_products=numbers_to_proto(result.conjugates_and_products),
         model=optional_vector_to_proto(result.model),
         objectives=None if told is None else corrective_pb2.CorrectiveObjectives(**asdict(told)),
         accepted=result.accepted,
@@ -216,7 +206,7 @@ def _round_start_to_proto(start: RoundStart) -> corrective_pb2.CorrectiveRoundSt
         feature_blocks=numbers_to_bytes(start.feature_blocks),
         point=optional_vector_to_proto(start.point),
         vertex=optional_vector_to_proto(start.vertex),
-        conjugates_and_products=figures_to_proto(start.conjugates_and_products),
+        conjugates_and_products=numbers_to_proto(start.conjugates_and_products),
     )
 
 
@@ -278,6 +268,19 @@ def _given(message: _WithVectors, field: str) -> bool:
     return any(present.name == field for present, _ in message.ListFields())
 
 
+def _products_from_proto(
+    message: corrective_pb2.CorrectiveProductResult | corrective_pb2.CorrectiveDualTask, scope: Scope
+) -> Products | None:
+    """The products in a message; None if it has none."""
+    if not message.HasField("gram"):
+        return None
+    return Products(
+        point=_samples(message, "point", scope, POINT_PRODUCT_FORMAT),
+        vertex=_samples(message, "vertex", scope, POINT_PRODUCT_FORMAT),
+        gram=numbers_from_proto(message.gram, scope, "gram"),
+    )
+
+
 def _samples(message: _WithVectors, field: str, scope: Scope, vector_format: VectorFormat) -> BlockVector | None:
     if not _given(message, field):
         return None
@@ -296,4 +299,4 @@ def _numbers(message: _WithVectors, field: str, scope: Scope) -> Vector | None:
     if not _given(message, field):
         return None
     vector: vectors_pb2.Vector = getattr(message, field)
-    return figures_from_proto(vector, scope, field)
+    return numbers_from_proto(vector, scope, field)

@@ -14,7 +14,7 @@ from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.privacy import Privacy
 from fenchel_common.wire.parsing import parsed_message
-from fenchel_common.wire.scope import figures_to_proto
+from fenchel_common.wire.scope import numbers_to_proto
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
 
 Blocks = Mapping[int, Vector]
@@ -107,7 +107,7 @@ def snapshot_to_bytes(snapshot: CorrectiveSnapshot) -> bytes:
         model=_to_proto(state.model),
         point=_to_proto(state.pending.point),
         vertex=_to_proto(state.pending.vertex),
-        conjugates_and_products=figures_to_proto(state.pending.conjugates_and_products),
+        conjugates_and_products=numbers_to_proto(state.pending.conjugates_and_products),
         collapses=state.collapses,
         relative_rounds=state.relative_rounds,
     ).SerializeToString(deterministic=True)

@@ -31,8 +31,8 @@ from fenchel_common.wire.scope import (
     block_ids,
     feature_block_ids,
     feature_vector_from_proto,
-    figures_from_proto,
-    figures_to_proto,
+    numbers_from_proto,
+    numbers_to_proto,
     optional_vector_to_proto,
     sample_vector_from_proto,
 )
@@ -53,13 +53,13 @@ def state_from_bytes(data: bytes, scope: Scope) -> StateUpdate:
 
 def primal_task_to_bytes(task: PrimalTask) -> bytes:
     return hyfdca_pb2.HyfdcaPrimalTask(
-        state=_state_to_proto(task.state), totals=figures_to_proto(task.totals)
+        state=_state_to_proto(task.state), totals=numbers_to_proto(task.totals)
     ).SerializeToString(deterministic=True)
 
 
 def primal_task_from_bytes(data: bytes, scope: Scope) -> PrimalTask:
     message = parsed_message(hyfdca_pb2.HyfdcaPrimalTask, data)
-    totals = figures_from_proto(message.totals, scope, "totals") if message.HasField("totals") else None
+    totals = numbers_from_proto(message.totals, scope, "totals") if message.HasField("totals") else None
     if totals is not None and totals.length != FIGURE_COUNT:
         raise InvalidInput(f"totals: must be {FIGURE_COUNT} figures")
     return PrimalTask(_state_from_proto(message.state, scope), totals)
@@ -67,7 +67,7 @@ def primal_task_from_bytes(data: bytes, scope: Scope) -> PrimalTask:
 
 def primal_result_to_bytes(result: PrimalResult) -> bytes:
     return hyfdca_pb2.HyfdcaPrimalResult(
-        share=block_vector_to_proto(result.share),
+        contribution=block_vector_to_proto(result.contribution),
         figures=() if result.figures is None else astuple(result.figures),
     ).SerializeToString(deterministic=True)
 
@@ -77,7 +77,7 @@ def primal_result_from_bytes(data: bytes, scope: Scope) -> PrimalResult:
     if len(message.figures) not in (0, FIGURE_COUNT):
         raise InvalidInput(f"figures: must be {FIGURE_COUNT} numbers or none")
     figures = [_finite(value, "figures") for value in message.figures]
-    share = feature_vector_from_proto(message.share, scope, "share")
+    share = feature_vector_from_proto(message.contribution, scope, "contribution")
     return PrimalResult(share, Figures(*figures) if figures else None)
 
 
@@ -148,7 +148,7 @@ def dual_task_from_bytes(data: bytes, scope: Scope) -> DualTask:
 
 def dual_result_to_bytes(result: DualResult) -> bytes:
     return hyfdca_pb2.HyfdcaDualResult(
-        changes=optional_vector_to_proto(result.changes), figures=figures_to_proto(result.figures)
+        changes=optional_vector_to_proto(result.changes), figures=numbers_to_proto(result.figures)
     ).SerializeToString(deterministic=True)
 
 
@@ -157,7 +157,7 @@ def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult:
     changes, figures = message.HasField("changes"), message.HasField("figures")
     return DualResult(
         sample_vector_from_proto(message.changes, scope, ALPHA_FORMAT, "changes") if changes else None,
-        figures_from_proto(message.figures, scope, "figures") if figures else None,
+        numbers_from_proto(message.figures, scope, "figures") if figures else None,
     )
 
 

@@ -17,7 +17,7 @@ from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
 class ClientSnapshot:
     """The client's share of the model by block of features, the round whose α it is made of, the last enc(ip)."""
 
-    share: dict[int, Vector]
+    contribution: dict[int, Vector]
     synced: RoundId
     products: dict[int, Vector]
 
@@ -36,7 +36,7 @@ class HyfdcaSnapshot:
     norms: dict[int, Vector]
     clients: dict[ClientId, ClientSnapshot]
     model: dict[int, Vector]
-    pace_share: float
+    pace_fraction: float
     pace_earlier: float
     pace_dual: float | None
     best_gap: float | None
@@ -47,7 +47,7 @@ def snapshot_to_bytes(snapshot: HyfdcaSnapshot) -> bytes:
     clients = [
         hyfdca_pb2.HyfdcaClientState(
             client=client,
-            share=_blocks_to_proto(state.share),
+            contribution=_blocks_to_proto(state.contribution),
             synced=state.synced,
             products=_blocks_to_proto(state.products),
         )
@@ -59,7 +59,7 @@ def snapshot_to_bytes(snapshot: HyfdcaSnapshot) -> bytes:
         norms=_blocks_to_proto(snapshot.norms),
         clients=clients,
         model=_blocks_to_proto(snapshot.model),
-        pace_share=snapshot.pace_share,
+        pace_fraction=snapshot.pace_fraction,
         pace_earlier=snapshot.pace_earlier,
         pace_dual=snapshot.pace_dual,
         best_gap=snapshot.best_gap,
@@ -79,14 +79,14 @@ def snapshot_from_bytes(data: bytes, key: RunKey, *, privacy: Privacy) -> Hyfdca
             norms=_blocks_from_proto(message.norms, key),
             clients={
                 ClientId(state.client): ClientSnapshot(
-                    share=_blocks_from_proto(state.share, by_feature),
+                    contribution=_blocks_from_proto(state.contribution, by_feature),
                     synced=RoundId(state.synced),
                     products=_blocks_from_proto(state.products, key),
                 )
                 for state in message.clients
             },
             model=_blocks_from_proto(message.model, by_feature),
-            pace_share=message.pace_share,
+            pace_fraction=message.pace_fraction,
             pace_earlier=message.pace_earlier,
             pace_dual=message.pace_dual if message.HasField("pace_dual") else None,
             best_gap=message.best_gap if message.HasField("best_gap") else None,

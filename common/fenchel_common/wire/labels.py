@@ -14,7 +14,7 @@ from fenchel_common.wire.scope import optional_vector_to_proto
 
 def layout_result_to_bytes(result: LayoutResult) -> bytes:
     marks = optional_vector_to_proto(result.marks)
-    return labels_pb2.LayoutResult(opening=result.opening, marks=marks).SerializeToString(deterministic=True)
+    return labels_pb2.LayoutResult(preparation=result.preparation, marks=marks).SerializeToString(deterministic=True)
 
 
 def layout_result_from_bytes(data: bytes, *, held: Collection[int], slots: int, key: RunKey) -> LayoutResult:
@@ -25,7 +25,7 @@ def layout_result_from_bytes(data: bytes, *, held: Collection[int], slots: int, 
         marks = block_vector_from_proto(
             message.marks, held=held, slots=slots, key=key, vector_format=PRODUCT_FORMAT, field="marks"
         )
-    return LayoutResult(message.opening, marks)
+    return LayoutResult(message.preparation, marks)
 
 
 def label_sums_to_bytes(sums: BlockVector) -> bytes:

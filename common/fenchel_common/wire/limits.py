@@ -32,7 +32,7 @@ from fenchel_common.wire.chunks import MAX_BODY_BYTES
 FRAME_BYTES: Final = 4096
 """All in a message that does not grow: tags, lengths, flags, a few numbers and names, and a result's envelope."""
 NUMBERS_BYTES: Final = 128 * 1024
-"""A vector of numbers, `MAXIMUM_FIGURES` of them at most."""
+"""A vector of numbers, `MAXIMUM_NUMBERS` of them at most."""
 ENTRY_BYTES: Final = 64
 """What a block may take in lists of ids, ranges and divisors, all those of a message together."""
 MAX_KEY_BITS: Final = 3072

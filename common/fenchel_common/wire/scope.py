@@ -23,18 +23,18 @@ from fenchel_common.privacy import Privacy
 from fenchel_common.wire.blocks import block_ids_from_bytes, block_vector_from_proto, block_vector_to_proto
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
 
-MAXIMUM_FIGURES: Final = 4096
+MAXIMUM_NUMBERS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Keys, and the sizes of the blocks that the client holds.
 
-    `key` is what vectors by sample are under, `share_key` what vectors by feature and figures are under.
+    `key` is what vectors by sample are under, `feature_key` what vectors by feature and figures are under.
     """
 
     key: RunKey
-    share_key: RunKey
+    feature_key: RunKey
     slots: int
     blocks: Mapping[int, int]
     feature_blocks: Mapping[int, int]
@@ -51,6 +51,11 @@ class Scope:
         """From the server's view."""
         blocks, features = layout.sample_index.of(client), layout.feature_index.of(client)
         return cls(key, key.by_feature(privacy), layout.slots, blocks, features)
+
+    @classmethod
+    def of_every_client(cls, layout: FederationLayout, *, key: RunKey, privacy: Privacy) -> dict[ClientId, "Scope"]:
+        """From the server's view."""
+        return {client: cls.of_federation(layout, client, key=key, privacy=privacy) for client in layout.clients}
 
 
 def optional_vector_to_proto(vector: BlockVector | None) -> hyfdca_pb2.BlockVector | None:
@@ -70,7 +75,7 @@ def feature_vector_from_proto(message: hyfdca_pb2.BlockVector, scope: Scope, fie
         message,
         held=scope.feature_blocks,
         slots=scope.slots,
-        key=scope.share_key,
+        key=scope.feature_key,
         vector_format=PRODUCT_FORMAT,
         field=field,
     )
@@ -85,14 +90,14 @@ def feature_block_ids(data: bytes, scope: Scope, field: str) -> tuple[int, ...]:
     return block_ids_from_bytes(data, scope.feature_blocks, field)
 
 
-def figures_to_proto(figures: Vector | None) -> vectors_pb2.Vector | None:
+def numbers_to_proto(figures: Vector | None) -> vectors_pb2.Vector | None:
     return None if figures is None else vector_to_proto(figures)
 
 
-def figures_from_proto(message: vectors_pb2.Vector, scope: Scope, field: str) -> Vector:
-    vector = vector_from_proto(message, scope.share_key)
-    if vector.format != PRODUCT_FORMAT or not 1 <= vector.length <= MAXIMUM_FIGURES:
-        raise InvalidInput(f"{field}: must be 1 to {MAXIMUM_FIGURES} values in the format of inner products")
+def numbers_from_proto(message: vectors_pb2.Vector, scope: Scope, field: str) -> Vector:
+    vector = vector_from_proto(message, scope.feature_key)
+    if vector.format != PRODUCT_FORMAT or not 1 <= vector.length <= MAXIMUM_NUMBERS:
+        raise InvalidInput(f"{field}: must be 1 to {MAXIMUM_NUMBERS} values in the format of inner products")
     return vector
 
 

@@ -5,18 +5,15 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 
-from fenchel_client.algorithms.holdings import arranged_matrix
-from fenchel_client.alignment import arrange
-from fenchel_client.alignment.names import pseudonyms
-from fenchel_client.crypto.derivedkeys import names_key
+from fenchel_client.alignment import arrange, pseudonyms
+from fenchel_client.consent import Consent, concessions_of
 from fenchel_client.party import Party
 from fenchel_client.privatefiles import write_private
-from fenchel_client.setup import Consent, concessions_of
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Shard
 from fenchel_common.identity import Kit, Roster
@@ -30,8 +27,8 @@ from fenchel_deploy.attacks.recorded import Recorded, Scenario, Truth
 from fenchel_deploy.attacks.tables import Table, as_dense, dense_table, sample_names, shards_of, sparse_table
 from fenchel_deploy.attacks.views import Message, PartyView, Transcript
 from fenchel_deploy.inprocess.parties import Parties
-from fenchel_server.contract import AlgorithmServer
-from fenchel_server.setup import FederationRun, FederationSetup, run_key
+from fenchel_server.federationrun import FederationRun
+from fenchel_server.runterms import run_key
 
 
 class Bench:
@@ -69,12 +66,12 @@ class Bench:
         roster = next(iter(kits.values())).roster
         accepts = frozenset(concessions_of(scenario.config(run)))
         consent = Consent(approved_roster=roster.fingerprint(), accepts=accepts)
-        held = dict(zip(kits, shards, strict=True))
+        shard_of = dict(zip(kits, shards, strict=True))
         parties = {
-            name: self._party(kit, held[name], state=self.state_of(name, run), consent=consent)
+            name: self._party(kit, shard_of[name], state=self.state_of(name, run), consent=consent)
             for name, kit in kits.items()
         }
-        return parties, held, roster
+        return parties, shard_of, roster
 
     def record(self, scenario: Scenario) -> Recorded:
         """The run of a scenario, from the introduction to its last round."""
@@ -86,7 +83,8 @@ class Bench:
         parties, shards, roster = self.parties(scenario, run)
         config = scenario.config(run)
         recorder = _Recorder(parties, run)
-        done = recorder.set_up(FederationSetup(config, roster))
+        federation = FederationRun(config, roster, certificate=LastCertificate)
+        done = recorder.set_up(federation.setup())
 
         kept = {name: (self.state_of(name, run) / f"{run}.run").read_bytes() for name in parties}
 
@@ -97,9 +95,7 @@ class Bench:
                 write_private(self.state_of(name, again) / f"{run}.run", content)
             return fresh
 
-        def restore() -> AlgorithmServer:
-            return FederationRun(config, roster, certificate=LastCertificate).restore(done.record, done.snapshot)
-
+        restore = partial(federation.restore, done.record, done.snapshot)
         algorithm = restore()
         for number in range(1, scenario.rounds + 1):
             recorder.round(algorithm, number, restarted=frozenset(parties) if number == 1 else frozenset())
@@ -113,23 +109,23 @@ class Bench:
 
     def _view(self, name: ClientId, run: RunId, config: RunConfig, transcript: Transcript, shard: Shard) -> PartyView:
         """What the party itself keeps of the run; its columns are named as the server knows them."""
-        held = party_run_from_bytes((self.state_of(name, run) / f"{run}.run").read_bytes())
-        layout = client_layout_from_bytes(held.layout, samples=len(shard.ids), features=len(shard.features))
-        assert held.secrets is not None, "the run is under way"
-        marks = pseudonyms(shard.features, key=names_key(held.secrets.tag_secret, run))
+        kept = party_run_from_bytes((self.state_of(name, run) / f"{run}.run").read_bytes())
+        layout = client_layout_from_bytes(kept.layout, samples=len(shard.ids), features=len(shard.features))
+        assert kept.secrets is not None, "the run is under way"
+        marks = pseudonyms(shard.features, tag_secret=kept.secrets.tag_secret, run=run)
         as_listed = arrange(replace(shard, features=marks))
-        return PartyView(name, config, as_listed, layout, held.secrets, transcript.of(name))
+        return PartyView(name, config, as_listed, layout, kept.secrets, transcript.of(name))
 
     def _truth(self, scenario: Scenario, run: RunId, views: Mapping[ClientId, PartyView]) -> Truth:
         table, others = self.tables[scenario.table]
         label_of = dict(zip(sample_names(table), table.y, strict=True))
         rows, labels, ids, strangers = {}, {}, {}, {}
         for name, view in views.items():
-            rows[name] = as_dense(arranged_matrix(view.shard, view.layout))
-            ids[name] = tuple(view.shard.ids[row] for row in view.layout.rows)
+            rows[name] = as_dense(view.table.matrix(view.layout))
+            ids[name] = tuple(view.table.ids[row] for row in view.layout.rows)
             labels[name] = np.array([label_of[sample] for sample in ids[name]])
-            marks = pseudonyms(table.features, key=names_key(view.secrets.tag_secret, run))
-            own = [marks.index(feature) for feature in sorted(view.shard.features)]
+            marks = pseudonyms(table.features, tag_secret=view.secrets.tag_secret, run=run)
+            own = [marks.index(feature) for feature in sorted(view.table.features)]
             strangers[name] = as_dense(others.X)[: len(rows[name])][:, own]
         return Truth(rows, labels, ids, strangers)
 

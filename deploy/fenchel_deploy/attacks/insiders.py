@@ -15,7 +15,7 @@ def own_trace(view: PartyView) -> Trace:
 
 def labels_by_sign(view: PartyView) -> Array:
     """α_i has the sign of y_i: the label of each row by the last sign that its dual variable had, 0 if it had none."""
-    labels = np.zeros(len(view.shard.ids))
+    labels = np.zeros(len(view.table.ids))
     for duals in own_trace(view).duals:
         signs = np.sign(np.where(np.abs(duals) > 1e-6, duals, 0.0))
         labels = np.where(signs != 0.0, signs, labels)

@@ -5,9 +5,9 @@ the party opens whatever comes as the sum of all figures. It does nothing that a
 
     x_j·w = 1 if j = i, else 0   as inner products; the sum of the losses is one of the figures, and tells y_i
     α = y_i·e_i                  is what a hinge step on sample i alone makes, from nothing and with norms of zero
-    w = share + c·e_j            handed back as the model; λ/2 ‖w‖² is one of the figures
+    w = v + c·e_j                handed back as the model; λ/2 ‖w‖² is one of the figures
 
-The share of that α is y_i·x_i/(λN), and from ‖share + c·e_j‖² and ‖share‖² follows its entry j: a row takes two tasks
+The contribution v of that α is y_i·x_i/(λN), and from ‖v + c·e_j‖² and ‖v‖² follows its entry j: a row takes two tasks
 for each feature, and a few more. A party without labels takes α = e_i as it comes.
 """
 
@@ -38,7 +38,7 @@ from fenchel_deploy.attacks.traces import Frame
 from fenchel_deploy.attacks.views import Array, Oracle, Transcript
 
 PROBE: Final = 1000.0
-"""c: large beside the share, so that rounding does not matter, and its square well within the format."""
+"""c: large beside the contribution, so that rounding does not matter, and its square well within the format."""
 NO_STEP: Final = DualTask(StateUpdate(), None, None, (), (), gamma=1.0, step_scale=1.0)
 
 
@@ -71,10 +71,10 @@ class OpenedFigures:
         """A row that another party shares; of a party that has labels, times its label."""
         block, alone = self._alone(row)
         alpha = self._step(block, alone) if self._has_labels else self._by_sample((block,), alone, ALPHA_FORMAT)
-        share = self._primal(PrimalTask(StateUpdate(reset=True, alpha=alpha))).share
-        assert share is not None, "a party takes the dual variables that it made"
-        nothing = self._squared_norm(share)
-        moved = np.array([self._squared_norm(self._moved(share, place)) for place in range(self._frame.width)])
+        contribution = self._primal(PrimalTask(StateUpdate(reset=True, alpha=alpha))).contribution
+        assert contribution is not None, "a party takes the dual variables that it made"
+        nothing = self._squared_norm(contribution)
+        moved = np.array([self._squared_norm(self._moved(contribution, place)) for place in range(self._frame.width)])
         return (moved - nothing - PROBE**2) / (2.0 * PROBE) * self._lambda * self._sample_count
 
     def _alone(self, row: int) -> tuple[int, Array]:
@@ -100,13 +100,13 @@ class OpenedFigures:
         assert changes is not None, "a step was asked for"
         return changes
 
-    def _moved(self, share: BlockVector, place: int) -> BlockVector:
-        """The share with c added to one feature."""
-        probe = np.zeros((len(share.blocks), self._frame.slots))
-        for number, block in enumerate(share.blocks):
+    def _moved(self, contribution: BlockVector, place: int) -> BlockVector:
+        """The contribution with c added to one feature."""
+        probe = np.zeros((len(contribution.blocks), self._frame.slots))
+        for number, block in enumerate(contribution.blocks):
             probe[number, : len(self._frame.features[block])] = PROBE * (self._frame.features[block] == place)
-        added = encrypted_by_anybody(probe.reshape(-1), PRODUCT_FORMAT, self._scope.share_key)
-        return replace(share, vector=share.vector.plus(added))
+        added = encrypted_by_anybody(probe.reshape(-1), PRODUCT_FORMAT, self._scope.feature_key)
+        return replace(contribution, vector=contribution.vector.plus(added))
 
     def _squared_norm(self, model: BlockVector) -> float:
         task = replace(NO_STEP, state=StateUpdate(model=model), norm_blocks=model.blocks)

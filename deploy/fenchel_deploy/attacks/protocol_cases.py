@@ -72,7 +72,7 @@ def _play_ring(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict]:
 
 
 def _ids_found(recorded: Recorded, victim: ClientId, guessed: pseudonyms.Guesses, *, setting: str) -> Verdict:
-    listed = recorded.views[victim].shard.ids
+    listed = recorded.views[victim].table.ids
     rate = match_rate(guessed, listed)
     note = f"{len(listed)} ids of a party, {len(DICTIONARY)} in the dictionary"
     return Verdict.of_rate(rate, level=EVERY_LEVEL, setting=setting, note=note)

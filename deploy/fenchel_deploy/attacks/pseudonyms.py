@@ -76,7 +76,7 @@ def with_own_ids(transcript: Transcript, accomplice: PartyView, victim: ClientId
 
     A further id would have to be raised by all the others, whose scalars neither has.
     """
-    known = dict(zip(final_list(transcript, accomplice.name), accomplice.shard.ids, strict=True))
+    known = dict(zip(final_list(transcript, accomplice.name), accomplice.table.ids, strict=True))
     return _named(final_list(transcript, victim), known)
 
 

@@ -106,6 +106,6 @@ class Recorded:
     def left_out(self, results: Mapping[str, Mapping[ClientId, bytes]]) -> Mapping[ClientId, str]:
         """Whom the real server leaves out of its first round, and why, given these results of each phase."""
         algorithm, everyone = self._restore(), frozenset(self._parties)
-        first = algorithm.open_round(RoundId(1), everyone, everyone)
+        first = algorithm.begin_round(RoundId(1), everyone, everyone)
         report = run_phases(first, algorithm, lambda phase, client, _: results.get(phase, {}).get(client))
         return report.metrics.absences

@@ -44,7 +44,7 @@ class OpenRing:
         self.clients = roster.names
         self.ids = {name: arrange(shards[name]).ids for name in self.clients}
         setup = FederationSetup(scenario.config(run), roster)
-        self.lists = run_phases(setup.open(), _UntilFirstLists(setup), self._answer)
+        self.lists = run_phases(setup.begin(), _UntilFirstLists(setup), self._answer)
 
     def origin(self, client: ClientId, step: int) -> ClientId:
         """Whose list a party is to raise in a step."""

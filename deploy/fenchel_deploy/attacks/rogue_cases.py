@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from fenchel_client.party import MAX_REFUSALS
+from fenchel_client.runrecords import MAX_REFUSALS
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.algorithms.hyfdca.messages import StateUpdate
 from fenchel_common.blocks import BlockVector
@@ -73,7 +73,7 @@ def _play_layout(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
 
 
 def _cell(recorded: Recorded, name: ClientId) -> float | None:
-    features = tuple(sorted(recorded.views[name].shard.features))
+    features = tuple(sorted(recorded.views[name].table.features))
     return LoneCell(recorded.transcript, recorded.ask, name, features).cell()
 
 
@@ -123,9 +123,9 @@ def _another_end(recorded: Recorded, name: ClientId) -> bytes:
     """The end of the run once more, with weights of the server's own choice."""
     transcript = recorded.transcript
     blocks = tuple(transcript.layout.feature_index.of(name))
-    share_key = transcript.key.by_feature(transcript.config.privacy)
+    feature_key = transcript.key.by_feature(transcript.config.privacy)
     chosen = np.full(len(blocks) * transcript.layout.slots, 7.0)
-    model = BlockVector(blocks, encrypted_by_anybody(chosen, PRODUCT_FORMAT, share_key))
+    model = BlockVector(blocks, encrypted_by_anybody(chosen, PRODUCT_FORMAT, feature_key))
     state = state_to_bytes(StateUpdate(model=model))
     return model_part_to_bytes(ModelPart(state, primal=None, dual=None, gap=None))
 

@@ -50,7 +50,7 @@ def norms_in_clear(plain_run: Transcript, terms: Transcript, ask: Oracle, victim
         answer = labels_pb2.LayoutResult.FromString(ask(victim, 0, LAYOUT, given[LAYOUT]))
     except FenchelError:
         return np.zeros(0)
-    norms = hyfdca_pb2.HyfdcaProductResult.FromString(answer.opening).products.vector
+    norms = hyfdca_pb2.HyfdcaProductResult.FromString(answer.preparation).products.vector
     return PublicEyes(terms.key).read(norms)
 
 
@@ -95,7 +95,7 @@ class LoneCell:
             NO_STEP, state=StateUpdate(reset=True), ranges=(SampleRange(0, 0, 1),), divisors=(1,)
         )
         alpha = self._dual(1, step).changes
-        share = self._primal(1, PrimalTask(StateUpdate(alpha=alpha))).share
+        share = self._primal(1, PrimalTask(StateUpdate(alpha=alpha))).contribution
         measure = dataclasses.replace(
             NO_STEP, state=StateUpdate(model=share), report_blocks=(0,), norm_blocks=(0,), with_losses=True
         )

@@ -194,7 +194,7 @@ def _has_foreign_blocks(transcript: Transcript, message: Message, other: ClientI
 def _speaks_of_foreign_blocks(transcript: Transcript, phase: str, result: bytes, liar: ClientId) -> bool:
     layout = transcript.layout
     if phase == PRIMAL:
-        told = hyfdca_pb2.HyfdcaPrimalResult.FromString(result).share.blocks
+        told = hyfdca_pb2.HyfdcaPrimalResult.FromString(result).contribution.blocks
         return not set(ids_in(told)) <= layout.feature_index.of(liar).keys()
     if phase == INNER_PRODUCT:
         told = hyfdca_pb2.HyfdcaProductResult.FromString(result).products.blocks

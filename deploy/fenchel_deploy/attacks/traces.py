@@ -122,9 +122,9 @@ class _HyfdcaReader:
         task = hyfdca_pb2.HyfdcaPrimalTask.FromString(message.task)
         result = hyfdca_pb2.HyfdcaPrimalResult.FromString(message.result)
         self._state(task.state, message.round_id)
-        if result.HasField("share"):
-            self.trace.shares.append(Seen(message.round_id, result.share))
-            share = self._frame.by_feature(result.share.blocks, self._eyes.read(result.share.vector))
+        if result.HasField("contribution"):
+            self.trace.shares.append(Seen(message.round_id, result.contribution))
+            share = self._frame.by_feature(result.contribution.blocks, self._eyes.read(result.contribution.vector))
             self.trace.iterates.append((self._alpha.copy(), share))
 
     def _product(self, message: Message) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel.v1 import vectors_pb2
-from fenchel_client.alignment import ArrangedShard
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
+from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, split
@@ -63,7 +63,7 @@ class PartyView:
 
     name: ClientId
     config: RunConfig
-    shard: ArrangedShard = field(repr=False)
+    table: PartyTable = field(repr=False)
     layout: ClientLayout = field(repr=False)
     secrets: RunSecrets = field(repr=False)
     messages: tuple[Message, ...] = field(repr=False)

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from fenchel_client.concessions import Concession, explained
+from fenchel_client.consent import Consent
 from fenchel_client.party import Party
 from fenchel_client.session import Session
-from fenchel_client.setup import Consent
 from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
@@ -65,6 +65,7 @@ def client(
         )
     kit_in_use = LiveKit(loaded)
     party = Party(kit_in_use, shard, state=state, consent=consent)
+    del shard  # The party has its own copy of the matrix, and the two can be large.
     session = Session(
         kit_in_use,
         party.handle,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_client.algorithms.base import AlgorithmClient
+from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.dual import DualSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.crypto.packing import VectorFormat
@@ -49,6 +50,11 @@ def aligned(
     return named, lay_out(holdings, slots=slots, seed=seed, overlap=overlap)
 
 
+def table_of(shard: Shard) -> PartyTable:
+    """A table whose rows are listed as the shard has them: without a set-up there is no server to hide that from."""
+    return PartyTable(shard, np.arange(len(shard.ids)))
+
+
 class Halves(Generic[C, S]):
     """Clients and server of one run.
 
@@ -74,8 +80,8 @@ class Halves(Generic[C, S]):
         self.reports: list[RoundReport] = []
         self._client_half = client_half
         self.clients = {client: self._made(client) for client in self.shards}
-        openings = {name: client.opening() for name, client in self.clients.items()}
-        self.server = server_half(settings, layout=self.alignment.federation, key=key, openings=openings)
+        preparations = {name: client.preparation() for name, client in self.clients.items()}
+        self.server = server_half(settings, layout=self.alignment.federation, key=key, preparations=preparations)
 
     @property
     def names(self) -> frozenset[ClientId]:
@@ -91,7 +97,7 @@ class Halves(Generic[C, S]):
         """Runs the next round to its report, with all clients unless `available` names some."""
         round_id = RoundId(len(self.reports) + 1)
         there = self.names if available is None else available
-        first = self.server.open_round(round_id, there, restarted, closing=closing)
+        first = self.server.begin_round(round_id, there, restarted, closing=closing)
         report = run_phases(first, self.server, lambda phase, client, body: self.answer(round_id, phase, client, body))
         self.reports.append(report)
         return report
@@ -116,7 +122,7 @@ class Halves(Generic[C, S]):
         return self._client_half(
             self.settings,
             layout=self.alignment.clients[client],
-            shard=self.shards[client],
+            table=table_of(self.shards[client]),
             cipher=self.cipher,
             key=self.key,
             serialising=nullcontext,

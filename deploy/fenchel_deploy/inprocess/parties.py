@@ -30,11 +30,11 @@ class Parties:
 
     def set_up(self, setup: SetupServer) -> SetupDone:
         """Runs the set-up to its outcome."""
-        return run_phases(setup.open(), setup, lambda phase, client, body: self.answer(0, phase, client, body))
+        return run_phases(setup.begin(), setup, lambda phase, client, body: self.answer(0, phase, client, body))
 
     def round(
         self, algorithm: AlgorithmServer, round_id: int, *, restarted: frozenset[ClientId] = frozenset()
     ) -> RoundReport:
         """Runs a round with all parties to its report."""
-        first = algorithm.open_round(RoundId(round_id), frozenset(self._parties), restarted)
+        first = algorithm.begin_round(RoundId(round_id), frozenset(self._parties), restarted)
         return run_phases(first, algorithm, lambda phase, client, body: self.answer(round_id, phase, client, body))

@@ -18,9 +18,9 @@ class ServerHalf(Protocol):
         *,
         layout: FederationLayout,
         key: RunKey,
-        openings: Mapping[ClientId, bytes],
+        preparations: Mapping[ClientId, bytes],
     ) -> AlgorithmServer:
-        """The algorithm before its first round; the clients' `openings` came with their answers to the layout."""
+        """The algorithm before its first round; the clients' `preparations` came with their answers to the layout."""
         ...
 
     def restore(self, snapshot: bytes, *, settings: Any, layout: FederationLayout, key: RunKey) -> AlgorithmServer:

@@ -40,15 +40,15 @@ class Rounding:
     figures: float
 
     @classmethod
-    def of(cls, layout: FederationLayout, *, lipschitz: float, shares: int) -> "Rounding":
-        """For a federation whose figures are sums of `shares` parts."""
+    def of(cls, layout: FederationLayout, *, lipschitz: float, contributions: int) -> "Rounding":
+        """For a federation whose figures are sums of `contributions` parts."""
         off = [
             len(block.features) * PRODUCT_FORMAT.error_bound(len(block.holders)) ** 2 for block in layout.feature_blocks
         ]
         return cls(
             losses=rounding_error(layout, lipschitz),
             model=math.sqrt(sum(off)),
-            figures=PRODUCT_FORMAT.error_bound(shares),
+            figures=PRODUCT_FORMAT.error_bound(contributions),
         )
 
 

@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 @dataclass(slots=True, kw_only=True)
-class OpenRound:
+class RoundUnderWay:
     """A round under way; an algorithm adds what its phases hand on to each other.
 
     Attributes
@@ -54,7 +54,7 @@ class Answers(Generic[R]):
 
 
 S = TypeVar("S", bound=AlgorithmSettings)
-C = TypeVar("C", bound=OpenRound)
+C = TypeVar("C", bound=RoundUnderWay)
 
 
 class PhasedServer(ABC, Generic[S, C]):
@@ -76,7 +76,7 @@ class PhasedServer(ABC, Generic[S, C]):
         self._round_id = round_id
         self._round: C | None = None
 
-    def open_round(
+    def begin_round(
         self,
         round_id: RoundId,
         available: frozenset[ClientId],

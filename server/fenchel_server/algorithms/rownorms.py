@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from fenchel_common.blocks import BlockVector, check_fresh
+from fenchel_common.blocks import BlockVector, check_fresh, summed
 from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import FenchelError, InvalidInput, ResultRejected
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
@@ -12,25 +13,31 @@ from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
 
 
-def read_openings(
-    given: Mapping[ClientId, bytes], *, layout: FederationLayout, key: RunKey, privacy: Privacy
-) -> dict[ClientId, BlockVector]:
-    """Each client's encrypted squared row norms of its shared blocks."""
-    norms = {}
+def summed_row_norms(
+    preparations: Mapping[ClientId, bytes], *, layout: FederationLayout, key: RunKey, privacy: Privacy
+) -> dict[int, Vector]:
+    """The encrypted squared row norms of each shared block, summed over the clients that hold it.
+
+    Raises
+    ------
+    ResultRejected
+        The preparation of a client is not what it must be.
+    """
+    norms = []
     for client in layout.clients:
         blocks = layout.sample_index.shared_of(client)
-        if blocks and client not in given:
-            raise InvalidInput(f"openings: the row norms of {client} are missing")
+        if blocks and client not in preparations:
+            raise InvalidInput(f"preparations: the row norms of {client} are missing")
         if blocks:
             scope = Scope.of_federation(layout, client, key=key, privacy=privacy)
-            norms[client] = _opening(client, given[client], scope, blocks)
-    return norms
+            norms.append(_row_norms(client, preparations[client], scope, blocks))
+    return summed(norms)
 
 
-def _opening(client: ClientId, data: bytes, scope: Scope, blocks: tuple[int, ...]) -> BlockVector:
+def _row_norms(client: ClientId, data: bytes, scope: Scope, blocks: tuple[int, ...]) -> BlockVector:
     try:
         norms = wire.product_result_from_bytes(data, scope).products
-        check_fresh(norms, blocks, "opening")
+        check_fresh(norms, blocks, "preparation")
     except FenchelError as error:
         raise ResultRejected(client, str(error)) from None
     return norms

@@ -21,6 +21,7 @@ from fenchel_server.release import Release, ReleaseSummary
 from fenchel_server.rounds.events import (
     Advance,
     AwaitClients,
+    BeginRound,
     Broke,
     ClientsPresent,
     Close,
@@ -31,7 +32,6 @@ from fenchel_server.rounds.events import (
     Gather,
     OpenAttempt,
     OpenFinish,
-    OpenRound,
     OpenSetup,
     PhaseGathered,
     PhaseOpened,
@@ -164,8 +164,8 @@ class Driver:
                 return self._await_clients(effect)
             case OpenSetup():
                 return self._compute(self._open_setup)
-            case OpenRound():
-                return self._open_round(effect)
+            case BeginRound():
+                return self._begin_round(effect)
             case OpenFinish():
                 return self._compute(lambda: self._parts.finish(self._setup_record(), self._restored()))
             case Gather(round_id, phase):
@@ -200,16 +200,16 @@ class Driver:
 
     def _open_setup(self) -> PhaseRequest:
         self._setup = self._parts.setup()
-        return self._setup.open()
+        return self._setup.begin()
 
-    def _open_round(self, effect: OpenRound) -> Event:
+    def _begin_round(self, effect: BeginRound) -> Event:
         self._closing = effect.closing
         self._ledger.begin_try()
         for client in sorted(self._rules.clients - effect.available):
             if not self._ledger.knows_absence_of(client):
                 self._ledger.add_absence(client, WHOLE_ROUND, "not attached")
         return self._compute(
-            lambda: self._restored().open_round(
+            lambda: self._restored().begin_round(
                 effect.round_id, effect.available, effect.restarted, closing=effect.closing
             )
         )

@@ -101,7 +101,7 @@ class OpenSetup:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenRound:
+class BeginRound:
     """Begin a round with the clients that are there; those `restarted` have lost their state.
 
     A `closing` round certifies the model and changes nothing.
@@ -159,7 +159,7 @@ Effect = (
     OpenAttempt
     | AwaitClients
     | OpenSetup
-    | OpenRound
+    | BeginRound
     | OpenFinish
     | Gather
     | Advance

@@ -15,6 +15,7 @@ from fenchel_common.setup import NOT_USABLE
 from fenchel_server.rounds.events import (
     Advance,
     AwaitClients,
+    BeginRound,
     Broke,
     ClientsPresent,
     Close,
@@ -25,7 +26,6 @@ from fenchel_server.rounds.events import (
     Gather,
     OpenAttempt,
     OpenFinish,
-    OpenRound,
     OpenSetup,
     PhaseGathered,
     PhaseOpened,
@@ -50,7 +50,7 @@ _ALTERED = (
 def step(state: RunState, event: Event) -> Step:
     """The state after the event, and what is to be done now, in order."""
     match state.stage, event:
-        case Stage.OPENING, Started():
+        case Stage.STARTING, Started():
             return _started(state, event)
         case Stage.WAITING, ClientsPresent():
             return _clients_present(state, event)
@@ -98,7 +98,7 @@ def _clients_present(state: RunState, event: ClientsPresent) -> Step:
     restarted = frozenset(client for client, life in opened.items() if state.synced.get(client, life) != life)
     closing = exhausted(state.progress, state.rules.limits) is not None
     training = replace(state, stage=Stage.TRAINING, attempt=attempt)
-    return training, (OpenRound(state.round_id, attempt.available, restarted, closing),)
+    return training, (BeginRound(state.round_id, attempt.available, restarted, closing),)
 
 
 def _gathered(state: RunState, event: PhaseGathered) -> Step:

@@ -1,6 +1,6 @@
 """Where a run stands between two events, as one immutable value.
 
-    OPENING ─▶ WAITING ─▶ SETUP ─▶ WAITING ─▶ TRAINING ─▶ WAITING ─▶ TRAINING … ─▶ FINISHING ─▶ ENDED
+    STARTING ─▶ WAITING ─▶ SETUP ─▶ WAITING ─▶ TRAINING ─▶ WAITING ─▶ TRAINING … ─▶ FINISHING ─▶ ENDED
 
 WAITING is for clients. A set-up or a round that is abandoned goes back to WAITING; any stage may go to ENDED.
 """
@@ -18,7 +18,7 @@ from fenchel_server.store.base import SETUP_ROUND
 class Stage(Enum):
     """What the run is doing."""
 
-    OPENING = "opening"
+    STARTING = "starting"
     WAITING = "waiting for clients"
     SETUP = "set-up"
     TRAINING = "training"
@@ -74,7 +74,7 @@ class RunState:
     """
 
     rules: Rules
-    stage: Stage = Stage.OPENING
+    stage: Stage = Stage.STARTING
     round_id: RoundId = SETUP_ROUND
     progress: Progress = field(default_factory=Progress)
     attempt: Attempt = field(default_factory=Attempt)

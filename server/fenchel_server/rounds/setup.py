@@ -27,7 +27,7 @@ class SetupServer(Protocol):
     Every client that a phase asks must answer it, or the set-up is begun anew with a fresh object.
     """
 
-    def open(self) -> PhaseRequest:
+    def begin(self) -> PhaseRequest:
         """The first phase."""
         ...
 

@@ -32,7 +32,7 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One client's part in a phase: seconds from its opening until the result was whole, and bytes of its messages."""
+    """Of one client in one phase: seconds from the beginning until its result was whole, and bytes of its messages."""
 
     seconds: float
     bytes_up: int

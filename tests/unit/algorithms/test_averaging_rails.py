@@ -211,7 +211,7 @@ def test_coordinates_with_the_same_holders_share_blocks_and_classes_lie_side_by_
 def test_a_client_that_answers_something_else_is_left_out_with_the_reason(lie: Result) -> None:
     run = drift()
     liar = ClientId("party-02")
-    step = run.server.open_round(RoundId(1), run.names, frozenset())
+    step = run.server.begin_round(RoundId(1), run.names, frozenset())
     answers = {client: run.clients[client].answer(step.phase, body) for client, body in step.tasks.items()}
     local = run.server.advance(step.phase, {**answers, liar: result_to_bytes(lie)})
     assert isinstance(local, PhaseRequest)
@@ -222,7 +222,7 @@ def test_a_client_that_answers_something_else_is_left_out_with_the_reason(lie: R
 def test_vectors_that_were_not_asked_for_or_are_stale_are_refused() -> None:
     run = drift()
     run.round()
-    step = run.server.open_round(RoundId(2), run.names, frozenset())
+    step = run.server.begin_round(RoundId(2), run.names, frozenset())
     surveyed = {client: run.clients[client].answer(step.phase, body) for client, body in step.tasks.items()}
     local = run.server.advance(step.phase, surveyed)
     assert isinstance(local, PhaseRequest)
@@ -252,8 +252,8 @@ def test_the_server_refuses_results_of_another_phase_and_rounds_out_of_turn() ->
     with pytest.raises(InvalidInput, match="no round is open"):
         run.server.advance(LOCAL, {})
     with pytest.raises(InvalidInput, match="cannot follow"):
-        run.server.open_round(RoundId(2), run.names, frozenset())
-    run.server.open_round(RoundId(1), run.names, frozenset())
+        run.server.begin_round(RoundId(2), run.names, frozenset())
+    run.server.begin_round(RoundId(1), run.names, frozenset())
     with pytest.raises(InvalidInput, match="not the open phase"):
         run.server.advance(LOCAL, {})
 

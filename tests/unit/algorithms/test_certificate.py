@@ -5,7 +5,7 @@ import math
 import pytest
 
 from fenchel_common.algorithms.hyfdca.messages import Figures
-from fenchel_common.algorithms.hyfdca.pace import GROW, INITIAL_SHARE, SHRINK, SMALLEST_SHARE, Pace, follows_dual
+from fenchel_common.algorithms.hyfdca.pace import GROW, INITIAL_FRACTION, SHRINK, SMALLEST_FRACTION, Pace, follows_dual
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.ids import ClientId
 from fenchel_server.algorithms.certificate import Rounding, rounding_error
@@ -30,7 +30,7 @@ def test_the_rounding_error_counts_the_holders_of_shared_samples_only() -> None:
 
 def test_the_error_of_the_model_counts_the_holders_of_each_feature() -> None:
     """δ² = Σ (holders·2^-33)²: in the small layout every one of three features has one holder."""
-    rounding = Rounding.of(small_federation_layout(), lipschitz=1.0, shares=2)
+    rounding = Rounding.of(small_federation_layout(), lipschitz=1.0, contributions=2)
     assert rounding.model == pytest.approx(math.sqrt(3) * 2.0**-33)
     assert rounding.figures == pytest.approx(2 * 2.0**-33)
 
@@ -69,37 +69,37 @@ def test_a_small_gap_may_tremble() -> None:
 
 def paces(duals: list[float | None]) -> list[float]:
     """The shares of rounds 1, 2, …, where D of what entered each round is known at its end, or not."""
-    pace, shares = Pace(), [Pace().share]
+    pace, shares = Pace(), [Pace().fraction]
     for dual in duals:
         pace = pace.after_round(dual)
-        shares.append(pace.share)
+        shares.append(pace.fraction)
     return shares
 
 
 def test_the_pace_of_a_round_is_that_of_two_rounds_before_corrected_by_what_that_one_did() -> None:
     """D rises through rounds 1 and 2 and falls by round 3, which the end of round 4 shows."""
     first, second, third, fourth, fifth = paces([0.1, 0.2, 0.3, 0.2])
-    assert first == second == INITIAL_SHARE
-    assert third == fourth == pytest.approx(INITIAL_SHARE * GROW)
+    assert first == second == INITIAL_FRACTION
+    assert third == fourth == pytest.approx(INITIAL_FRACTION * GROW)
     assert fifth == pytest.approx(third * SHRINK)
 
 
 def test_one_fall_is_answered_once() -> None:
     """Round 2 was too much, the others were not: only the round that follows its judgement is cut."""
     shares = paces([0.1, 0.2, 0.1, 0.2, 0.3])
-    assert [later < INITIAL_SHARE for later in shares] == [False, False, False, True, False, True]
+    assert [later < INITIAL_FRACTION for later in shares] == [False, False, False, True, False, True]
     assert shares[5] == pytest.approx(shares[3] * GROW)
 
 
 def test_a_round_without_a_known_dual_keeps_the_pace() -> None:
     shares = paces([0.1, 0.2, None, None, 0.1])
-    assert shares[2] == shares[3] == shares[4] == pytest.approx(INITIAL_SHARE * GROW)
+    assert shares[2] == shares[3] == shares[4] == pytest.approx(INITIAL_FRACTION * GROW)
     assert shares[5] == pytest.approx(shares[3] * SHRINK)
 
 
 def test_the_pace_stays_between_its_smallest_share_and_all_samples() -> None:
     assert paces([float(step) for step in range(400)])[-1] == 1.0
-    assert paces([-float(step) for step in range(400)])[-1] == SMALLEST_SHARE
+    assert paces([-float(step) for step in range(400)])[-1] == SMALLEST_FRACTION
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from fenchel_common.crypto.vectors import PlainCipher, Vector
 from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.privacy import Privacy
 from fenchel_common.wire import corrective as wire
-from fenchel_common.wire.scope import MAXIMUM_FIGURES, Scope
+from fenchel_common.wire.scope import MAXIMUM_NUMBERS, Scope
 from support.keys import cipher, run_key
 from support.listed import add_numbers, drop_last
 
@@ -36,7 +36,7 @@ IN_CLEAR = RunKey.in_clear(KEY_BITS)
 CIPHER = PlainCipher(KEY_BITS)
 SLOTS = CIPHER.slots
 BLOCKS, FEATURE_BLOCKS = {2: SLOTS, 5: 4, 9: 1}, {0: 3, 3: SLOTS}
-SCOPE = Scope(key=IN_CLEAR, share_key=IN_CLEAR, slots=SLOTS, blocks=BLOCKS, feature_blocks=FEATURE_BLOCKS)
+SCOPE = Scope(key=IN_CLEAR, feature_key=IN_CLEAR, slots=SLOTS, blocks=BLOCKS, feature_blocks=FEATURE_BLOCKS)
 
 
 def blocks(ids: tuple[int, ...], vector_format: VectorFormat = PRODUCT_FORMAT) -> BlockVector:
@@ -161,7 +161,7 @@ def clear(message: Any, field: str) -> None:
         (lambda m: setattr(m.vertex.vector.plain.format, "bound", 2.0**21), "vertex.vector"),
         (lambda m: setattr(m.norms.vector.plain.format, "bound", 2.0), "norms.vector"),
         (lambda m: setattr(m.gram.plain, "values", b""), "gram"),
-        (lambda m: setattr(m.gram.plain, "values", bytes(8 * MAXIMUM_FIGURES + 8)), "gram"),
+        (lambda m: setattr(m.gram.plain, "values", bytes(8 * MAXIMUM_NUMBERS + 8)), "gram"),
         (lambda m: add_numbers(m.round_start, "live_blocks", 1), "round_start.live_blocks"),
         (lambda m: add_numbers(m.round_start, "live_blocks", 5), "round_start.live_blocks"),
         (lambda m: clear(m.round_start, "live_blocks"), "round_start.live_blocks"),

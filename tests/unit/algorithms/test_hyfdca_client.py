@@ -7,7 +7,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from fenchel_client.algorithms.holdings import arranged_matrix
 from fenchel_client.algorithms.hyfdca.client import HyfdcaClient
 from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.algorithms.hyfdca.messages import (
@@ -20,7 +19,7 @@ from fenchel_common.algorithms.hyfdca.messages import (
 )
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.blocks import BlockVector
-from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
@@ -28,7 +27,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
-from fenchel_deploy.inprocess.halves import IN_CLEAR, KEY_BITS
+from fenchel_deploy.inprocess.halves import IN_CLEAR, KEY_BITS, table_of
 from support.problems import problem
 from support.simulation import Simulation
 
@@ -105,13 +104,13 @@ def labels(run: Simulation, block: int) -> Array:
 def test_a_share_is_all_of_the_clients_model_and_a_reset_forgets_the_dual_variables() -> None:
     run = clients()
     y = labels(run, 0)
-    share = primal(run, LABELLED, alpha(0, y)).share
+    share = primal(run, LABELLED, alpha(0, y)).contribution
     assert share is not None
     layout, shard = run.alignment.clients[LABELLED], run.shards[LABELLED]
     assert share.blocks == tuple(layout.feature_blocks)
     expected = y @ shard.X[layout.rows_of([0])] / (SETTINGS.lambda_ * len(shard.ids))
     np.testing.assert_allclose(CIPHER.decrypt(share.vector)[: len(expected)], expected, rtol=0, atol=2.0**-33)
-    emptied = primal(run, LABELLED, StateUpdate(reset=True)).share
+    emptied = primal(run, LABELLED, StateUpdate(reset=True)).contribution
     assert emptied is not None
     assert not CIPHER.decrypt(emptied.vector).any()
 
@@ -135,8 +134,8 @@ def test_a_party_without_labels_refuses_dual_variables_beyond_one() -> None:
 def test_dual_variables_off_by_no_more_than_rounding_are_put_back_into_their_interval() -> None:
     run = clients()
     y = labels(run, 0)
-    over = primal(run, LABELLED, alpha(0, y * (1.0 + 2.0**-31), terms=4)).share
-    exact = primal(run, LABELLED, alpha(0, y)).share
+    over = primal(run, LABELLED, alpha(0, y * (1.0 + 2.0**-31), terms=4)).contribution
+    exact = primal(run, LABELLED, alpha(0, y)).contribution
     assert over is not None
     assert exact is not None
     np.testing.assert_array_equal(CIPHER.decrypt(over.vector), CIPHER.decrypt(exact.vector))
@@ -146,13 +145,13 @@ def test_the_final_model_is_what_the_state_says_and_disturbs_nothing() -> None:
     run = clients()
     half = run.clients[LABELLED]
     assert not half.final_model(wire.state_to_bytes(StateUpdate(reset=True))).any()
-    before = primal(run, LABELLED, alpha(0, labels(run, 0))).share
+    before = primal(run, LABELLED, alpha(0, labels(run, 0))).contribution
     layout = run.alignment.clients[LABELLED]
     ((block, places),) = layout.feature_blocks.items()
     weights = BlockVector((block,), CIPHER.encrypt(np.arange(CIPHER.slots, dtype=np.float64), PRODUCT_FORMAT))
     model = half.final_model(wire.state_to_bytes(StateUpdate(reset=True, model=weights)))
     np.testing.assert_array_equal(model[places], np.arange(len(places)))
-    after = primal(run, LABELLED, StateUpdate()).share
+    after = primal(run, LABELLED, StateUpdate()).contribution
     assert before is not None
     assert after is not None
     np.testing.assert_array_equal(CIPHER.decrypt(before.vector), CIPHER.decrypt(after.vector))
@@ -163,28 +162,7 @@ def test_labels_that_the_loss_cannot_take_are_refused_at_the_start() -> None:
     one = np.array([1])
     layout = ClientLayout(1, CIPHER.slots, np.array([0]), one, one, np.array([False]), np.array([0]))
     with pytest.raises(InvalidInput, match="y: the hinge loss takes"):
-        HyfdcaClient(SETTINGS, layout=layout, shard=shard, cipher=CIPHER, key=IN_CLEAR)
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_rows_follow_the_layout_columns_their_names_and_ignored_entries_are_zero(sparse: bool) -> None:
-    dense = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    shard = Shard(("a", "b", "c"), ("z", "y"), csr_array(dense) if sparse else dense, None)
-    layout = ClientLayout(
-        sample_count=3,
-        slots=CIPHER.slots,
-        block_ids=np.array([4, 7]),
-        block_sizes=np.array([1, 2]),
-        holder_counts=np.array([1, 1]),
-        shared=np.array([False, True]),
-        rows=np.array([2, 0, 1]),
-        ignored=(IgnoredFeatures(np.array([1]), np.array([7])),),
-        feature_blocks={0: np.array([0, 1])},
-    )
-    X = arranged_matrix(shard, layout)
-    expected = np.array([[6.0, 5.0], [2.0, 0.0], [4.0, 0.0]])
-    np.testing.assert_array_equal(X.toarray() if isinstance(X, csr_array) else X, expected)
-    np.testing.assert_array_equal(shard.X.toarray() if isinstance(shard.X, csr_array) else shard.X, dense)
+        HyfdcaClient(SETTINGS, layout=layout, table=table_of(shard), cipher=CIPHER, key=IN_CLEAR)
 
 
 def test_sparse_and_dense_shards_give_the_same_run() -> None:

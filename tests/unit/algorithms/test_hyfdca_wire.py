@@ -36,7 +36,7 @@ IN_CLEAR = RunKey.in_clear(KEY_BITS)
 CIPHER = PlainCipher(KEY_BITS)
 SLOTS = CIPHER.slots
 SCOPE = Scope(
-    key=IN_CLEAR, share_key=IN_CLEAR, slots=SLOTS, blocks={2: SLOTS, 5: 4, 9: 1}, feature_blocks={1: 3, 4: SLOTS}
+    key=IN_CLEAR, feature_key=IN_CLEAR, slots=SLOTS, blocks={2: SLOTS, 5: 4, 9: 1}, feature_blocks={1: 3, 4: SLOTS}
 )
 
 
@@ -66,7 +66,7 @@ def test_primal_messages_arrive_as_sent() -> None:
     answer = PrimalResult(blocks((1, 4), PRODUCT_FORMAT), Figures(0.1, -2.5, 0.75, 1e-3))
     result = wire.primal_result_from_bytes(wire.primal_result_to_bytes(answer), SCOPE)
     assert result.figures == answer.figures
-    assert same(result.share, answer.share)
+    assert same(result.contribution, answer.contribution)
 
 
 def test_product_messages_arrive_as_sent() -> None:
@@ -171,17 +171,17 @@ def test_a_result_without_its_vector_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "message"),
+    ("contribution", "message"),
     [
-        (blocks((2, 4), PRODUCT_FORMAT), r"share\.blocks: names a block"),
-        (blocks((4, 1), PRODUCT_FORMAT), r"share\.blocks: ids must be ascending"),
-        (blocks((1, 4), ALPHA_FORMAT), r"share\.vector: has another format"),
-        (BlockVector((1, 4), blocks((1,), PRODUCT_FORMAT).vector), r"share\.vector: 2 blocks take"),
+        (blocks((2, 4), PRODUCT_FORMAT), r"contribution\.blocks: names a block"),
+        (blocks((4, 1), PRODUCT_FORMAT), r"contribution\.blocks: ids must be ascending"),
+        (blocks((1, 4), ALPHA_FORMAT), r"contribution\.vector: has another format"),
+        (BlockVector((1, 4), blocks((1,), PRODUCT_FORMAT).vector), r"contribution\.vector: 2 blocks take"),
     ],
 )
-def test_a_share_that_does_not_fit_the_clients_features_is_refused(share: BlockVector, message: str) -> None:
+def test_a_contribution_on_other_features_is_refused(contribution: BlockVector, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        wire.primal_result_from_bytes(wire.primal_result_to_bytes(PrimalResult(share)), SCOPE)
+        wire.primal_result_from_bytes(wire.primal_result_to_bytes(PrimalResult(contribution)), SCOPE)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_clear_vector_by_feature_is_refused_in_a_sealed_run_and_an_encrypted_o
     cases = ((CIPHER, Privacy.SEALED, "this run is encrypted"), (paillier, Privacy.PAPER, "is in clear"))
     for encrypting, privacy, message in cases:
         vector = BlockVector((1,), encrypting.encrypt(share, PRODUCT_FORMAT))
-        scope = replace(SCOPE, key=key, share_key=key.by_feature(privacy))
+        scope = replace(SCOPE, key=key, feature_key=key.by_feature(privacy))
         with pytest.raises(IncompatibleVectors, match=message):
             wire.primal_result_from_bytes(wire.primal_result_to_bytes(PrimalResult(vector)), scope)
 

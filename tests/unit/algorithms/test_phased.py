@@ -9,7 +9,7 @@ from fenchel_common.algorithms.averaging.fedavg import FedavgSettings
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics
-from fenchel_server.algorithms.phased import NOT_THERE, OpenRound, PhasedServer, is_due, not_there, read_answers
+from fenchel_server.algorithms.phased import NOT_THERE, PhasedServer, RoundUnderWay, is_due, not_there, read_answers
 from fenchel_server.contract import PhaseRequest, RoundReport
 from support.layouts import small_federation_layout
 
@@ -19,7 +19,7 @@ BOTH = frozenset({A, B})
 NOBODY: frozenset[ClientId] = frozenset()
 
 
-class Echo(PhasedServer[FedavgSettings, OpenRound]):
+class Echo(PhasedServer[FedavgSettings, RoundUnderWay]):
     """Two phases, in which all present clients must answer `good`."""
 
     def __init__(self) -> None:
@@ -29,9 +29,9 @@ class Echo(PhasedServer[FedavgSettings, OpenRound]):
     def _forget(self, clients: frozenset[ClientId]) -> None:
         self.forgotten.append(clients)
 
-    def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> OpenRound:
+    def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> RoundUnderWay:
         present = [client for client in self.layout.clients if client in available]
-        return OpenRound(id=round_id, closing=closing, present=present, absences=not_there(BOTH - available))
+        return RoundUnderWay(id=round_id, closing=closing, present=present, absences=not_there(BOTH - available))
 
     def _first_request(self) -> PhaseRequest:
         return self._ask("one")
@@ -56,7 +56,7 @@ def good(_client: ClientId, body: bytes) -> bytes:
 
 def test_a_round_is_its_phases_in_order() -> None:
     server = Echo()
-    assert server.open_round(RoundId(5), BOTH, frozenset({B, ClientId("c")})).phase == "one"
+    assert server.begin_round(RoundId(5), BOTH, frozenset({B, ClientId("c")})).phase == "one"
     assert server.forgotten == [{B}]
     every = dict.fromkeys((A, B), b"good")
     step = server.advance("one", every)
@@ -65,7 +65,7 @@ def test_a_round_is_its_phases_in_order() -> None:
     report = server.advance("two", every)
     assert isinstance(report, RoundReport)
     assert (report.metrics.participants, report.metrics.absences) == ((A, B), {})
-    assert server.open_round(RoundId(6), BOTH, NOBODY).phase == "one"
+    assert server.begin_round(RoundId(6), BOTH, NOBODY).phase == "one"
 
 
 def test_rounds_and_phases_out_of_order_are_refused() -> None:
@@ -73,16 +73,16 @@ def test_rounds_and_phases_out_of_order_are_refused() -> None:
     with pytest.raises(InvalidInput, match="no round is open"):
         server.advance("one", {})
     with pytest.raises(InvalidInput, match="round_id: 6 cannot follow round 4"):
-        server.open_round(RoundId(6), BOTH, BOTH)
+        server.begin_round(RoundId(6), BOTH, BOTH)
     assert server.forgotten == []
-    server.open_round(RoundId(5), BOTH, NOBODY)
+    server.begin_round(RoundId(5), BOTH, NOBODY)
     with pytest.raises(InvalidInput, match="phase: 'two' is not the open phase 'one'"):
         server.advance("two", {})
 
 
 def test_a_client_that_fails_a_phase_is_left_out_and_the_report_says_why() -> None:
     server = Echo()
-    server.open_round(RoundId(5), BOTH, NOBODY)
+    server.begin_round(RoundId(5), BOTH, NOBODY)
     step = server.advance("one", {A: b"good", B: b"bad"})
     assert isinstance(step, PhaseRequest)
     assert list(step.tasks) == [A]
@@ -93,7 +93,7 @@ def test_a_client_that_fails_a_phase_is_left_out_and_the_report_says_why() -> No
 
 def test_a_client_that_is_missing_from_the_beginning_is_named() -> None:
     server = Echo()
-    assert list(server.open_round(RoundId(5), frozenset({A}), NOBODY).tasks) == [A]
+    assert list(server.begin_round(RoundId(5), frozenset({A}), NOBODY).tasks) == [A]
     server.advance("one", {A: b"good"})
     report = server.advance("two", {A: b"good"})
     assert isinstance(report, RoundReport)
@@ -103,7 +103,7 @@ def test_a_client_that_is_missing_from_the_beginning_is_named() -> None:
 def test_a_round_beyond_the_last_is_a_closing_one() -> None:
     server = Echo()
     server.settings = FedavgSettings.parse({"stop": {"rounds": 4}})
-    server.open_round(RoundId(5), BOTH, NOBODY)
+    server.begin_round(RoundId(5), BOTH, NOBODY)
     assert server._current().closing
 
 

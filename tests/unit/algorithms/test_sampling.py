@@ -21,14 +21,14 @@ def drawn(sizes: dict[int, int], count: int, seed: int, round_id: int = 1) -> li
 
 @given(
     sizes=st.dictionaries(st.integers(0, 99), st.integers(1, 31), min_size=1, max_size=6),
-    share=st.floats(0.0, 1.0),
+    fraction=st.floats(0.0, 1.0),
     seed=st.integers(0, 2**63 - 1),
 )
 def test_a_draw_has_the_asked_for_number_of_distinct_samples_in_few_blocks(
-    sizes: dict[int, int], share: float, seed: int
+    sizes: dict[int, int], fraction: float, seed: int
 ) -> None:
     total = sum(sizes.values())
-    count = max(1, round(share * total))
+    count = max(1, round(fraction * total))
     samples = drawn(sizes, count, seed)
     assert len(samples) == len(set(samples)) == count
     assert all(0 <= slot < sizes[block] for block, slot in samples)

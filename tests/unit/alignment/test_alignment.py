@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
 from fenchel_client.alignment import AlignmentClient, Ring, arrange
 from fenchel_common.data.shard import Shard
@@ -22,7 +20,7 @@ from fenchel_common.wire.alignment import (
 )
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.contract import PhaseRequest
-from support.alignment import NAMES_KEY, RING_KEY, RUN, Aligned, align, make_client, make_shard
+from support.alignment import RING_KEY, RUN, TAG_SECRET, Aligned, align, make_client, make_shard
 
 NAMES = [ClientId(name) for name in ("anna", "bert", "carl", "dora")]
 IDS = [f"patient-{number:06d}" for number in range(12)]
@@ -119,19 +117,6 @@ def test_a_party_lists_its_rows_in_an_order_that_its_ids_alone_do_not_give() -> 
     assert arrange(shard).ids != arrange(other_values).ids
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_arranging_keeps_each_row_with_its_id(sparse: bool) -> None:
-    values = np.arange(24.0).reshape(12, 2)
-    shard = Shard(ids=tuple(IDS), features=("a", "b"), X=csr_array(values) if sparse else values, y=np.arange(12.0))
-    arranged = arrange(shard)
-    dense = arranged.X.toarray() if isinstance(arranged.X, csr_array) else arranged.X
-    assert arranged.y is not None
-    for place, sample_id in enumerate(arranged.ids):
-        row = IDS.index(sample_id)
-        assert dense[place].tolist() == values[row].tolist()
-        assert arranged.y[place] == row
-
-
 def test_the_same_task_gets_the_same_answer() -> None:
     client = make_client(make_shard(IDS, ["age"]))
     body = opening_to_bytes(AlignmentMethod.ECDH)
@@ -152,10 +137,10 @@ def test_a_party_refuses_another_method_than_it_agreed_to() -> None:
 
 
 def test_the_shared_secret_goes_with_hmac_alone() -> None:
-    shard, ring = arrange(make_shard(IDS, ["age"])), Ring(NAMES, NAMES[0], key=RING_KEY, run=RUN)
+    table, ring = arrange(make_shard(IDS, ["age"])), Ring(NAMES, NAMES[0], key=RING_KEY, run=RUN)
     for method, secret in ((AlignmentMethod.HMAC, None), (AlignmentMethod.ECDH, bytes(32))):
         with pytest.raises(InvalidInput, match="shared_secret"):
-            AlignmentClient(shard, run=RUN, method=method, names_key=NAMES_KEY, ring=ring, shared_secret=secret)
+            AlignmentClient(table, run=RUN, method=method, tag_secret=TAG_SECRET, ring=ring, shared_secret=secret)
 
 
 def opened() -> tuple[AlignmentServer, dict[ClientId, AlignmentClient], PhaseRequest]:
@@ -165,7 +150,7 @@ def opened() -> tuple[AlignmentServer, dict[ClientId, AlignmentClient], PhaseReq
         for name, feature in zip(NAMES[:2], ("age", "bmi"), strict=True)
     }
     server = AlignmentServer(list(clients), method=AlignmentMethod.ECDH, slots=4, seed=1)
-    request = server.open()
+    request = server.begin()
     following = server.advance("align_0", {c: clients[c].answer("align_0", b) for c, b in request.tasks.items()})
     assert isinstance(following, PhaseRequest)
     return server, clients, following
@@ -175,7 +160,7 @@ def test_a_missing_answer_names_the_party_and_the_alignment_can_start_afresh() -
     server, clients, request = opened()
     with pytest.raises(AlignmentIncomplete, match="align_1 from bert"):
         server.advance("align_1", {NAMES[0]: clients[NAMES[0]].answer("align_1", request.tasks[NAMES[0]])})
-    assert server.open().phase == "align_0"
+    assert server.begin().phase == "align_0"
 
 
 @pytest.mark.parametrize("cut", [1, 32])
@@ -192,7 +177,7 @@ def test_a_truncated_result_is_rejected_with_the_name_of_its_sender(cut: int) ->
 def test_bytes_that_are_no_listing_are_rejected_with_the_name_of_their_sender() -> None:
     server = AlignmentServer(NAMES, method=AlignmentMethod.HMAC, slots=4, seed=1)
     with pytest.raises(ResultRejected, match="anna"):
-        server.advance(server.open().phase, dict.fromkeys(NAMES, b"\xff"))
+        server.advance(server.begin().phase, dict.fromkeys(NAMES, b"\xff"))
 
 
 def test_a_result_with_a_repeated_element_is_rejected() -> None:

@@ -11,7 +11,7 @@ from fenchel_client.crypto.derivedkeys import names_key, ring_key
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.wire.alignment import AlignmentMethod, listing_from_bytes, opening_to_bytes
-from support.alignment import NAMES_KEY, align, make_client, make_shard
+from support.alignment import TAG_SECRET, align, make_client, make_shard
 from support.ceremony import SHARDS, Federation, config
 
 RUN = RunId("run-1")
@@ -19,24 +19,24 @@ WORDS = ("zip", "age", "größe")
 
 
 def test_a_pseudonym_is_the_same_at_all_parties_and_another_one_in_every_run_and_set_up() -> None:
-    keys = [names_key(bytes([number]) * 32, RunId(run)) for number in (1, 2) for run in ("run-1", "run-2")]
-    marks = {pseudonyms(WORDS, key=key) for key in keys}
+    secrets = [(bytes([number]) * 32, RunId(run)) for number in (1, 2) for run in ("run-1", "run-2")]
+    marks = {pseudonyms(WORDS, tag_secret=secret, run=run) for secret, run in secrets}
     assert len(marks) == 4
-    assert pseudonyms(WORDS, key=keys[0]) == pseudonyms(WORDS, key=names_key(bytes([1]) * 32, RUN))
+    assert pseudonyms(WORDS, tag_secret=bytes([1]) * 32, run=RUN) in marks
     assert all(len(bytes.fromhex(mark)) == 16 for one in marks for mark in one)
     assert names_key(bytes(32), RUN) != ring_key(bytes(32), RUN)
 
 
 def test_columns_lead_from_the_order_of_pseudonyms_to_the_order_of_names() -> None:
-    columns, names = columns_by_pseudonym(WORDS, key=NAMES_KEY), sorted(WORDS)
-    marks = pseudonyms(names, key=NAMES_KEY)
+    columns, names = columns_by_pseudonym(WORDS, tag_secret=TAG_SECRET, run=RUN), sorted(WORDS)
+    marks = pseudonyms(names, tag_secret=TAG_SECRET, run=RUN)
     assert [marks[column] for column in columns] == sorted(marks)
 
 
 @pytest.mark.parametrize("method", list(AlignmentMethod))
 def test_a_listing_has_pseudonyms_in_an_order_that_names_do_not_give(method: AlignmentMethod) -> None:
     body = make_client(make_shard(["1", "2"], WORDS), method=method).answer("align_0", opening_to_bytes(method))
-    assert listing_from_bytes(body).features == tuple(sorted(pseudonyms(WORDS, key=NAMES_KEY)))
+    assert listing_from_bytes(body).features == tuple(sorted(pseudonyms(WORDS, tag_secret=TAG_SECRET, run=RUN)))
     assert not any(word.encode() in body for word in WORDS)
 
 
@@ -44,7 +44,7 @@ def test_features_of_one_name_meet_under_one_pseudonym() -> None:
     anna, bert = make_shard(["1", "2"], ["age", "zip"]), make_shard(["3"], ["zip", "age"])
     shards = {ClientId("anna"): anna, ClientId("bert"): bert}
     layout = align(shards).outcome.federation
-    assert layout.features == tuple(sorted(pseudonyms(("age", "zip"), key=NAMES_KEY)))
+    assert layout.features == tuple(sorted(pseudonyms(("age", "zip"), tag_secret=TAG_SECRET, run=RUN)))
     assert all(held.tolist() == [0, 1] for held in layout.client_features.values())
 
 

@@ -52,7 +52,7 @@ def test_the_counts_of_all_rounds_and_of_the_end_add_up(state: Path) -> None:
     shown = json.loads(invoke(RUN, "--state", str(state), "--format", "json").stdout)
     assert (shown["run"], shown["privacy"], shown["rounds"]) == (RUN, "paper", "1")
     server, north = shown["roles"]["server"], shown["roles"]["north"]
-    assert server["received"]["individual"] == {"values": 3, "fields": {"HyfdcaPrimalResult.share": 3}}
+    assert server["received"]["individual"] == {"values": 3, "fields": {"HyfdcaPrimalResult.contribution": 3}}
     assert server["sent"]["ciphertext"]["values"] == 31
     assert server["opened"] == {}
     assert north["received"]["aggregate"]["fields"] == north["opened"]["aggregate"]["fields"]

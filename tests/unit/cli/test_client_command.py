@@ -1,6 +1,7 @@
 """`fenchel client`: what its operator agrees to by its options."""
 
 import signal
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from fenchel_client.concessions import MEANINGS
 from fenchel_client.session import EndKind, SessionEnd
 from fenchel_client.task import Task
+from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import RoundId, RunId
 from fenchel_common.runconfig import RunConfig
@@ -80,6 +82,30 @@ def test_a_client_takes_part_in_weaker_runs_only_where_its_operator_says_so(
     start(terms, *options)
     monkeypatch.setenv("FENCHEL_ACCEPT", " ".join(words))
     start(terms)
+
+
+def test_the_matrix_of_the_file_is_gone_when_the_session_begins(
+    start: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The party has its own copy, so a second one would stay in memory for as long as the process runs."""
+    loaded: list[weakref.ref[object]] = []
+    at_work: list[bool] = []
+    load = Shard.load
+
+    def watched_load(path: Path) -> Shard:
+        shard = load(path)
+        loaded.append(weakref.ref(shard.X))
+        return shard
+
+    class Watched(AskedOnce):
+        def run(self) -> SessionEnd:
+            at_work.append(loaded[0]() is None)
+            return super().run()
+
+    monkeypatch.setattr(Shard, "load", watched_load)
+    monkeypatch.setattr(client, "Session", Watched)
+    start(SEALED)
+    assert at_work == [True]
 
 
 def test_nothing_is_accepted_by_an_empty_variable(start: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from fenchel.v1 import labels_pb2
-from fenchel_client.alignment import ArrangedShard
 from fenchel_client.labels import LabelComparison, label_marks
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.crypto import paillier
@@ -26,7 +25,7 @@ from fenchel_common.wire.labels import (
     labels_compared_to_bytes,
     layout_result_to_bytes,
 )
-from fenchel_deploy.inprocess.halves import KEY_BITS, aligned
+from fenchel_deploy.inprocess.halves import KEY_BITS, aligned, table_of
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
 from support.keys import SMALL_BITS, cipher, private_key, run_key
 from support.layouts import small_client_layout
@@ -55,18 +54,18 @@ class Comparison:
         self.parties = {
             name: LabelComparison(
                 alignment.clients[name],
-                ArrangedShard(held),
+                table_of(shard),
                 cipher=self.cipher,
                 key=self.key,
                 secret=SECRET,
                 run=RUN,
             )
-            for name, held in named.items()
+            for name, shard in named.items()
         }
 
     def results(self) -> dict[ClientId, bytes]:
         return {
-            name: layout_result_to_bytes(LayoutResult(b"opening", party.marks()))
+            name: layout_result_to_bytes(LayoutResult(b"preparation", party.marks()))
             for name, party in self.parties.items()
         }
 
@@ -103,11 +102,11 @@ def test_marks_say_nothing_of_ids() -> None:
     """Whoever has the key of the run and the ciphertexts could otherwise try ids that it does not hold."""
     given = []
     for name in ("one", "another"):
-        held = ArrangedShard(shard("f1", [1.0, -1.0, 1.0], [f"{name}-{row}" for row in range(3)]))
+        table = table_of(shard("f1", [1.0, -1.0, 1.0], [f"{name}-{row}" for row in range(3)]))
         layout = replace(small_client_layout(), holder_counts=np.array([2, 2]))
         plain = PlainCipher(KEY_BITS)
         marks = LabelComparison(
-            layout, held, cipher=plain, key=RunKey.in_clear(KEY_BITS), secret=SECRET, run=RUN
+            layout, table, cipher=plain, key=RunKey.in_clear(KEY_BITS), secret=SECRET, run=RUN
         ).marks()
         assert marks is not None
         given.append(plain.decrypt(marks.vector).tolist())
@@ -242,7 +241,7 @@ def test_the_server_refuses_marks_that_are_not_those_of_the_layout() -> None:
     run = Comparison(shard("f1", [1.0, 1.0]), shard("f2", [1.0, 1.0]))
     results = run.results()
     given = labels_pb2.LayoutResult.FromString(results[FIRST])
-    lacking = labels_pb2.LayoutResult(opening=b"opening")
+    lacking = labels_pb2.LayoutResult(preparation=b"preparation")
     summed = labels_pb2.LayoutResult.FromString(results[FIRST])
     summed.marks.vector.plain.terms = 2
     elsewhere = labels_pb2.LayoutResult.FromString(results[FIRST])
@@ -269,7 +268,7 @@ def test_the_server_gets_ciphertext_of_one_block_each() -> None:
     run = Comparison(shard("f1", [1.0, -1.0]), shard("f2", [1.0, -1.0]), kind="paillier")
     read = read_layout_results(run.results(), layout=run.layout, key=run.key)
     for result in read.values():
-        assert result.opening == b"opening"
+        assert result.preparation == b"preparation"
         assert result.marks is not None
         assert isinstance(result.marks.vector, EncryptedVector)
-        assert "opening" not in repr(result).replace("opening=", "")
+        assert "preparation" not in repr(result).replace("preparation=", "")

@@ -95,9 +95,9 @@ def test_blocks_are_summed_over_those_who_gave_them(cipher: Any) -> None:
 def test_only_a_fresh_vector_of_the_asked_blocks_is_taken() -> None:
     plain = CIPHERS["plain"]
     vector = constant(plain, (0, 3), 0.5)
-    check_fresh(vector, (0, 3), "share")
-    with pytest.raises(InvalidInput, match=r"share\.blocks: are not the blocks that were asked for"):
-        check_fresh(vector, (0,), "share")
+    check_fresh(vector, (0, 3), "contribution")
+    with pytest.raises(InvalidInput, match=r"contribution\.blocks: are not the blocks that were asked for"):
+        check_fresh(vector, (0,), "contribution")
     twice = BlockVector(vector.blocks, vector.vector.plus(vector.vector))
-    with pytest.raises(InvalidInput, match=r"share\.vector: must be freshly made"):
-        check_fresh(twice, (0, 3), "share")
+    with pytest.raises(InvalidInput, match=r"contribution\.vector: must be freshly made"):
+        check_fresh(twice, (0, 3), "contribution")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from fenchel_client.setup import concessions_of
+from fenchel_client.consent import concessions_of
 from fenchel_common.identity.kit import KIT_FILES
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli import app, load_verbs

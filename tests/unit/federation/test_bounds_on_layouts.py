@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fenchel_client.alignment import arrange
 from fenchel_client.coverage import check_coverage
 from fenchel_common.algorithms.averaging import rails as averaging
 from fenchel_common.blocks import BlockVector
@@ -79,12 +80,12 @@ def test_a_layout_that_singles_out_rows_or_features_is_refused(tmp_path: Path, c
 def test_features_are_left_out_only_of_shared_rows_and_never_at_the_first_party(federation: Federation) -> None:
     terms, roster = config(overlap="first"), federation.kits[OTHER].roster
     layout = without_a_feature(whole_layout(federation, terms))
-    check_coverage(layout, shard=SHARDS[OTHER], config=terms, roster=roster, name=OTHER)
+    check_coverage(layout, table=arrange(SHARDS[OTHER]), config=terms, roster=roster, name=OTHER)
     with pytest.raises(InvalidInput, match="no party comes before this one"):
-        check_coverage(layout, shard=SHARDS[OTHER], config=terms, roster=roster, name=HOLDER)
+        check_coverage(layout, table=arrange(SHARDS[OTHER]), config=terms, roster=roster, name=HOLDER)
     alone = replace(layout, shared=~layout.shared)
     with pytest.raises(InvalidInput, match=r"rows that nobody else holds|not full"):
-        check_coverage(alone, shard=SHARDS[OTHER], config=terms, roster=roster, name=OTHER)
+        check_coverage(alone, table=arrange(SHARDS[OTHER]), config=terms, roster=roster, name=OTHER)
 
 
 def test_a_key_has_one_layout_in_mid_run_and_after_a_restart(federation: Federation) -> None:

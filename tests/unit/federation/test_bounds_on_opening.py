@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fenchel.v1 import averaging_pb2, hyfdca_pb2
-from fenchel_client.party import MAX_REFUSALS
+from fenchel_client.runrecords import MAX_REFUSALS
 from fenchel_client.statefolder import StateFolder
 from fenchel_common.algorithms.averaging import rails as averaging
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT

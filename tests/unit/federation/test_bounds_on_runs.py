@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fenchel_client.party import MAX_SETUPS_WITHOUT_A_LAYOUT, Party
-from fenchel_client.setup import Consent
+from fenchel_client.consent import Consent
+from fenchel_client.party import Party
+from fenchel_client.runrecords import MAX_SETUPS_WITHOUT_A_LAYOUT
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import RunId
 from fenchel_common.setup import FINISH, INTRODUCE

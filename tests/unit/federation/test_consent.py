@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fenchel_client.concessions import MEANINGS, Concession, explained
+from fenchel_client.consent import Consent, concessions_of
 from fenchel_client.party import Party
-from fenchel_client.setup import Consent, concessions_of
 from fenchel_client.task import Task
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit

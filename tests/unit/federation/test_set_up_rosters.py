@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fenchel_client.concessions import Concession
+from fenchel_client.consent import TRUST_KIT, Consent
 from fenchel_client.crypto.introductions import fresh_key, introduce
 from fenchel_client.party import Party
-from fenchel_client.setup import TRUST_KIT, Consent
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
@@ -62,7 +62,7 @@ class Federation:
         def answer(phase: str, client: ClientId, body: bytes) -> bytes:
             return asked(self.parties[client], RunId("run"), 0, phase, to_party(phase, body))
 
-        return run_phases(setup.open(), setup, answer)
+        return run_phases(setup.begin(), setup, answer)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from fenchel.v1 import setup_pb2
 from fenchel_client.concessions import Concession
-from fenchel_client.setup import Consent
+from fenchel_client.consent import Consent
 from fenchel_common.errors import InvalidConfig, Refusal, ResultRejected
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.metrics import LastCertificate
@@ -31,7 +31,7 @@ from fenchel_common.wire.setup import (
     key_take_to_bytes,
     model_part_to_bytes,
 )
-from fenchel_server.setup import FederationRun
+from fenchel_server.federationrun import FederationRun
 from support.ceremony import HOLDER, NAMES, OTHER, RUN, SHARDS, Federation, Tamper, config, only
 
 
@@ -217,7 +217,7 @@ def remade(change: Callable[[KeyMade], KeyMade]) -> Tamper:
         (only(INTRODUCE, lambda _: b"\x0a\x03abc"), "certificate"),
         (only(LAYOUT, lambda body: body[:-5]), "rejected"),
     ],
-    ids=["nobody", "holder too", "short key", "no key", "no message", "other key", "no certificate", "cut opening"],
+    ids=["nobody", "holder too", "short key", "no key", "no message", "other key", "no certificate", "cut preparation"],
 )
 def test_a_malformed_answer_is_rejected_by_the_server(federation: Federation, tamper: Tamper, message: str) -> None:
     with pytest.raises(ResultRejected, match=message):

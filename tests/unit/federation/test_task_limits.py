@@ -73,7 +73,7 @@ def test_asking_for_a_limit_makes_no_run_active(federation: InProcessFederation)
             kit = Kit.load(federation.directory / "kits" / NAME)
             again = Party(kit, SHARDS[NAME], state=federation.directory / NAME)
             again.task_limit(key("local_dual", 1))
-            seen.append(again._active)
+            seen.append(again._current.active)
 
     federation.transport.after_phase = look
     federation.drive()

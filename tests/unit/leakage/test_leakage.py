@@ -162,7 +162,7 @@ def test_a_body_that_is_not_its_message_is_on_record_as_unreadable(kind: type[Me
 
 
 def test_a_ledger_adds_up_and_comes_back_from_json() -> None:
-    shown = Sight("HyfdcaPrimalResult.share", INDIVIDUAL, INDIVIDUAL)
+    shown = Sight("HyfdcaPrimalResult.contribution", INDIVIDUAL, INDIVIDUAL)
     one, two = Ledger(), Ledger()
     one.add(NORTH, Direction.UP, Tally({shown: 3}))
     two.add(NORTH, Direction.UP, Tally({shown: 4}))

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from fenchel_client.concessions import Concession
+from fenchel_client.consent import Consent
 from fenchel_client.ledger import read_party_ledger
 from fenchel_client.party import Party
-from fenchel_client.setup import Consent
 from fenchel_client.statefolder import LEDGER
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
@@ -15,10 +15,10 @@ from fenchel_common.leakage import Direction, Ledger, Tally, Visibility
 from fenchel_common.metrics import LastCertificate
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.wire.counting import UNREADABLE
+from fenchel_server.federationrun import FederationRun
 from fenchel_server.rounds.counted import CountedTransport
 from fenchel_server.rounds.driver import Driver
 from fenchel_server.rounds.measured import MeasuredTransport
-from fenchel_server.setup import FederationRun
 from fenchel_server.store import MemoryStore, RunStatus
 from support.inprocess import InProcessTransport
 from support.kits import make_federation

@@ -93,7 +93,7 @@ class Lengths:
 
     squared_norms: Array
 
-    def opening(self) -> bytes:
+    def preparation(self) -> bytes:
         return b""
 
     def answer(self, _phase: str, _body: bytes) -> bytes:

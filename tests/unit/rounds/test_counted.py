@@ -17,7 +17,7 @@ from support.records import Clock
 NORTH, SOUTH = ClientId("north"), ClientId("south")
 FEDAVG = SETTINGS["fedavg"].parse({})
 PSEUDONYMS = Sight("AlignmentListing.elements", Visibility.PSEUDONYM, Visibility.PSEUDONYM)
-METHOD = Sight("AlignmentOpening.method", Visibility.PUBLIC, Visibility.PUBLIC)
+METHOD = Sight("AlignmentStart.method", Visibility.PUBLIC, Visibility.PUBLIC)
 
 
 def listing(rows: int) -> bytes:

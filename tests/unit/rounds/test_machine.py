@@ -5,6 +5,7 @@ import pytest
 from fenchel_common.ids import RoundId
 from fenchel_server.rounds.events import (
     Advance,
+    BeginRound,
     Broke,
     Close,
     CommitRound,
@@ -12,7 +13,6 @@ from fenchel_server.rounds.events import (
     Gather,
     OpenAttempt,
     OpenFinish,
-    OpenRound,
     OpenSetup,
     SetupReady,
     Started,
@@ -27,10 +27,10 @@ from support.roundsteps import (
     NORTH,
     SOUTH,
     WEST,
+    begin_round,
     closed,
     gathered,
     in_round_one,
-    open_round,
     opened,
     play,
     present,
@@ -52,11 +52,11 @@ def test_a_run_from_its_set_up_to_its_end() -> None:
             (opened("key_take", SOUTH, WEST), (Gather(RoundId(0), "key_take"),)),
             (gathered("key_take", SOUTH, WEST), (Advance("key_take"),)),
             (SetupReady(), (CommitSetup(), wait(enough=2, grace_s=0.0))),
-            (present(*ALL), (open_round(1, ALL, NONE),)),
+            (present(*ALL), (begin_round(1, ALL, NONE),)),
             (opened("primal"), (Gather(RoundId(1), "primal"),)),
             (gathered("primal", *ALL), (Advance("primal"),)),
             (ready(1), (CommitRound(RoundId(1)), wait(enough=2, grace_s=0.0))),
-            (present(*ALL), (open_round(2, ALL, NONE),)),
+            (present(*ALL), (begin_round(2, ALL, NONE),)),
             (opened("primal"), (Gather(RoundId(2), "primal"),)),
             (gathered("primal", *ALL), (Advance("primal"),)),
             (ready(2, ending=converged), (CommitRound(RoundId(2), converged), OpenFinish())),
@@ -73,7 +73,7 @@ def test_a_resumed_run_knows_of_no_restart_and_leaves_it_to_the_algorithm_to_tru
         RunState(rules()),
         [
             (Started(RoundId(7), Progress(6, 60.0)), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
-            (present(*ALL), (open_round(7, ALL, NONE),)),
+            (present(*ALL), (begin_round(7, ALL, NONE),)),
         ],
     )
 
@@ -120,7 +120,7 @@ def test_a_limit_is_followed_by_a_closing_round_that_certifies_the_model(given: 
         [
             (gathered("inner_product", *ALL), (Advance("inner_product"),)),
             (ready(1), (CommitRound(RoundId(1)), wait(enough=2, grace_s=0.0))),
-            (present(*ALL), (OpenRound(RoundId(2), ALL, NONE, closing=True),)),
+            (present(*ALL), (BeginRound(RoundId(2), ALL, NONE, closing=True),)),
             (ready(2), (CommitRound(RoundId(2), done), OpenFinish())),
         ],
     )
@@ -131,7 +131,7 @@ def test_seconds_of_earlier_servers_count() -> None:
         RunState(rules(seconds=50.0)),
         [
             (Started(RoundId(7), Progress(6, 60.0)), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
-            (present(*ALL), (OpenRound(RoundId(7), ALL, NONE, closing=True),)),
+            (present(*ALL), (BeginRound(RoundId(7), ALL, NONE, closing=True),)),
         ],
     )
 

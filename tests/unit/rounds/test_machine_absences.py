@@ -20,10 +20,10 @@ from support.roundsteps import (
     NORTH,
     SOUTH,
     WEST,
+    begin_round,
     closed,
     gathered,
     in_round_one,
-    open_round,
     opened,
     play,
     present,
@@ -39,7 +39,7 @@ def test_a_client_with_a_new_incarnation_is_restarted() -> None:
         [
             (gathered("inner_product", *ALL), (Advance("inner_product"),)),
             (ready(1), (CommitRound(RoundId(1)), wait(enough=2, grace_s=0.0))),
-            (ClientsPresent({NORTH: "a", SOUTH: "b", WEST: "a"}), (open_round(2, ALL, frozenset({SOUTH})),)),
+            (ClientsPresent({NORTH: "a", SOUTH: "b", WEST: "a"}), (begin_round(2, ALL, frozenset({SOUTH})),)),
         ],
     )
 
@@ -50,11 +50,11 @@ def test_a_client_that_missed_a_round_without_restarting_keeps_its_state() -> No
         [
             (gathered("inner_product", NORTH, SOUTH, west="gone"), (Advance("inner_product"),)),
             (ready(1), (CommitRound(RoundId(1)), wait(enough=2, grace_s=0.0))),
-            (present(NORTH, SOUTH), (open_round(2, frozenset({NORTH, SOUTH}), NONE),)),
+            (present(NORTH, SOUTH), (begin_round(2, frozenset({NORTH, SOUTH}), NONE),)),
             (opened("primal", NORTH, SOUTH), (Gather(RoundId(2), "primal"),)),
             (gathered("primal", NORTH, SOUTH), (Advance("primal"),)),
             (ready(2), (CommitRound(RoundId(2)), wait(enough=2, grace_s=0.0))),
-            (present(*ALL), (open_round(3, ALL, NONE),)),
+            (present(*ALL), (begin_round(3, ALL, NONE),)),
         ],
     )
 
@@ -79,7 +79,7 @@ def test_an_abandoned_round_is_tried_again_from_the_last_commit_and_then_paused(
         in_round_one(rules()),
         [
             (gathered("inner_product", NORTH, south="late", west="x"), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
-            (present(*ALL), (open_round(1, ALL, NONE),)),
+            (present(*ALL), (begin_round(1, ALL, NONE),)),
             (opened("inner_product"), (Gather(RoundId(1), "inner_product"),)),
             (gathered("inner_product", NORTH, south="late", west="gone"),
              closed(RunStatus.STOPPED, "paused: waiting for south (late), west (gone)")),
@@ -96,7 +96,7 @@ def test_tries_are_counted_for_each_round_alone() -> None:
                 gathered("inner_product", NORTH, south="late", west="late"),
                 (OpenAttempt(), wait(enough=2, grace_s=30.0)),
             ),
-            (present(*ALL), (open_round(1, ALL, NONE),)),
+            (present(*ALL), (begin_round(1, ALL, NONE),)),
             (ready(1), (CommitRound(RoundId(1)), wait(enough=2, grace_s=0.0))),
             (present(NORTH), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
         ],
@@ -108,7 +108,7 @@ def test_a_client_that_failed_a_try_is_left_out_of_the_next_if_the_others_suffic
         in_round_one(rules(quorum=2)),
         [
             (ResultRefused(WEST, "not a number"), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
-            (present(*ALL), (open_round(1, frozenset({NORTH, SOUTH}), NONE),)),
+            (present(*ALL), (begin_round(1, frozenset({NORTH, SOUTH}), NONE),)),
         ],
     )
 
@@ -118,7 +118,7 @@ def test_a_client_that_failed_a_try_is_tried_again_if_the_quorum_needs_it() -> N
         in_round_one(rules(quorum=3)),
         [
             (ResultRefused(WEST, "not a number"), (OpenAttempt(), wait(enough=3, grace_s=30.0))),
-            (present(*ALL), (open_round(1, ALL, NONE),)),
+            (present(*ALL), (begin_round(1, ALL, NONE),)),
             (ResultRefused(WEST, "not a number"),
              closed(RunStatus.STOPPED, "paused: waiting for west (rejected: not a number)")),
         ],

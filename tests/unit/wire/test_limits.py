@@ -65,7 +65,7 @@ def test_the_catalogue_counts_the_vectors_that_the_messages_have(family: str) ->
         task, result = held.task_carries, held.result_carries
         kind = held.inside["ModelPart.state"] if phase == FINISH else held.task
         assert (task.by_sample + task.by_feature, task.numbers) == vectors_in(kind), phase
-        inside = vectors_in(held.inside.get("LayoutResult.opening"))[0]
+        inside = vectors_in(held.inside.get("LayoutResult.preparation"))[0]
         blocks, numbers = vectors_in(held.result)
         assert (result.by_sample + result.by_feature, result.numbers) == (blocks + inside, numbers), phase
 

@@ -18,7 +18,9 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.holdings import arranged_matrix
+from fenchel_client.algorithms.codec import BlockCodec
+from fenchel_client.algorithms.rows import PartyRows
+from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.averaging.rails import (
     LOCAL,
     MEASURE,
@@ -35,11 +37,11 @@ from fenchel_common.algorithms.averaging.rails import (
     chosen_blocks,
 )
 from fenchel_common.algorithms.averaging.settings import AveragingSettings
-from fenchel_common.blocks import BlockVector, pack, unpack
+from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
-from fenchel_common.data.shard import Shard
+from fenchel_common.data.shard import Matrix
 from fenchel_common.errors import InvalidInput, ValueNotFinite, ValueOutOfRange
 from fenchel_common.ids import RoundId
 from fenchel_common.wire import averaging as wire
@@ -104,7 +106,7 @@ class AveragingClient(ABC, Generic[S]):
     Parameters
     ----------
     layout
-        Which rows of `shard` fill which blocks.
+        Which rows of `table` fill which blocks.
     cipher
         Encrypts what leaves, decrypts what comes.
     key
@@ -118,33 +120,29 @@ class AveragingClient(ABC, Generic[S]):
         settings: S,
         *,
         layout: ClientLayout,
-        shard: Shard,
+        table: PartyTable,
         cipher: Cipher,
         key: RunKey,
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.settings = settings
-        self.X = arranged_matrix(shard, layout)
-        self.y = None if shard.y is None else shard.y[layout.rows]
+        self._rows = PartyRows(layout, table)
+        self.y = self._rows.y
         if self.y is not None:
             self.check_labels(self.y)
         self._cipher = cipher
+        self._samples = BlockCodec(self._rows.positions, cipher)
         self._serialising = serialising
-        ends = layout.offsets
-        self._rows = {
-            int(block): np.arange(ends[place], ends[place + 1]) for place, block in enumerate(layout.block_ids)
-        }
-        self._cut = tuple(self._coordinates(held) for _, held in sorted(layout.feature_blocks.items()))
+        self._cut = tuple(self._of_features(features) for _, features in sorted(layout.feature_blocks.items()))
         """The coordinates of each block of features of the layout."""
-        self._columns = self._coordinates(layout.columns)
+        self._columns = self._of_features(layout.columns)
         """The position among this client's coordinates of each one that the server counts."""
         self.diverged = False
-        self._shared = frozenset(int(block) for block in layout.block_ids[layout.shared])
         self._scope = wire.Scope(
             key=key,
             slots=layout.slots,
-            length=self.X.shape[1] * settings.width,
-            samples={block: len(rows) for block, rows in self._rows.items()},
+            length=self._rows.width * settings.width,
+            samples={block: len(rows) for block, rows in self._rows.positions.items()},
             held={},
             vectors=settings.vectors,
         )
@@ -154,6 +152,10 @@ class AveragingClient(ABC, Generic[S]):
     def votes_for_coordinates(self) -> bool:
         """Whether coordinates are named in the server's order; those that it draws itself are in the clients' order."""
         return False
+
+    @property
+    def X(self) -> Matrix:  # noqa: N802 - the papers' symbol
+        return self._rows.X
 
     @abstractmethod
     def train(self, state: State, job: Job) -> Contribution:
@@ -185,7 +187,7 @@ class AveragingClient(ABC, Generic[S]):
             raise InvalidInput("local: this client has no labels, and can neither train nor report")
         return self.y
 
-    def opening(self) -> bytes:
+    def preparation(self) -> bytes:
         return b""
 
     def answer(self, phase: str, body: bytes) -> bytes:
@@ -212,17 +214,17 @@ class AveragingClient(ABC, Generic[S]):
 
     def _forget(self) -> None:
         names = self.settings.vectors
-        self._blocks: Mapping[int, Positions] = {}
-        self._state: State = {name: np.zeros(self._scope.length) for name in names.state}
-        self._kept: State = {name: np.zeros(self._scope.length) for name in names.kept}
+        self._coordinates = BlockCodec({}, self._cipher)
+        self._state: State = {name: self._zeros() for name in names.state}
+        self._kept: State = {name: self._zeros() for name in names.kept}
 
     def _check_cut(self, blocks: Mapping[int, Positions]) -> None:
         """Refuses blocks of coordinates that are not those of the layout: the norm of a single one would tell it."""
         given = [blocks[block] for block in sorted(blocks)]
         if not np.array_equal(np.concatenate(given), np.concatenate(self._cut)):
             raise InvalidInput("state.layout: coordinates must be in the order of the layout's blocks of features")
-        as_laid_out = [len(held) for held in given] == [len(held) for held in self._cut]
-        not_full = sum(len(held) < self._scope.slots for held in given)
+        as_laid_out = [len(block) for block in given] == [len(block) for block in self._cut]
+        not_full = sum(len(block) < self._scope.slots for block in given)
         if not as_laid_out and (self.settings.width == 1 or not_full > len(self._cut)):
             raise InvalidInput("state.layout: blocks must be cut as those of the layout are")
 
@@ -230,27 +232,30 @@ class AveragingClient(ABC, Generic[S]):
         if update.reset:
             self._forget()
         if update.layout is not None:
-            self._blocks = {block: self._columns[held] for block, held in update.layout.items()}
-            self._check_cut(self._blocks)
-            self._scope = replace(self._scope, held={block: len(held) for block, held in update.layout.items()})
+            blocks = {block: self._columns[positions] for block, positions in update.layout.items()}
+            self._check_cut(blocks)
+            self._coordinates = BlockCodec(blocks, self._cipher)
+            self._scope = replace(self._scope, held={block: len(held) for block, held in blocks.items()})
         if update.base:
             self._state = {
-                name: self._unpacked(update.base[name], self._blocks, held) for name, held in self._state.items()
+                name: self._coordinates.put_into(values, update.base[name]) for name, values in self._state.items()
             }
         if update.kept:
-            self._kept = {name: self._unpacked(held, self._blocks) for name, held in update.kept.items()}
+            self._kept = {
+                name: self._coordinates.put_into(self._zeros(), vector) for name, vector in update.kept.items()
+            }
         for entry in update.entries:
             self._state = self._applied(entry)
 
     def _applied(self, entry: Entry) -> State:
-        blocks = self._blocks_of(self._own(entry.coordinates))
-        weights = np.zeros(self._scope.length)
+        codec = self._codec_of(self._own(entry.coordinates))
+        weights = self._zeros()
         for block, weight in entry.weights.items():
-            weights[blocks[block]] = weight
-        sums = {name: self._unpacked(held, blocks) for name, held in entry.sums.items()}
+            weights[codec.positions[block]] = weight
+        sums = {name: codec.put_into(self._zeros(), vector) for name, vector in entry.sums.items()}
         after = self.apply(self._state, Update(entry.round_id, entry.told, sums, weights))
         changed = (weights > 0.0) | (entry.coordinates is not None)
-        return {name: _on_grid(np.where(changed, after[name], held)) for name, held in self._state.items()}
+        return {name: _on_grid(np.where(changed, after[name], before)) for name, before in self._state.items()}
 
     def _result(self, phase: str, task: Task) -> Result:
         if phase == SURVEY:
@@ -263,7 +268,8 @@ class AveragingClient(ABC, Generic[S]):
             vectors={} if task.work is None else self._returned(contribution, task.work),
             reported=dict(contribution.reported),
             checkpoint={
-                name: self._packed(self._state[name], self._blocks, task.checkpoint_blocks) for name in restated
+                name: self._coordinates.to_blocks(self._state[name], task.checkpoint_blocks, MODEL_FORMAT)
+                for name in restated
             },
             products=self._products(task.product_blocks) if task.product_blocks else None,
             measurement=self._measurement(task) if task.report_blocks or task.norm_blocks else None,
@@ -275,36 +281,35 @@ class AveragingClient(ABC, Generic[S]):
 
     def _returned(self, contribution: Contribution, work: Work) -> dict[str, BlockVector]:
         names, given = self.settings.vectors, contribution.vectors
-        chosen = self._blocks_of(self._own(work.coordinates))
+        chosen = self._codec_of(self._own(work.coordinates))
         vectors = {}
         for name in names.returned:
-            blocks = chosen if name in names.summed else self._blocks
+            codec = chosen if name in names.summed else self._coordinates
             values = given[name] * work.weight if name in names.summed else given[name]
-            vectors[name] = self._packed(values, blocks, tuple(blocks))
+            vectors[name] = codec.to_blocks(values, tuple(codec.positions), MODEL_FORMAT)
         self._kept = {name: _on_grid(given[name]) for name in names.kept}
         return vectors
 
     def _measurement(self, task: Task) -> Measurement:
         loss_sum, correct, count = 0.0, 0, 0
         if task.report_blocks:
-            rows = np.concatenate([self._rows[block] for block in task.report_blocks])
+            rows = self._rows.positions_of(task.report_blocks)
             loss_sum, correct = self.losses(self._predictions(task)[rows], self.labels()[rows])
             count = len(rows)
-        held = [self._blocks[block] for block in task.norm_blocks]
         # In ascending order, so that the sum does not depend on the server's order of features.
-        weights = self._state[MODEL][np.sort(np.concatenate(held))] if held else np.zeros(0)
+        weights = self._state[MODEL][np.sort(self._coordinates.positions_of(task.norm_blocks))]
         return Measurement(count, loss_sum, correct, float(weights @ weights))
 
     def _predictions(self, task: Task) -> Array:
         """x_i·w: from the secure sum where others hold a part, else from own columns."""
         values = self._own_products()
-        due = tuple(block for block in task.report_blocks if block in self._shared)
+        due = tuple(block for block in task.report_blocks if block in self._rows.shared)
         if due != (() if task.products is None else task.products.blocks):
             raise InvalidInput("products.blocks: must be the shared blocks that are reported on")
-        return values if task.products is None else self._unpacked(task.products, self._rows, values)
+        return values if task.products is None else self._samples.put_into(values, task.products)
 
     def _products(self, blocks: Sequence[int]) -> BlockVector:
-        return self._packed(self._own_products(), self._rows, blocks)
+        return self._samples.to_blocks(self._own_products(), blocks, MODEL_FORMAT)
 
     def _own_products(self) -> Array:
         weights = self._state[MODEL]
@@ -319,30 +324,19 @@ class AveragingClient(ABC, Generic[S]):
         """The positions among this client's coordinates of those that the server names."""
         return self._columns[coordinates] if coordinates is not None and self.votes_for_coordinates else coordinates
 
-    def _coordinates(self, features: Positions) -> Positions:
+    def _of_features(self, features: Positions) -> Positions:
         """The coordinates of some features, feature by feature."""
         width = self.settings.width
         return np.asarray((features[:, np.newaxis] * width + np.arange(width)).reshape(-1), dtype=np.int64)
 
-    def _blocks_of(self, coordinates: Positions | None) -> Mapping[int, Positions]:
-        return self._blocks if coordinates is None else chosen_blocks(coordinates, self._scope.slots)
+    def _codec_of(self, coordinates: Positions | None) -> BlockCodec:
+        """The codec of some coordinates, cut into blocks; of all coordinates for None."""
+        if coordinates is None:
+            return self._coordinates
+        return BlockCodec(chosen_blocks(coordinates, self._scope.slots), self._cipher)
 
-    def _packed(self, values: Array, places: Mapping[int, Positions], blocks: Sequence[int]) -> BlockVector:
-        where, sizes = _places_of(blocks, places)
-        return pack(values[where], blocks, sizes, cipher=self._cipher, vector_format=MODEL_FORMAT)
-
-    def _unpacked(self, vector: BlockVector, places: Mapping[int, Positions], into: Array | None = None) -> Array:
-        """The vector's values at the places of its blocks, those of `into` or zero elsewhere."""
-        values = np.zeros(self._scope.length) if into is None else into.copy()
-        where, sizes = _places_of(vector.blocks, places)
-        values[where] = unpack(vector, sizes, cipher=self._cipher)
-        return values
-
-
-def _places_of(blocks: Sequence[int], places: Mapping[int, Positions]) -> tuple[Positions, list[int]]:
-    """The places of these blocks one after the other, and how many each has."""
-    chosen = [places[block] for block in blocks]
-    return np.concatenate([np.zeros(0, dtype=np.int64), *chosen]), [len(held) for held in chosen]
+    def _zeros(self) -> Array:
+        return np.zeros(self._scope.length)
 
 
 def _on_grid(values: Array) -> Array:

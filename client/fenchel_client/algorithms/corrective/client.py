@@ -17,45 +17,39 @@ from fenchel_client.algorithms.corrective.points import Memory
 from fenchel_client.algorithms.corrective.primal import end_round
 from fenchel_client.algorithms.corrective.products import products_of, with_products
 from fenchel_client.algorithms.corrective.round import ClientRound, begin_round, initial_memory
-from fenchel_client.algorithms.holdings import Holdings
+from fenchel_client.algorithms.dualclient import DualClient
+from fenchel_client.algorithms.duals import whole_norms
+from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.corrective.messages import DualResult, DualTask, RoundStart
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
-from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL, PRODUCT_FORMAT, ProductResult
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
-from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.objectives import squared_row_norms
 from fenchel_common.wire import corrective as wire
-from fenchel_common.wire.hyfdca import product_result_to_bytes
-from fenchel_common.wire.scope import Scope
 
 Array = NDArray[np.float64]
 
 
-class CorrectiveClient:
-    """The client half of HyFDCA with `local = "corrective"`; parameters as for `HyfdcaClient`."""
+class CorrectiveClient(DualClient[CorrectiveSettings]):
+    """The client half of HyFDCA with `local = "corrective"`."""
 
     def __init__(
         self,
         settings: CorrectiveSettings,
         *,
         layout: ClientLayout,
-        shard: Shard,
+        table: PartyTable,
         cipher: Cipher,
         key: RunKey,
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        self._loss = settings.loss_function
+        super().__init__(settings, layout=layout, table=table, cipher=cipher, key=key, serialising=serialising)
         self._lambda = settings.lambda_
-        self._own = Holdings(
-            layout=layout, shard=shard, cipher=cipher, key=key, privacy=settings.privacy, loss=self._loss
-        )
-        self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy)
-        self._serialising = serialising
-        self._norms: Array | None = None if self._own.shared else squared_row_norms(self._own.X)
-        self._memories: dict[int, Memory] = {0: initial_memory(self._own)}
+        self._norms: Array | None = None if self._rows.shared else squared_row_norms(self._rows.X)
+        self._memories: dict[int, Memory] = {0: initial_memory(self._rows)}
         self._begun: ClientRound | None = None
         self._combined: ClientRound | None = None
 
@@ -63,15 +57,6 @@ class CorrectiveClient:
     def squared_norms(self) -> Array | None:
         """‖x_i‖² of whole rows, once it is known."""
         return self._norms
-
-    def opening(self) -> bytes:
-        """enc(‖x_{k,i}‖²) of the blocks that others share; empty if there are none."""
-        blocks = sorted(self._own.shared)
-        if not blocks:
-            return b""
-        norms = self._own.to_blocks(blocks, squared_row_norms(self._own.X), PRODUCT_FORMAT)
-        with self._serialising():
-            return product_result_to_bytes(ProductResult(norms))
 
     def answer(self, phase: str, body: bytes) -> bytes:
         if phase == INNER_PRODUCT:
@@ -85,13 +70,13 @@ class CorrectiveClient:
     def final_model(self, state: bytes) -> Array:
         """The weights of this party's features by name."""
         weights = wire.model_from_bytes(state, self._scope)
-        return np.zeros(self._own.width) if weights is None else self._own.from_features(weights)
+        return np.zeros(self._rows.width) if weights is None else self._codec.from_features(weights)
 
     def _answer_products(self, body: bytes) -> bytes:
         with self._serialising():
             start = wire.product_task_from_bytes(body, self._scope)
         self._begin(start)
-        products = None if self._begun is None else products_of(self._own, self._begun)
+        products = None if self._begun is None else products_of(self._rows, self._codec, self._begun)
         with self._serialising():
             return wire.product_result_to_bytes(products)
 
@@ -101,7 +86,7 @@ class CorrectiveClient:
         if task.round_start is not None:
             self._begin(task.round_start)
         if task.norms is not None:
-            self._norms = self._own.whole_norms(task.norms)
+            self._norms = whole_norms(task.norms, self._rows, self._codec)
         result = None
         if self._begun is not None and self._norms is not None:
             result = self._combine(self._begun, task, self._norms)
@@ -114,7 +99,7 @@ class CorrectiveClient:
         current = self._combined
         if current is None:
             raise InvalidInput("primal: this client has no round under way")
-        result, memory = end_round(self._own, current, task, lambda_=self._lambda, loss=self._loss)
+        result, memory = end_round(self._rows, self._codec, current, task, lambda_=self._lambda, loss=self._loss)
         if memory is not None:
             began_with = current.start.memory_round
             earlier = {began_with: self._memories[began_with]} if began_with in self._memories else {}
@@ -123,13 +108,20 @@ class CorrectiveClient:
             return wire.primal_result_to_bytes(result)
 
     def _begin(self, start: RoundStart) -> None:
-        self._begun, self._combined = begin_round(self._own, start, self._memories, loss=self._loss), None
+        self._begun, self._combined = begin_round(self._rows, self._codec, start, self._memories, loss=self._loss), None
 
     def _combine(self, begun: ClientRound, task: DualTask, norms: Array) -> DualResult:
-        known = with_products(self._own, begun, task.products)
+        known = with_products(self._rows, self._codec, begun, task.products)
         self._combined, combination = with_combination(
-            self._own, known, task.round_id, lambda_=self._lambda, loss=self._loss
+            self._rows, known, task.round_id, lambda_=self._lambda, loss=self._loss
         )
         return dual_result(
-            self._own, self._combined, combination, task, norms=norms, lambda_=self._lambda, loss=self._loss
+            self._rows,
+            self._codec,
+            self._combined,
+            combination,
+            task,
+            norms=norms,
+            lambda_=self._lambda,
+            loss=self._loss,
         )

@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.algorithms.codec import RowCodec
 from fenchel_client.algorithms.corrective.local_rows import found_locally
 from fenchel_client.algorithms.corrective.measures import figures_of
 from fenchel_client.algorithms.corrective.points import MODEL, Combination, best_combination, combined
 from fenchel_client.algorithms.corrective.round import ClientRound, rounded_towards_zero
-from fenchel_client.algorithms.holdings import Holdings
+from fenchel_client.algorithms.duals import feasible_duals
+from fenchel_client.algorithms.rows import PartyRows
 from fenchel_common.algorithms.corrective.messages import DualResult, DualTask
 from fenchel_common.algorithms.dual import ALPHA_FORMAT
 from fenchel_common.errors import InvalidInput
@@ -19,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 def with_combination(
-    own: Holdings, current: ClientRound, round_id: int, *, lambda_: float, loss: Loss
+    rows: PartyRows, current: ClientRound, round_id: int, *, lambda_: float, loss: Loss
 ) -> tuple[ClientRound, Combination]:
     """The best combination of the points, and the round with it as its model; samples not live keep the anchor's α."""
     combination = best_combination(current.memory, lambda_=lambda_, modulus=loss.conjugate_modulus)
@@ -27,7 +29,7 @@ def with_combination(
 
     def feasible(alpha: Array) -> Array:
         corrected = anchor.copy()
-        corrected[current.live] = own.feasible(current.live, alpha[current.live])
+        corrected[current.live] = feasible_duals(rows, current.live, alpha[current.live])
         return corrected
 
     memory = combined(current.memory, combination, round_id, feasible=feasible)
@@ -35,7 +37,8 @@ def with_combination(
 
 
 def dual_result(
-    own: Holdings,
+    rows: PartyRows,
+    codec: RowCodec,
     current: ClientRound,
     combination: Combination,
     task: DualTask,
@@ -53,36 +56,36 @@ def dual_result(
     """
     start, model = current.start, current.memory.entries[(MODEL, task.round_id)]
     point = alpha = weights = None
-    if own.has_labels and not task.certify_only:
-        solution = _local_point(own, current, task, norms=norms, lambda_=lambda_, loss=loss)
-        point = own.to_blocks(start.live_blocks, solution, ALPHA_FORMAT)
-    reports = own.positions(start.report_blocks)
-    figures = figures_of(own, current.memory, task.round_id, reports, norms=norms, loss=loss)
+    if rows.y is not None and not task.certify_only:
+        solution = _local_point(rows, current, task, norms=norms, lambda_=lambda_, loss=loss)
+        point = codec.to_blocks(start.live_blocks, solution, ALPHA_FORMAT)
+    reports = rows.positions_of(start.report_blocks)
+    figures = figures_of(rows, current.memory, task.round_id, reports, norms=norms, loss=loss)
     if start.report_blocks:
-        alpha = own.to_blocks(start.report_blocks, rounded_towards_zero(model.alpha), ALPHA_FORMAT)
+        alpha = codec.to_blocks(start.report_blocks, rounded_towards_zero(model.alpha), ALPHA_FORMAT)
     if start.feature_blocks:
-        weights = own.to_features(model.weights, start.feature_blocks)
-    return DualResult(point, own.to_figures(figures), alpha, weights, combination.digest())
+        weights = codec.to_features(model.weights, start.feature_blocks)
+    return DualResult(point, codec.to_numbers(figures), alpha, weights, combination.digest())
 
 
 def _local_point(
-    own: Holdings, current: ClientRound, task: DualTask, *, norms: Array, lambda_: float, loss: Loss
+    rows: PartyRows, current: ClientRound, task: DualTask, *, norms: Array, lambda_: float, loss: Loss
 ) -> Array:
     """The solution of the local problem divided by |B_n| on the live samples, and zero on all others."""
     live_blocks = current.start.live_blocks
     if len(task.divisors) != len(live_blocks):
         raise InvalidInput("divisors: must be one for each live block")
     solution = found_locally(
-        own,
+        rows,
         current.memory,
         current.memory.entries[(MODEL, task.round_id)],
         live=current.live,
         norms=norms,
-        strength=task.scale / (lambda_ * own.sample_count),
+        strength=task.scale / (lambda_ * rows.sample_count),
         loss=loss,
     )
-    sizes = [own.size(block) for block in live_blocks]
-    values = np.zeros(own.rows)
+    sizes = [len(rows.positions[block]) for block in live_blocks]
+    values = np.zeros(rows.count)
     # Rounded towards zero, so that the sum of the label holders' contributions is feasible.
     values[current.live] = rounded_towards_zero(solution / np.repeat(task.divisors, sizes))
     return values

@@ -15,7 +15,8 @@ from scipy.sparse import csr_array, hstack
 
 from fenchel_client.algorithms.corrective.local_newton import local_point
 from fenchel_client.algorithms.corrective.points import MODEL, Entry, Memory
-from fenchel_client.algorithms.holdings import Holdings, Positions
+from fenchel_client.algorithms.duals import labels_of
+from fenchel_client.algorithms.rows import PartyRows, Positions
 from fenchel_common.data.shard import Matrix
 from fenchel_common.losses import Loss
 from fenchel_common.objectives import squared_row_norms
@@ -27,7 +28,7 @@ SMALLEST_EIGENVALUE: Final = 1e-9
 
 
 def found_locally(
-    own: Holdings, memory: Memory, current: Entry, *, live: Positions, norms: Array, strength: float, loss: Loss
+    own: PartyRows, memory: Memory, current: Entry, *, live: Positions, norms: Array, strength: float, loss: Loss
 ) -> Array:
     """Feasible dual variables of the live samples, near the solution of the local problem.
 
@@ -47,7 +48,7 @@ def found_locally(
     completion = float(norms[live].sum()) / known if known > 0.0 else 1.0
     return local_point(
         rows,
-        own.labels()[live],
+        labels_of(own)[live],
         current.alpha[live],
         current.predictions[live],
         kappa=strength * max(completion, 1.0),
@@ -55,7 +56,7 @@ def found_locally(
     )
 
 
-def described_rows(own: Holdings, memory: Memory, live: Positions) -> Matrix:
+def described_rows(own: PartyRows, memory: Memory, live: Positions) -> Matrix:
     """F on the live rows: the party's own columns, and what the remembered models tell of the other columns."""
     columns = own.X[live]
     if not own.shared:

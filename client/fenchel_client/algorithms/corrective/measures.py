@@ -7,18 +7,19 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms.corrective.points import MODEL, Memory
 from fenchel_client.algorithms.corrective.settlement import interpolated
-from fenchel_client.algorithms.holdings import Holdings, Positions
+from fenchel_client.algorithms.duals import labels_of
+from fenchel_client.algorithms.rows import PartyRows, Positions
 from fenchel_common.algorithms.corrective.messages import FIGURE_COUNT, STEPS
 from fenchel_common.losses import Loss
 
 Array = NDArray[np.float64]
 
 
-def figures_of(own: Holdings, memory: Memory, round_id: int, samples: Positions, *, norms: Array, loss: Loss) -> Array:
+def figures_of(own: PartyRows, memory: Memory, round_id: int, samples: Positions, *, norms: Array, loss: Loss) -> Array:
     """The party's contribution to the round's figures, from the samples at these positions."""
     if not len(samples):
         return np.zeros(FIGURE_COUNT)
-    y, model = own.labels()[samples], memory.entries[(MODEL, round_id)]
+    y, model = labels_of(own)[samples], memory.entries[(MODEL, round_id)]
     start, end, alpha = memory.best.predictions[samples], model.predictions[samples], model.alpha[samples]
     losses, correct = [], []
     for step in range(STEPS + 1):
@@ -30,7 +31,7 @@ def figures_of(own: Holdings, memory: Memory, round_id: int, samples: Positions,
 
 
 def conjugates_and_products(
-    own: Holdings, memory: Memory, points: Sequence[Array], samples: Positions, *, loss: Loss
+    own: PartyRows, memory: Memory, points: Sequence[Array], samples: Positions, *, loss: Loss
 ) -> Array:
     """The party's contribution to Σ l* and the products of new points, from the samples at these positions.
 
@@ -39,10 +40,10 @@ def conjugates_and_products(
     """
     if not len(samples):
         return np.zeros(conjugate_and_product_count(memory, len(points), loss=loss))
-    y = own.labels()[samples]
+    y = labels_of(own)[samples]
     numbers = [float(loss.conjugate(alpha[samples], y).sum()) for alpha in points]
     if loss.conjugate_modulus > 0.0:
-        known = [entry.alpha if len(entry.alpha) else np.zeros(own.rows) for entry in memory.entries.values()]
+        known = [entry.alpha if len(entry.alpha) else np.zeros(own.count) for entry in memory.entries.values()]
         numbers += [float(new[samples] @ other[samples]) for new in points for other in (*known, *points)]
     return np.array(numbers) / own.sample_count
 

@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.algorithms.codec import RowCodec
 from fenchel_client.algorithms.corrective.measures import conjugates_and_products
 from fenchel_client.algorithms.corrective.points import POINT, VERTEX, Memory, PendingPoints
 from fenchel_client.algorithms.corrective.round import ClientRound
 from fenchel_client.algorithms.corrective.settlement import RoundFigures, Settlement, settle
-from fenchel_client.algorithms.holdings import Holdings
+from fenchel_client.algorithms.duals import checked_duals, labels_of
+from fenchel_client.algorithms.rows import PartyRows
 from fenchel_common.algorithms.corrective.messages import PrimalResult, PrimalTask
 from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import InvalidInput
@@ -19,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 def end_round(
-    own: Holdings, current: ClientRound, task: PrimalTask, *, lambda_: float, loss: Loss
+    rows: PartyRows, codec: RowCodec, current: ClientRound, task: PrimalTask, *, lambda_: float, loss: Loss
 ) -> tuple[PrimalResult, Memory | None]:
     """The client's answer, and the memory to store; None in a round that certifies only.
 
@@ -31,7 +33,7 @@ def end_round(
     settlement = settle(
         current.memory,
         task.round_id,
-        RoundFigures.of(own.from_figures(task.figures)),
+        RoundFigures.of(codec.from_numbers(task.figures)),
         collapse=current.start.collapse,
         relative=task.relative,
         lambda_=lambda_,
@@ -41,19 +43,26 @@ def end_round(
         point=None,
         vertex=None,
         conjugates_and_products=None,
-        model=own.to_features(settlement.memory.best.weights, features) if features else None,
+        model=codec.to_features(settlement.memory.best.weights, features) if features else None,
         objectives=settlement.objectives if task.report else None,
         accepted=settlement.accepted,
     )
     if task.point is None:
         return result, None
-    pending = _pending_points(own, current, task, task.point, settlement, loss=loss)
-    measured = _measured(own, current, settlement.memory, pending, result, lambda_=lambda_, loss=loss)
+    pending = _pending_points(rows, codec, current, task, task.point, settlement, loss=loss)
+    measured = _measured(rows, codec, current, settlement.memory, pending, result, lambda_=lambda_, loss=loss)
     return measured, replace(settlement.memory, pending=pending)
 
 
 def _pending_points(
-    own: Holdings, current: ClientRound, task: PrimalTask, point: BlockVector, settlement: Settlement, *, loss: Loss
+    rows: PartyRows,
+    codec: RowCodec,
+    current: ClientRound,
+    task: PrimalTask,
+    point: BlockVector,
+    settlement: Settlement,
+    *,
+    loss: Loss,
 ) -> PendingPoints:
     """The new point and vertex; both equal the anchor on all samples that are not live.
 
@@ -66,15 +75,16 @@ def _pending_points(
         raise InvalidInput("point.blocks: must be the blocks that take part")
     anchor = settlement.memory.anchor.alpha
     average, vertex = anchor.copy(), None
-    average[current.live] = own.duals_from(point)
+    average[current.live] = checked_duals(point, rows, codec)
     if task.vertex:
         vertex = anchor.copy()
-        vertex[current.live] = loss.subgradient(settlement.predictions[current.live], own.labels()[current.live])
+        vertex[current.live] = loss.subgradient(settlement.predictions[current.live], labels_of(rows)[current.live])
     return PendingPoints(average, vertex, task.relative)
 
 
 def _measured(
-    own: Holdings,
+    rows: PartyRows,
+    codec: RowCodec,
     current: ClientRound,
     memory: Memory,
     pending: PendingPoints,
@@ -84,15 +94,15 @@ def _measured(
     loss: Loss,
 ) -> PrimalResult:
     """The result with the client's contribution to the models, conjugates and products of the pending points."""
-    base = memory.anchor.alpha if pending.relative else np.zeros(own.rows)
-    scale = lambda_ * own.sample_count
+    base = memory.anchor.alpha if pending.relative else np.zeros(rows.count)
+    scale = lambda_ * rows.sample_count
     points = pending.by_kind()
-    models = {kind: own.to_features(np.asarray(own.X.T @ (alpha - base)) / scale) for kind, alpha in points.items()}
-    reports = own.positions(current.start.report_blocks)
-    numbers = conjugates_and_products(own, memory, list(points.values()), reports, loss=loss)
+    models = {kind: codec.to_features(np.asarray(rows.X.T @ (alpha - base)) / scale) for kind, alpha in points.items()}
+    reports = rows.positions_of(current.start.report_blocks)
+    numbers = conjugates_and_products(rows, memory, list(points.values()), reports, loss=loss)
     return replace(
         result,
         point=models[POINT],
         vertex=models.get(VERTEX),
-        conjugates_and_products=own.to_figures(numbers),
+        conjugates_and_products=codec.to_numbers(numbers),
     )

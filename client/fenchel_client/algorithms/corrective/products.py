@@ -6,10 +6,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.algorithms.codec import RowCodec
 from fenchel_client.algorithms.corrective.points import Entry, extended
 from fenchel_client.algorithms.corrective.round import ClientRound
 from fenchel_client.algorithms.corrective.simplex_qp import dot
-from fenchel_client.algorithms.holdings import Holdings, Positions
+from fenchel_client.algorithms.rows import PartyRows, Positions
 from fenchel_common.algorithms.corrective.messages import POINT_PRODUCT_FORMAT, Products
 from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import InvalidInput
@@ -20,23 +21,22 @@ COARSE_UNIT: Final = 2.0**20
 """Gram entries are sent in two parts, whole multiples of this unit and the rest, because they can exceed the format."""
 
 
-def products_of(own: Holdings, current: ClientRound) -> Products:
+def products_of(rows: PartyRows, codec: RowCodec, current: ClientRound) -> Products:
     """The client's contribution to the inner products of the new entries."""
-    blocks = _shared_live_blocks(own, current)
+    blocks = _shared_live_blocks(rows, current)
     vectors: list[BlockVector | None] = [None, None]
     if blocks:
-        samples = own.positions(blocks)
+        samples = rows.positions_of(blocks)
         for position, entry in enumerate(current.new.values()):
-            values = np.zeros(own.rows)
-            values[samples] = own.X[samples] @ entry.weights
-            vectors[position] = own.to_blocks(blocks, values, POINT_PRODUCT_FORMAT)
-    rows = _gram_rows(current, own.features_of(current.start.feature_blocks))
-    coarse = np.round(rows / COARSE_UNIT)
-    gram = own.to_figures(np.concatenate([coarse, rows - coarse * COARSE_UNIT]))
+            values = rows.products(samples, entry.weights)
+            vectors[position] = codec.to_blocks(blocks, values, POINT_PRODUCT_FORMAT)
+    gram_rows = _gram_rows(current, codec.feature_positions(current.start.feature_blocks))
+    coarse = np.round(gram_rows / COARSE_UNIT)
+    gram = codec.to_numbers(np.concatenate([coarse, gram_rows - coarse * COARSE_UNIT]))
     return Products(vectors[0], vectors[1], gram)
 
 
-def with_products(own: Holdings, current: ClientRound, products: Products | None) -> ClientRound:
+def with_products(rows: PartyRows, codec: RowCodec, current: ClientRound, products: Products | None) -> ClientRound:
     """The round with the new entries in its memory.
 
     Parameters
@@ -47,19 +47,19 @@ def with_products(own: Holdings, current: ClientRound, products: Products | None
     count = len(current.new)
     width = len(current.memory.entries) + count
     if products is None:
-        rows = _gram_rows(current, np.arange(own.width))
+        gram_rows = _gram_rows(current, np.arange(rows.width))
     else:
-        parts = own.from_figures(products.gram)
+        parts = codec.from_numbers(products.gram)
         if len(parts) != 2 * count * width:
             raise InvalidInput("gram: has not the entries of the new points")
         coarse, fine = np.split(parts, 2)
-        rows = coarse * COARSE_UNIT + fine
+        gram_rows = coarse * COARSE_UNIT + fine
     sums = (None, None) if products is None else (products.point, products.vertex)
     new = {
-        name: replace(entry, predictions=_predictions(own, current, entry, told))
+        name: replace(entry, predictions=_predictions(rows, codec, current, entry, told))
         for (name, entry), told in zip(current.new.items(), sums, strict=False)
     }
-    memory = extended(current.memory, new, gram=rows.reshape(count, width), spread=current.spread)
+    memory = extended(current.memory, new, gram=gram_rows.reshape(count, width), spread=current.spread)
     return replace(current, memory=memory, new=new)
 
 
@@ -70,18 +70,19 @@ def _gram_rows(current: ClientRound, features: Positions) -> Array:
     return np.array([dot(weights, other) for weights in new for other in (*known, *new)])
 
 
-def _predictions(own: Holdings, current: ClientRound, entry: Entry, told: BlockVector | None) -> Array:
+def _predictions(
+    rows: PartyRows, codec: RowCodec, current: ClientRound, entry: Entry, told: BlockVector | None
+) -> Array:
     """x_i·w of the live samples: the secure sum on shared blocks, computed from the client's own columns on others."""
-    shared = _shared_live_blocks(own, current)
+    shared = _shared_live_blocks(rows, current)
     if shared != (() if told is None else told.blocks):
         raise InvalidInput("products.blocks: must be the shared blocks that take part")
-    values = np.zeros(own.rows)
-    alone = own.positions([block for block in current.start.live_blocks if block not in own.shared])
-    values[alone] = own.X[alone] @ entry.weights
+    alone = rows.positions_of([block for block in current.start.live_blocks if block not in rows.shared])
+    values = rows.products(alone, entry.weights)
     if told is not None:
-        values[own.positions(shared)] = own.from_blocks(told)
+        values[rows.positions_of(shared)] = codec.from_blocks(told)
     return values
 
 
-def _shared_live_blocks(own: Holdings, current: ClientRound) -> tuple[int, ...]:
-    return tuple(block for block in current.start.live_blocks if block in own.shared)
+def _shared_live_blocks(rows: PartyRows, current: ClientRound) -> tuple[int, ...]:
+    return tuple(block for block in current.start.live_blocks if block in rows.shared)

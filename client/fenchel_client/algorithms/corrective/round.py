@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.algorithms.codec import RowCodec
 from fenchel_client.algorithms.corrective.measures import conjugate_and_product_count
 from fenchel_client.algorithms.corrective.points import (
     ANCHOR,
@@ -25,7 +26,8 @@ from fenchel_client.algorithms.corrective.points import (
     empty_memory,
     extended,
 )
-from fenchel_client.algorithms.holdings import Holdings, Positions
+from fenchel_client.algorithms.duals import checked_duals
+from fenchel_client.algorithms.rows import PartyRows, Positions
 from fenchel_common.algorithms.corrective.messages import Anchor, RoundStart
 from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.errors import InvalidInput
@@ -58,7 +60,9 @@ class ClientRound:
     live: Positions
 
 
-def begin_round(own: Holdings, start: RoundStart, memories: Mapping[int, Memory], *, loss: Loss) -> ClientRound | None:
+def begin_round(
+    rows: PartyRows, codec: RowCodec, start: RoundStart, memories: Mapping[int, Memory], *, loss: Loss
+) -> ClientRound | None:
     """The round that a `RoundStart` begins; None if the client does not have the memory that it needs.
 
     Parameters
@@ -66,68 +70,68 @@ def begin_round(own: Holdings, start: RoundStart, memories: Mapping[int, Memory]
     memories
         The client's memories by the round at whose end they were stored.
     """
-    live = own.positions(start.live_blocks)
+    live = rows.positions_of(start.live_blocks)
     memory = memories.get(start.memory_round)
     if memory is not None and memory.anchor_round != start.anchor_round:
         memory = None
     if start.collapse:
         if start.restored is not None:
-            new = _restored_entries(own, start.restored)
+            new = _restored_entries(rows, codec, start.restored)
         elif memory is not None:
-            new = _rounded_entries(own, memory)
+            new = _rounded_entries(rows, memory)
         else:
             return None
         return ClientRound(start, empty_memory(start.anchor_round), new, np.zeros((len(new), len(new))), live)
     if memory is None or memory.pending is None:
         return None
-    conjugates, spread = _told_numbers(own, start, memory, count=len(memory.pending.by_kind()), loss=loss)
-    new = _new_points(own, start, memory, memory.pending, conjugates)
+    conjugates, spread = _told_numbers(codec, start, memory, count=len(memory.pending.by_kind()), loss=loss)
+    new = _new_points(rows, codec, start, memory, memory.pending, conjugates)
     return ClientRound(start, memory, new, spread, live)
 
 
-def initial_memory(own: Holdings) -> Memory:
+def initial_memory(rows: PartyRows) -> Memory:
     """The memory before the first round: anchor and best model are zero."""
-    zero = np.zeros(own.width)
-    entries = _anchor_and_best(own, alpha=np.zeros(own.rows), weights=zero, model=zero)
+    zero = np.zeros(rows.width)
+    entries = _anchor_and_best(rows, alpha=np.zeros(rows.count), weights=zero, model=zero)
     return extended(empty_memory(0), entries, gram=np.zeros((2, 2)), spread=np.zeros((2, 2)))
 
 
-def _anchor_and_best(own: Holdings, *, alpha: Array, weights: Array, model: Array) -> dict[Name, Entry]:
+def _anchor_and_best(rows: PartyRows, *, alpha: Array, weights: Array, model: Array) -> dict[Name, Entry]:
     """The entries of a memory that knows nothing else; `weights` is the anchor's model, `model` the best one."""
     return {
-        (ANCHOR, 0): Entry(weights, np.zeros(own.rows), alpha),
-        (BEST, 0): Entry(model, np.zeros(own.rows), np.zeros(0)),
+        (ANCHOR, 0): Entry(weights, np.zeros(rows.count), alpha),
+        (BEST, 0): Entry(model, np.zeros(rows.count), np.zeros(0)),
     }
 
 
-def _rounded_entries(own: Holdings, memory: Memory) -> dict[Name, Entry]:
+def _rounded_entries(rows: PartyRows, memory: Memory) -> dict[Name, Entry]:
     """The remembered anchor and best model, rounded as in their ciphertexts at the server."""
     return _anchor_and_best(
-        own,
+        rows,
         alpha=rounded_towards_zero(memory.anchor.alpha),
         weights=_rounded(memory.anchor.weights),
         model=_rounded(memory.best.weights),
     )
 
 
-def _restored_entries(own: Holdings, restored: Anchor) -> dict[Name, Entry]:
+def _restored_entries(rows: PartyRows, codec: RowCodec, restored: Anchor) -> dict[Name, Entry]:
     """The anchor and the best model from the server."""
-    alpha = np.zeros(own.rows)
+    alpha = np.zeros(rows.count)
     if restored.alpha is not None:
-        alpha[own.positions(restored.alpha.blocks)] = own.duals_from(restored.alpha)
+        alpha[rows.positions_of(restored.alpha.blocks)] = checked_duals(restored.alpha, rows, codec)
     weights, model = (
-        np.zeros(own.width) if vector is None else own.from_features(vector)
+        np.zeros(rows.width) if vector is None else codec.from_features(vector)
         for vector in (restored.weights, restored.model)
     )
-    return _anchor_and_best(own, alpha=alpha, weights=weights, model=model)
+    return _anchor_and_best(rows, alpha=alpha, weights=weights, model=model)
 
 
 def _told_numbers(
-    own: Holdings, start: RoundStart, memory: Memory, *, count: int, loss: Loss
+    codec: RowCodec, start: RoundStart, memory: Memory, *, count: int, loss: Loss
 ) -> tuple[list[float], Array]:
     """1/N Σ l* of the new points, and their rows of `Memory.spread`."""
     vector = start.conjugates_and_products
-    numbers = np.zeros(0) if vector is None else own.from_figures(vector)
+    numbers = np.zeros(0) if vector is None else codec.from_numbers(vector)
     if len(numbers) != conjugate_and_product_count(memory, count, loss=loss):
         raise InvalidInput("round_start.conjugates_and_products: has not the numbers of the new points")
     conjugates, products = np.split(numbers, [count])
@@ -136,7 +140,7 @@ def _told_numbers(
 
 
 def _new_points(
-    own: Holdings, start: RoundStart, memory: Memory, pending: PendingPoints, conjugates: list[float]
+    rows: PartyRows, codec: RowCodec, start: RoundStart, memory: Memory, pending: PendingPoints, conjugates: list[float]
 ) -> dict[Name, Entry]:
     """The pending points with their models, without predictions."""
     base = memory.anchor.weights if pending.relative else 0.0
@@ -147,8 +151,8 @@ def _new_points(
         model = models[kind]
         if model is None:
             raise InvalidInput(f"round_start.{kind}: the model of the pending {kind} is missing")
-        weights = base + own.from_features(model)
-        new[(kind, latest)] = Entry(weights, np.zeros(own.rows), alpha, -conjugate)
+        weights = base + codec.from_features(model)
+        new[(kind, latest)] = Entry(weights, np.zeros(rows.count), alpha, -conjugate)
     return new
 
 

@@ -22,7 +22,9 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.holdings import Holdings
+from fenchel_client.algorithms.dualclient import DualClient
+from fenchel_client.algorithms.duals import checked_duals, labels_of, whole_norms
+from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.dual import (
     ALPHA_FORMAT,
     INNER_PRODUCT,
@@ -46,57 +48,28 @@ from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, Vector
-from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.objectives import squared_row_norms
 from fenchel_common.wire import hyfdca as wire
-from fenchel_common.wire.scope import Scope
 
 Array = NDArray[np.float64]
 
 
-class HyfdcaClient:
-    """The client half of HyFDCA.
-
-    Parameters
-    ----------
-    layout
-        Which rows of `shard` fill which blocks.
-    cipher
-        Encrypts what leaves, decrypts what comes.
-    key
-        What the run's vectors by sample are under.
-    serialising
-        Makes a context that surrounds every step between messages and their values.
-    """
+class HyfdcaClient(DualClient[HyfdcaSettings]):
+    """The client half of HyFDCA."""
 
     def __init__(
         self,
         settings: HyfdcaSettings,
         *,
         layout: ClientLayout,
-        shard: Shard,
+        table: PartyTable,
         cipher: Cipher,
         key: RunKey,
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        self._settings = settings
-        self._loss = settings.loss_function
-        self._serialising = serialising
-        self._holdings = Holdings(
-            layout=layout, shard=shard, cipher=cipher, key=key, privacy=settings.privacy, loss=settings.loss_function
-        )
-        self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy)
+        super().__init__(settings, layout=layout, table=table, cipher=cipher, key=key, serialising=serialising)
         self._forget()
-
-    def opening(self) -> bytes:
-        """enc(‖x_{k,i}‖²) of the blocks that others share; empty if there are none."""
-        blocks = sorted(self._holdings.shared)
-        if not blocks:
-            return b""
-        norms = self._holdings.to_blocks(blocks, squared_row_norms(self._holdings.X), PRODUCT_FORMAT)
-        with self._serialising():
-            return wire.product_result_to_bytes(ProductResult(norms))
 
     def answer(self, phase: str, body: bytes) -> bytes:
         if phase in (SYNC, PRIMAL):
@@ -110,18 +83,18 @@ class HyfdcaClient:
     def final_model(self, state: bytes) -> Array:
         """The weights of this client's features by name; what the client remembers neither matters nor changes."""
         model = wire.state_from_bytes(state, self._scope).model
-        return np.zeros(self._holdings.width) if model is None else self._holdings.from_features(model)
+        return np.zeros(self._rows.width) if model is None else self._codec.from_features(model)
 
     def _forget(self) -> None:
-        self._alpha = np.zeros(self._holdings.rows)
-        self._model = np.zeros(self._holdings.width)
-        self._norms: Array | None = None if self._holdings.shared else squared_row_norms(self._holdings.X)
+        self._alpha = np.zeros(self._rows.count)
+        self._model = np.zeros(self._rows.width)
+        self._norms: Array | None = None if self._rows.shared else squared_row_norms(self._rows.X)
 
     def _take(self, state: StateUpdate) -> None:
         if state.reset:
             self._forget()
         if state.model is not None:
-            self._model = self._holdings.from_features(state.model)
+            self._model = self._codec.from_features(state.model)
 
     def _answer_primal(self, body: bytes) -> bytes:
         with self._serialising():
@@ -134,12 +107,12 @@ class HyfdcaClient:
         self._take(task.state)
         alpha = task.state.alpha
         if alpha is not None:
-            self._alpha[self._holdings.positions(alpha.blocks)] = self._holdings.duals_from(alpha)
+            self._alpha[self._rows.positions_of(alpha.blocks)] = checked_duals(alpha, self._rows, self._codec)
         # Always from all of α, never by adding changes up: a repeated round then gives the same bits.
-        scale = self._settings.lambda_ * self._holdings.sample_count
-        share = np.asarray(self._holdings.X.T @ self._alpha, dtype=np.float64) / scale
-        figures = None if task.totals is None else Figures(*self._holdings.from_figures(task.totals).tolist())
-        return PrimalResult(self._holdings.to_features(share), figures)
+        scale = self._settings.lambda_ * self._rows.sample_count
+        contribution = np.asarray(self._rows.X.T @ self._alpha, dtype=np.float64) / scale
+        figures = None if task.totals is None else Figures(*self._codec.from_numbers(task.totals).tolist())
+        return PrimalResult(self._codec.to_features(contribution), figures)
 
     def _answer_products(self, body: bytes) -> bytes:
         with self._serialising():
@@ -148,7 +121,7 @@ class HyfdcaClient:
         if not task.blocks:
             raise InvalidInput("blocks: no block to give inner products of")
         values = self._own_products(task.blocks)
-        products = self._holdings.to_blocks(task.blocks, values, PRODUCT_FORMAT)
+        products = self._codec.to_blocks(task.blocks, values, PRODUCT_FORMAT)
         with self._serialising():
             return wire.product_result_to_bytes(ProductResult(products))
 
@@ -157,37 +130,34 @@ class HyfdcaClient:
             task = wire.dual_task_from_bytes(body, self._scope)
         self._take(task.state)
         if task.norms is not None:
-            self._norms = self._holdings.whole_norms(task.norms)
+            self._norms = whole_norms(task.norms, self._rows, self._codec)
         drawn = {part.block for part in task.ranges}
         needed = drawn.union(task.report_blocks) if task.with_losses else drawn
         predictions = self._predictions(sorted(needed), task.products)
         changes = None
         if task.ranges:
-            changes = self._holdings.to_blocks(sorted(drawn), self._steps(task, predictions), ALPHA_FORMAT)
+            changes = self._codec.to_blocks(sorted(drawn), self._steps(task, predictions), ALPHA_FORMAT)
         figures = self._figures(task, predictions) if task.asks_figures else None
         with self._serialising():
             return wire.dual_result_to_bytes(DualResult(changes, figures))
 
     def _own_products(self, blocks: Sequence[int]) -> Array:
         """x_{k,i}·w_k at the positions of `blocks`, zero elsewhere."""
-        values = np.zeros(self._holdings.rows)
-        held = self._holdings.positions(blocks)
-        values[held] = self._holdings.X[held] @ self._model
-        return values
+        return self._rows.products(self._rows.positions_of(blocks), self._model)
 
     def _predictions(self, blocks: Sequence[int], products: BlockVector | None) -> Array:
         """x_i·w at the positions of `blocks`: from the secure sum where others hold a part, else from own columns."""
-        values = self._own_products([block for block in blocks if block not in self._holdings.shared])
-        due = tuple(block for block in blocks if block in self._holdings.shared)
+        values = self._own_products([block for block in blocks if block not in self._rows.shared])
+        due = tuple(block for block in blocks if block in self._rows.shared)
         if due != (() if products is None else products.blocks):
             raise InvalidInput("products.blocks: must be the shared blocks that are updated or reported on")
         if products is not None:
-            values[self._holdings.positions(due)] = self._holdings.from_blocks(products)
+            values[self._rows.positions_of(due)] = self._codec.from_blocks(products)
         return values
 
     def _steps(self, task: DualTask, predictions: Array) -> Array:
         """γ_t/|B_n|·Δ at the drawn samples, zero elsewhere."""
-        starts = [self._holdings.start(part.block) for part in task.ranges]
+        starts = [self._rows.positions[part.block][0] for part in task.ranges]
         pieces = [
             np.arange(first + part.start, first + part.stop) for first, part in zip(starts, task.ranges, strict=True)
         ]
@@ -196,31 +166,32 @@ class HyfdcaClient:
         if self._norms is None:
             raise InvalidInput("norms: missing; they come with the first task that needs them")
         alpha, ip, norms = self._alpha[drawn], predictions[drawn], self._norms[drawn]
-        y, lambda_ = self._holdings.labels()[drawn], self._settings.lambda_
+        y, lambda_ = labels_of(self._rows)[drawn], self._settings.lambda_
         if self._settings.local == "theory":
             scale = task.step_scale
             s = self._loss.theory_step(alpha, y, ip, norms / lambda_, scale * task.gamma)
             delta = s * scale * (self._loss.subgradient(ip, y) - alpha)
         else:
-            delta = self._loss.dual_step(alpha, y, ip, norms / (lambda_ * self._holdings.sample_count))
-        values = np.zeros(self._holdings.rows)
-        # Rounded towards zero. Rounded to nearest, the sum of the holders' shares could carry α past the end of its
-        # interval, where D is minus infinity; cut short, it stays between the old α and the feasible points aimed at.
+            delta = self._loss.dual_step(alpha, y, ip, norms / (lambda_ * self._rows.sample_count))
+        values = np.zeros(self._rows.count)
+        # Rounded towards zero. Rounded to nearest, the sum of the holders' contributions could carry α past the end of
+        # its interval, where D is minus infinity; cut short, it stays between the old α and the feasible points aimed
+        # at.
         unit = ALPHA_FORMAT.resolution
         values[drawn] = np.trunc(task.gamma * delta / divisors / unit) * unit
         return values
 
     def _figures(self, task: DualTask, predictions: Array) -> Vector:
-        """This client's share of the round's `Figures`."""
+        """This client's contribution to the round's `Figures`."""
         loss = conjugate = correct = 0.0
         if task.report_blocks:
-            held = self._holdings.positions(task.report_blocks)
-            z, y = predictions[held], self._holdings.labels()[held]
-            conjugate = float(self._loss.conjugate(self._alpha[held], y).sum())
+            reported = self._rows.positions_of(task.report_blocks)
+            z, y = predictions[reported], labels_of(self._rows)[reported]
+            conjugate = float(self._loss.conjugate(self._alpha[reported], y).sum())
             if task.with_losses:
                 loss = float(self._loss.value(z, y).sum())
                 correct = float(np.count_nonzero(np.where(z >= 0.0, 1.0, -1.0) == y))
-        weights = self._model[self._holdings.features_of(task.norm_blocks)]
+        weights = self._model[self._codec.feature_positions(task.norm_blocks)]
         regulariser = self._settings.lambda_ / 2.0 * float(weights @ weights)
-        count = self._holdings.sample_count
-        return self._holdings.to_figures(np.array([loss / count, conjugate / count, correct / count, regulariser]))
+        count = self._rows.sample_count
+        return self._codec.to_numbers(np.array([loss / count, conjugate / count, correct / count, regulariser]))

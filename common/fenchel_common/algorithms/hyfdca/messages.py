@@ -72,7 +72,7 @@ class PrimalTask:
 class PrimalResult:
     """X_kᵀα/(λN) in all blocks of the client's features: always whole, as which entries moved tells of the rows."""
 
-    share: BlockVector
+    contribution: BlockVector
     figures: Figures | None = None
 
 

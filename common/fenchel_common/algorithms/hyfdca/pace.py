@@ -7,8 +7,8 @@ from typing import Final, Literal, Protocol
 from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
 
-INITIAL_SHARE: Final = 0.1
-SMALLEST_SHARE: Final = 1e-4  # from which it can grow back within a bearable number of rounds
+INITIAL_FRACTION: Final = 0.1
+SMALLEST_FRACTION: Final = 1e-4  # from which it can grow back within a bearable number of rounds
 SHRINK: Final = 0.5
 GROW: Final = 1.05
 
@@ -50,23 +50,23 @@ class Pace:
         D as last known.
     """
 
-    share: float = INITIAL_SHARE
-    earlier: float = INITIAL_SHARE
+    fraction: float = INITIAL_FRACTION
+    earlier: float = INITIAL_FRACTION
     dual: float | None = None
 
     def after_round(self, dual: float | None) -> "Pace":
         """The pace of the next round, given D of the α that entered this one, where it became known."""
-        following = self.share
+        following = self.fraction
         if dual is not None and self.dual is not None:
             fallen = dual < self.dual
-            following = max(SMALLEST_SHARE, self.earlier * SHRINK) if fallen else min(1.0, self.earlier * GROW)
-        return Pace(following, self.share, self.dual if dual is None else dual)
+            following = max(SMALLEST_FRACTION, self.earlier * SHRINK) if fallen else min(1.0, self.earlier * GROW)
+        return Pace(following, self.fraction, self.dual if dual is None else dual)
 
     def samples(self, settings: HyfdcaChoices, held: Mapping[ClientId, int], client: ClientId) -> int:
         """H for one client, between 1 and what it holds; `held` counts the samples of every label holder."""
         if settings.h == "auto":
             theory = settings.local == "theory"
-            count = min(held.values()) if theory else round(self.share * held[client])
+            count = min(held.values()) if theory else round(self.fraction * held[client])
         else:
             count = settings.h if isinstance(settings.h, int) else round(settings.h * held[client])
         return min(max(count, 1), held[client])

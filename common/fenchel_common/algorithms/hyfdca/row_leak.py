@@ -19,7 +19,7 @@ that party has 94 of 1034 samples, of 103 drawn in a round exactly 1 was its own
 from collections import Counter
 from typing import Final
 
-from fenchel_common.algorithms.hyfdca.pace import SMALLEST_SHARE, HyfdcaChoices, Pace
+from fenchel_common.algorithms.hyfdca.pace import SMALLEST_FRACTION, HyfdcaChoices, Pace
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 
@@ -54,7 +54,7 @@ def fewest_changes(settings: HyfdcaChoices, layout: FederationLayout) -> int:
         drawing = layout.label_holders.intersection(holders)
         common.update({(client, other): size for client in drawing for other in holders})
     own = {client: size for (client, other), size in common.items() if client == other}
-    pace = Pace(SMALLEST_SHARE)
+    pace = Pace(SMALLEST_FRACTION)
     return min(
         max(1, pace.samples(settings, own, client) - (own[client] - shared)) for (client, _), shared in common.items()
     )

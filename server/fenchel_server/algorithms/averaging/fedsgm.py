@@ -49,9 +49,9 @@ class FedsgmServer(AveragingServer[FedsgmSettings]):
         *,
         layout: FederationLayout,
         key: RunKey,
-        openings: Mapping[ClientId, bytes],
+        preparations: Mapping[ClientId, bytes],
     ) -> None:
-        super().__init__(settings, layout=layout, key=key, openings=openings)
+        super().__init__(settings, layout=layout, key=key, preparations=preparations)
         self._length = len(layout.features)
         if settings.compression in ("rand_k", "top_k") and settings.k > self._length:
             raise InvalidInput(f"k: is {settings.k}, but the model has {self._length} coordinates; use fewer")

@@ -40,14 +40,14 @@ from fenchel_common.wire.averaging_snapshot import AveragingSnapshot, snapshot_f
 from fenchel_server.algorithms.averaging.answers import read_result
 from fenchel_server.algorithms.averaging.log import AveragingLog
 from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
-from fenchel_server.algorithms.phased import OpenRound, PhasedServer, is_due, not_there, read_answers
+from fenchel_server.algorithms.phased import PhasedServer, RoundUnderWay, is_due, not_there, read_answers
 from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
 S = TypeVar("S", bound=AveragingSettings)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Round(OpenRound):
+class _Round(RoundUnderWay):
     """`active` clients train, `pending` are the open tasks."""
 
     measuring: bool
@@ -65,7 +65,7 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
     ----------
     key
         What the run's vectors are under.
-    openings
+    preparations
         Ignored: these algorithms need nothing before the first round.
     """
 
@@ -75,9 +75,9 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
         *,
         layout: FederationLayout,
         key: RunKey,
-        openings: Mapping[ClientId, bytes],
+        preparations: Mapping[ClientId, bytes],
     ) -> None:
-        del openings
+        del preparations
         super().__init__(settings, layout, round_id=RoundId(0))
         self.memory: Numbers = {}
         self._key = key
@@ -116,7 +116,7 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
     @classmethod
     def restore(cls, snapshot: bytes, *, settings: S, layout: FederationLayout, key: RunKey) -> Self:
         """A server that goes on where the snapshot was taken; every client then counts as restarted."""
-        server = cls(settings, layout=layout, key=key, openings={})
+        server = cls(settings, layout=layout, key=key, preparations={})
         every = dict(enumerate(server._log.index.sizes))
         saved = snapshot_from_bytes(snapshot, server._scope(every, samples={}))
         if not set(saved.kept) <= set(layout.clients):

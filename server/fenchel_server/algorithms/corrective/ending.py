@@ -23,9 +23,9 @@ from fenchel_server.algorithms.certificate import Certificate, Rounding
 from fenchel_server.algorithms.corrective.round import CorrectiveRound
 from fenchel_server.contract import Outcome
 
-VOID: Final = "void: a client failed before the new dual variables were on record"
-UNTOLD: Final = "void: a client failed to tell its part of the model"
-STANDSTILL: Final = "void: no sample had all its holders there"
+VOID: Final = "void: a party failed before the new dual variables were on record"
+UNTOLD: Final = "void: a party failed to report its part of the best model"
+STANDSTILL: Final = "void: no sample had all its holders present"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def certified(
     best model when the server puts it on record.
     """
     lambda_, loss = settings.lambda_, settings.loss_function
-    rounding = Rounding.of(layout, lipschitz=loss.lipschitz, shares=len(layout.clients))
+    rounding = Rounding.of(layout, lipschitz=loss.lipschitz, contributions=len(layout.clients))
     drift = rounding.model * (2 + state.relative_rounds + state.collapses)
     drift += state.collapses * ALPHA_FORMAT.resolution * objectives.row_norm / lambda_
     error = rounding.losses + (2.0 + lambda_) * rounding.figures

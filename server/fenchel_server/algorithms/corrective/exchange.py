@@ -29,9 +29,7 @@ class CorrectiveExchange:
     def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy) -> None:
         self._shared = layout.sample_index.shared
         self._label_holders = layout.label_holders
-        self._scopes = {
-            client: Scope.of_federation(layout, client, key=key, privacy=privacy) for client in layout.clients
-        }
+        self._scopes = Scope.of_every_client(layout, key=key, privacy=privacy)
 
     @property
     def vertices(self) -> bool:

@@ -21,11 +21,11 @@ from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.wire.corrective_snapshot import CorrectiveState
-from fenchel_server.algorithms.phased import OpenRound, is_due, not_there
+from fenchel_server.algorithms.phased import RoundUnderWay, is_due, not_there
 
 
 @dataclass(slots=True, kw_only=True)
-class CorrectiveRound(OpenRound):
+class CorrectiveRound(RoundUnderWay):
     """A round under way: what its beginning fixes, and the answers so far.
 
     Attributes

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
-from fenchel_common.blocks import joined_on, summed
+from fenchel_common.blocks import joined_on
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
@@ -37,12 +37,12 @@ from fenchel_server.algorithms.corrective.round import (
     updated_samples,
 )
 from fenchel_server.algorithms.phased import Answers, PhasedServer
-from fenchel_server.algorithms.rownorms import read_openings
+from fenchel_server.algorithms.rownorms import summed_row_norms
 from fenchel_server.contract import PhaseRequest, RoundReport
 
 R = TypeVar("R")
 
-UNCERTIFIED: Final = "no certificate: a client was missing"
+UNCERTIFIED: Final = "no certificate: a party was missing"
 
 
 class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
@@ -50,8 +50,8 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
 
     Parameters
     ----------
-    openings
-        The bytes that each client's `opening` gave: the encrypted squared norms of its parts of shared rows.
+    preparations
+        The bytes that each client's `preparation` gave: the encrypted squared norms of its parts of shared rows.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
         *,
         layout: FederationLayout,
         key: RunKey,
-        openings: Mapping[ClientId, bytes],
+        preparations: Mapping[ClientId, bytes],
     ) -> None:
-        norms = summed(read_openings(openings, layout=layout, key=key, privacy=settings.privacy).values())
+        norms = summed_row_norms(preparations, layout=layout, key=key, privacy=settings.privacy)
         state = CorrectiveState(norms=norms, memories=Memories(intact=frozenset(layout.clients)))
         self._setup(settings, layout, key, CorrectiveSnapshot(RoundId(0), state))
 

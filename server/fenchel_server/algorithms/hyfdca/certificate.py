@@ -1,4 +1,4 @@
-"""The certificate of a HyFDCA round from its figures, and the watch for divergence."""
+"""The certificate of a HyFDCA round from its figures, and whether it ends the run."""
 
 import math
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Final
 
 from fenchel_common.algorithms.hyfdca.messages import Figures
 from fenchel_server.algorithms.certificate import Certificate, Rounding
+from fenchel_server.contract import Outcome
 
 GAP_GROWTH_LIMIT: Final = 10.0
 POOR_CERTIFICATES_LIMIT: Final = 5
@@ -59,3 +60,13 @@ class DivergenceWatch:
         self.poor = self.poor + 1 if gap > self.initial_gap or relapsed else 0
         self.best_gap = min(best, gap)
         return self.poor >= POOR_CERTIFICATES_LIMIT
+
+
+def ending_of(certificate: Certificate, *, goal: float | None, watch: DivergenceWatch) -> tuple[Outcome, str] | None:
+    """The end of the run and its reason, if the certificate says so; `watch` takes note of the gap."""
+    if goal is not None and certificate.gap <= goal:
+        return Outcome.CONVERGED, f"the duality gap is at most {goal:g}"
+    if watch.diverges(certificate.gap):
+        cure = "set h to fewer samples, or raise lambda"
+        return Outcome.DIVERGED, f"the duality gap grows instead of falling; {cure}"
+    return None

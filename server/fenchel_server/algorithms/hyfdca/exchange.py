@@ -58,9 +58,7 @@ class Exchange:
     """Makes the tasks of a phase and takes its results."""
 
     def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy) -> None:
-        self._scopes = {
-            client: Scope.of_federation(layout, client, key=key, privacy=privacy) for client in layout.clients
-        }
+        self._scopes = Scope.of_every_client(layout, key=key, privacy=privacy)
         self._peers = {client: _Peer() for client in layout.clients}
         self._pending: dict[ClientId, _Pending] = {}
 
@@ -99,7 +97,7 @@ class Exchange:
         peer = self._peers[client]
         blocks = self._scopes[client].feature_blocks
         held = tuple(model[block] for block in blocks if block in model)
-        # A sum that has not changed is the same object: see `HyfdcaState.summed_shares`.
+        # A sum that has not changed is the same object: see `HyfdcaState.summed_contributions`.
         known = (
             peer.model is not None
             and len(peer.model) == len(held)
@@ -138,7 +136,7 @@ class Exchange:
 
     def _primal_result(self, client: ClientId, data: bytes, pending: _Pending) -> PrimalResult:
         result = wire.primal_result_from_bytes(data, self._scopes[client])
-        check_fresh(result.share, tuple(self._scopes[client].feature_blocks), "share")
+        check_fresh(result.contribution, tuple(self._scopes[client].feature_blocks), "contribution")
         if (result.figures is not None) != pending.figures:
             raise InvalidInput("figures: must be there if and only if there were totals to open")
         return result
@@ -159,3 +157,8 @@ class Exchange:
         if result.figures is not None and (result.figures.length, result.figures.terms) != (FIGURE_COUNT, 1):
             raise InvalidInput(f"figures: must be {FIGURE_COUNT} numbers, freshly made")
         return result
+
+
+def last_state(model: BlockVector | None) -> bytes:
+    """The model that a client gets at the end of a run, in the place of everything that it has."""
+    return wire.state_to_bytes(StateUpdate(reset=True, model=model))

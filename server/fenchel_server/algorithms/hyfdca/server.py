@@ -30,27 +30,25 @@ from fenchel_common.algorithms.hyfdca.messages import (
 )
 from fenchel_common.algorithms.hyfdca.pace import Pace, follows_dual
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
-from fenchel_common.blocks import summed
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
-from fenchel_common.wire.hyfdca import state_to_bytes
 from fenchel_common.wire.hyfdca_snapshot import HyfdcaSnapshot, snapshot_from_bytes, snapshot_to_bytes
 from fenchel_server.algorithms.certificate import Certificate, Rounding
-from fenchel_server.algorithms.hyfdca.certificate import DivergenceWatch, certify, dual_value
+from fenchel_server.algorithms.hyfdca.certificate import DivergenceWatch, certify, dual_value, ending_of
 from fenchel_server.algorithms.hyfdca.draw import draw_samples
-from fenchel_server.algorithms.hyfdca.exchange import Exchange
+from fenchel_server.algorithms.hyfdca.exchange import Exchange, last_state
 from fenchel_server.algorithms.hyfdca.state import HyfdcaState
 from fenchel_server.algorithms.hyfdca.theorems import step_rule
-from fenchel_server.algorithms.phased import OpenRound, PhasedServer, is_due, not_there
-from fenchel_server.algorithms.rownorms import read_openings
+from fenchel_server.algorithms.phased import PhasedServer, RoundUnderWay, is_due, not_there
+from fenchel_server.algorithms.rownorms import summed_row_norms
 from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
 
 @dataclass(slots=True, kw_only=True)
-class _Round(OpenRound):
+class _Round(RoundUnderWay):
     """`active` clients update samples; `answering` are those whose shares of the figures make `totals`."""
 
     certifying: bool
@@ -72,8 +70,8 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
     ----------
     key
         What the run's vectors by sample are under.
-    openings
-        What each client's `opening` gave: the encrypted squared norms of its parts of shared rows.
+    preparations
+        What each client's `preparation` gave: the encrypted squared norms of its parts of shared rows.
     """
 
     def __init__(
@@ -82,10 +80,10 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         *,
         layout: FederationLayout,
         key: RunKey,
-        openings: Mapping[ClientId, bytes],
+        preparations: Mapping[ClientId, bytes],
     ) -> None:
         self._setup(settings, layout, key, round_id=RoundId(0))
-        self._state.norms = summed(read_openings(openings, layout=layout, key=key, privacy=settings.privacy).values())
+        self._state.norms = summed_row_norms(preparations, layout=layout, key=key, privacy=settings.privacy)
 
     @classmethod
     def restore(
@@ -98,7 +96,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         state = server._state
         state.alpha, state.changed, state.norms, state.model = saved.alpha, saved.changed, saved.norms, saved.model
         state.take_client_snapshots(saved.clients)
-        server._pace = Pace(saved.pace_share, saved.pace_earlier, saved.pace_dual)
+        server._pace = Pace(saved.pace_fraction, saved.pace_earlier, saved.pace_dual)
         server._watch.best_gap, server._watch.poor = saved.best_gap, saved.poor_certificates
         for client in layout.clients:
             server._exchange.lose(client)
@@ -117,7 +115,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         self._rounding = Rounding.of(
             layout,
             lipschitz=settings.loss_function.lipschitz,
-            shares=len(layout.reporters.keys() | self._norm_holders.keys()),
+            contributions=len(layout.reporters.keys() | self._norm_holders.keys()),
         )
         self._rule = step_rule(settings, layout, self._held)
         self._pace = Pace()
@@ -126,7 +124,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
 
     def last_state(self, client: ClientId) -> bytes:
         """The model that entered the last round, on a client's features."""
-        return state_to_bytes(StateUpdate(reset=True, model=self._state.model_of(client)))
+        return last_state(self._state.model_of(client))
 
     def snapshot(self) -> bytes:
         state = self._state
@@ -138,7 +136,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
                 norms=state.norms,
                 clients=state.client_snapshots(),
                 model=state.model,
-                pace_share=self._pace.share,
+                pace_fraction=self._pace.fraction,
                 pace_earlier=self._pace.earlier,
                 pace_dual=self._pace.dual,
                 best_gap=self._watch.best_gap,
@@ -169,7 +167,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
 
     def _take(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
         if phase == SYNC:
-            self._take_shares(results, RoundId(self._current().id - 1))
+            self._take_contributions(results, RoundId(self._current().id - 1))
             return self._enter()
         if phase == INNER_PRODUCT:
             self._take_products(results)
@@ -195,7 +193,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
 
     def _enter(self) -> PhaseRequest:
         """From here on it is settled which model enters the round."""
-        self._state.model = self._state.summed_shares()
+        self._state.model = self._state.summed_contributions()
         return self._product_request() or self._dual_request()
 
     def _product_request(self) -> PhaseRequest | None:
@@ -214,7 +212,9 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
     def _product_request_after(self) -> PhaseRequest | None:
         if not self.settings.asks_products_twice or self._current().ending is not None:
             return None
-        return self._product_tasks(INNER_PRODUCT_AFTER, self.layout.sample_index.shared, self._state.summed_shares())
+        return self._product_tasks(
+            INNER_PRODUCT_AFTER, self.layout.sample_index.shared, self._state.summed_contributions()
+        )
 
     def _product_tasks(self, phase: str, wanted: frozenset[int], model: Mapping[int, Vector]) -> PhaseRequest | None:
         tasks = {}
@@ -303,25 +303,19 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
 
     def _close_primal(self, results: Mapping[ClientId, bytes]) -> None:
         current = self._current()
-        current.figures = next((answer.figures for answer in self._take_shares(results, current.id).values()), None)
+        current.figures = next(
+            (answer.figures for answer in self._take_contributions(results, current.id).values()), None
+        )
         if current.figures is not None and current.certifying:
             current.certificate = certify(current.figures, lambda_=self.settings.lambda_, rounding=self._rounding)
-            current.ending = self._verdict(current.certificate) or current.ending
+            current.ending = (
+                ending_of(current.certificate, goal=self.settings.stop.gap, watch=self._watch) or current.ending
+            )
 
-    def _verdict(self, certificate: Certificate) -> tuple[Outcome, str] | None:
-        """The end of the run, if the certificate says so."""
-        goal = self.settings.stop.gap
-        if goal is not None and certificate.gap <= goal:
-            return Outcome.CONVERGED, f"the duality gap is at most {goal:g}"
-        if self._watch.diverges(certificate.gap):
-            cure = "set h to fewer samples, or raise lambda"
-            return Outcome.DIVERGED, f"the duality gap grows instead of falling; {cure}"
-        return None
-
-    def _take_shares(self, results: Mapping[ClientId, bytes], synced: RoundId) -> dict[ClientId, PrimalResult]:
+    def _take_contributions(self, results: Mapping[ClientId, bytes], synced: RoundId) -> dict[ClientId, PrimalResult]:
         answers = self._without_failed(self._exchange.primal_results(results))
         for client, answer in answers.items():
-            self._state.take_share(client, answer.share, synced)
+            self._state.take_contribution(client, answer.contribution, synced)
         return answers
 
     def _take_products(self, results: Mapping[ClientId, bytes]) -> None:

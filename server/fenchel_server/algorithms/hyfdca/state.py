@@ -34,7 +34,7 @@ class HyfdcaState:
         self.alpha: dict[int, Vector] = {}
         self.changed: dict[int, RoundId] = {}
         self.norms: dict[int, Vector] = {}
-        self.shares: dict[ClientId, dict[int, Vector]] = {client: {} for client in layout.clients}
+        self.contributions: dict[ClientId, dict[int, Vector]] = {client: {} for client in layout.clients}
         self.synced: dict[ClientId, RoundId] = dict.fromkeys(layout.clients, RoundId(0))
         self.products: dict[ClientId, dict[int, Vector]] = {client: {} for client in layout.clients}
         self.model: dict[int, Vector] = {}
@@ -51,16 +51,17 @@ class HyfdcaState:
     def stale_clients(self) -> tuple[ClientId, ...]:
         return tuple(client for client in self._layout.clients if self.is_stale(client))
 
-    def take_share(self, client: ClientId, share: BlockVector, synced: RoundId) -> None:
-        self.shares[client] = share.parts()
+    def take_contribution(self, client: ClientId, contribution: BlockVector, synced: RoundId) -> None:
+        self.contributions[client] = contribution.parts()
         self.synced[client] = synced
-        for block in share.blocks:
+        for block in contribution.blocks:
             self._sums.pop(block, None)
 
-    def summed_shares(self) -> dict[int, Vector]:
+    def summed_contributions(self) -> dict[int, Vector]:
         """w by block of features; a block whose shares have not changed is the same object as before."""
         self._sums |= summed_parts(
-            {block: part for block, part in share.items() if block not in self._sums} for share in self.shares.values()
+            {block: part for block, part in share.items() if block not in self._sums}
+            for share in self.contributions.values()
         )
         return dict(self._sums)
 
@@ -92,7 +93,7 @@ class HyfdcaState:
 
     def client_snapshots(self) -> dict[ClientId, ClientSnapshot]:
         return {
-            client: ClientSnapshot(self.shares[client], self.synced[client], self.products[client])
+            client: ClientSnapshot(self.contributions[client], self.synced[client], self.products[client])
             for client in self._layout.clients
         }
 
@@ -100,8 +101,8 @@ class HyfdcaState:
         if set(clients) != set(self._layout.clients):
             raise StateDamaged("the snapshot is of other clients than the layout")
         for client, state in clients.items():
-            if state.share and state.share.keys() != self._layout.feature_index.of(client).keys():
+            if state.contribution and state.contribution.keys() != self._layout.feature_index.of(client).keys():
                 raise StateDamaged(f"the snapshot has other features of {client} than the layout")
-            self.shares[client] = dict(state.share)
+            self.contributions[client] = dict(state.contribution)
             self.synced[client] = state.synced
             self.products[client] = dict(state.products)

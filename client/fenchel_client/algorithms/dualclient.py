@@ -1,0 +1,73 @@
+"""What the client halves of HyFDCA and of its corrective variant have in common."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_client.algorithms.codec import RowCodec
+from fenchel_client.algorithms.duals import own_norms
+from fenchel_client.algorithms.rows import PartyRows
+from fenchel_client.table import PartyTable
+from fenchel_common.algorithms.dual import DualSettings, ProductResult
+from fenchel_common.clientlayout import ClientLayout
+from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.crypto.vectors import Cipher
+from fenchel_common.wire.hyfdca import product_result_to_bytes
+from fenchel_common.wire.scope import Scope
+
+S = TypeVar("S", bound=DualSettings)
+
+
+class DualClient(ABC, Generic[S]):
+    """The client half of an algorithm on dual variables; a subclass answers the phases of its rounds.
+
+    Parameters
+    ----------
+    layout
+        The rows of `table` that fill each block.
+    cipher
+        Encrypts vectors that leave the party and decrypts vectors that reach it.
+    key
+        The key of the vectors by sample, or none in a run in clear.
+    serialising
+        Makes a context that surrounds every step between messages and their values.
+    """
+
+    def __init__(
+        self,
+        settings: S,
+        *,
+        layout: ClientLayout,
+        table: PartyTable,
+        cipher: Cipher,
+        key: RunKey,
+        serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self._settings = settings
+        self._loss = settings.loss_function
+        self._serialising = serialising
+        self._rows = PartyRows(layout, table)
+        if self._rows.y is not None:
+            self._loss.check_labels(self._rows.y)
+        self._codec = RowCodec(self._rows, layout=layout, cipher=cipher, key=key, privacy=settings.privacy)
+        self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy)
+
+    def preparation(self) -> bytes:
+        """enc(‖x_{k,i}‖²) of the blocks that other parties hold too; empty if there are none."""
+        norms = own_norms(self._rows, self._codec)
+        if norms is None:
+            return b""
+        with self._serialising():
+            return product_result_to_bytes(ProductResult(norms))
+
+    @abstractmethod
+    def answer(self, phase: str, body: bytes) -> bytes:
+        """The result of one task."""
+
+    @abstractmethod
+    def final_model(self, state: bytes) -> NDArray[np.float64]:
+        """The weights of this party's features by name, from the state that the server parts with."""

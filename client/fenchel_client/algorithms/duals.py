@@ -1,0 +1,63 @@
+"""What the dual algorithms check of dual variables, and what they need to know of rows that several parties hold."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_client.algorithms.codec import RowCodec
+from fenchel_client.algorithms.rows import PartyRows, Positions
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT
+from fenchel_common.blocks import BlockVector
+from fenchel_common.errors import InvalidInput
+from fenchel_common.objectives import squared_row_norms
+
+Array = NDArray[np.float64]
+
+
+def labels_of(rows: PartyRows) -> Array:
+    """(n,) the party's labels; `InvalidInput` if it has none."""
+    if rows.y is None:
+        raise InvalidInput("local_dual: this client has no labels and cannot update or report")
+    return rows.y
+
+
+def feasible_duals(rows: PartyRows, positions: Positions, values: Array) -> Array:
+    """The feasible dual variables nearest to the values at these positions, as far as this party can tell."""
+    if rows.y is None:
+        return np.clip(values, -1.0, 1.0)
+    y = rows.y[positions]
+    return np.asarray(y * np.clip(y * values, 0.0, 1.0), dtype=np.float64)
+
+
+def checked_duals(alpha: BlockVector, rows: PartyRows, codec: RowCodec) -> Array:
+    """The dual variables at `rows.positions_of(alpha.blocks)`.
+
+    y·α lies in [0, 1] whatever honest parties add up; what rounding does to that is put right. Values beyond it are
+    refused: with them steps and certificates mean nothing, and the model could be made to tell of single rows.
+    """
+    values = codec.from_blocks(alpha)
+    feasible = feasible_duals(rows, rows.positions_of(alpha.blocks), values)
+    wrong = np.abs(values - feasible) > alpha.vector.format.error_bound(alpha.vector.terms)
+    if wrong.any():
+        blocks = np.repeat(alpha.blocks, [len(rows.positions[block]) for block in alpha.blocks])[wrong]
+        raise InvalidInput(
+            f"the dual variables of {len(np.unique(blocks))} blocks came back impossible: a party that holds the "
+            "same samples, or the server, has altered them"
+        )
+    return feasible
+
+
+def own_norms(rows: PartyRows, codec: RowCodec) -> BlockVector | None:
+    """enc(‖x_{k,i}‖²), this party's part of ‖x_i‖², of the blocks that other parties hold too; None without any."""
+    if not rows.shared:
+        return None
+    return codec.to_blocks(sorted(rows.shared), squared_row_norms(rows.X), PRODUCT_FORMAT)
+
+
+def whole_norms(norms: BlockVector, rows: PartyRows, codec: RowCodec) -> Array:
+    """(n,) ‖x_i‖² of whole rows: from the secure sum `norms` where other parties hold a part."""
+    if norms.blocks != tuple(sorted(rows.shared)):
+        raise InvalidInput("norms.blocks: must be all blocks that this client shares")
+    whole = squared_row_norms(rows.X)
+    # The sum of rounded parts can be a hair below zero where all parts are zero.
+    whole[rows.positions_of(norms.blocks)] = np.maximum(codec.from_blocks(norms), 0.0)
+    return whole

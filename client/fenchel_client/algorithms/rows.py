@@ -1,0 +1,86 @@
+"""A party's rows as the client half of an algorithm sees them: by block, in the order of the layout."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from fenchel_client.table import PartyTable
+from fenchel_common.clientlayout import ClientLayout
+from fenchel_common.data.shard import Matrix
+
+Array = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+COPIED_BYTES: Final = 1 << 24
+"""The most bytes of X that `PartyRows.products` copies in one step."""
+
+
+class PartyRows:
+    """X (n, m) and y (n,) of one party in one run; y is None without labels.
+
+    Rows are in the order of the layout's blocks, columns sorted by name, and entries that an earlier party gives are
+    zero.
+
+    Attributes
+    ----------
+    count, width
+        n and m.
+    sample_count
+        N, the number of distinct samples in the federation.
+    shared
+        The blocks of samples that other parties hold too.
+    positions
+        The positions of each block's samples among the rows.
+    features_apart
+        Whether nobody else gives a feature of this party for a sample of this party.
+    """
+
+    def __init__(self, layout: ClientLayout, table: PartyTable) -> None:
+        self._layout = layout
+        self._table = table
+        self.y = None if table.y is None else table.y[layout.rows]
+        self.count = len(layout.rows)
+        self.width = len(table.features)
+        self.sample_count = layout.sample_count
+        self.shared = frozenset(layout.block_ids[layout.shared].tolist())
+        every, offsets = np.arange(self.count), layout.offsets
+        self.positions: Mapping[int, Positions] = MappingProxyType(
+            {
+                int(block): every[start:stop]
+                for block, start, stop in zip(layout.block_ids, offsets[:-1], offsets[1:], strict=True)
+            }
+        )
+        self.features_apart = not layout.ignored
+
+    @property
+    def X(self) -> Matrix:  # noqa: N802 - the papers' symbol
+        """The party's one matrix, for reading; another run may put its rows into another order between two tasks."""
+        return self._table.matrix(self._layout)
+
+    def positions_of(self, blocks: Sequence[int]) -> Positions:
+        """The positions of the samples of these blocks, in the given order of blocks."""
+        return joined([self.positions[block] for block in blocks])
+
+    def products(self, positions: Positions, weights: Array) -> Array:
+        """(n,) x_i·w on this party's columns at the positions, zero elsewhere; never a copy of all of X."""
+        X, values = self.X, np.zeros(self.count)
+        step = _rows_in(X, COPIED_BYTES)
+        for start in range(0, len(positions), step):
+            piece = positions[start : start + step]
+            values[piece] = X[piece] @ weights
+        return values
+
+
+def joined(pieces: Sequence[Positions]) -> Positions:
+    """The positions one after the other; an empty array for no pieces."""
+    return np.concatenate([np.zeros(0, dtype=np.int64), *pieces])
+
+
+def _rows_in(X: Matrix, limit_bytes: int) -> int:
+    """How many average rows of X have at most so many bytes, and at least one."""
+    stored = X.data.nbytes + X.indices.nbytes if isinstance(X, csr_array) else X.nbytes
+    return max(1, limit_bytes * int(X.shape[0]) // max(1, int(stored)))

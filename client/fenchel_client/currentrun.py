@@ -1,0 +1,148 @@
+"""The run that a party works on, one at a time, and the guard around everything that is opened in it.
+
+A task that is refused after something in it was opened is refused in the same words whatever the reason, because the
+reason could tell of the value. Each such refusal counts towards the lock of the run.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_client.activerun import ActiveRun, client_layout_of
+from fenchel_client.algorithms.base import MayDiverge
+from fenchel_client.consent import Consent
+from fenchel_client.coverage import check_coverage
+from fenchel_client.crypto.timed import Stopwatch
+from fenchel_client.release import released_weights
+from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
+from fenchel_client.table import PartyTable
+from fenchel_client.tasklimits import NO_KEY
+from fenchel_common.errors import FenchelError, InvalidInput, Refusal, ValueNotFinite, ValueOutOfRange
+from fenchel_common.identity import Kit
+from fenchel_common.ids import RunId
+from fenchel_common.setup import NOT_USABLE, ModelPart, PartyRun
+from fenchel_common.wire.setup import model_part_from_bytes, model_release_to_bytes
+
+OUTGROWN: Final = "its values outgrow the encrypted vectors; columns of a smaller scale, or a larger lambda, would fit"
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class CurrentRun:
+    """Makes runs active from their records, and has their algorithms work.
+
+    Attributes
+    ----------
+    active
+        The run at work; None before the first one, and after one that ended, was locked or lost its key.
+    """
+
+    def __init__(self, table: PartyTable, records: RunRecords, *, stopwatch: Stopwatch, consent: Consent) -> None:
+        self.active: ActiveRun | None = None
+        self._table = table
+        self._records = records
+        self._stopwatch = stopwatch
+        self._consent = consent
+
+    def begin(self, run: RunId, due: PartyRun, *, kit: Kit) -> ActiveRun:
+        """Makes a run active whose set-up has come to its layout, and keeps what a restart needs of it."""
+        kept = self._records.with_layout(run, due)
+        self._check_layout(kept, kit)
+        active = self._activated(run, kept, kit)
+        self._records.keep_layout(run, kept)
+        self.active = active
+        return active
+
+    def running(self, run: RunId, *, kit: Kit) -> ActiveRun:
+        """The run, made active from its record if need be; `Refusal` without a record."""
+        if self.active is None or self.active.run != run:
+            kept = self._records.kept(run)
+            if kept is None:
+                raise Refusal(f"there is no key of run {run} in this party's state folder", public_reason=NO_KEY)
+            self.active = self._activated(run, kept, kit)
+        return self.active
+
+    def kept(self, run: RunId) -> PartyRun | None:
+        """The record of a run. May be asked while another thread works on a task, so nothing is made active here."""
+        active = self.active
+        return active.kept if active is not None and active.run == run else self._records.kept(run)
+
+    def guarded(self, active: ActiveRun, work: Callable[[], T]) -> T:
+        """The result. Whatever fails after something was opened fails in one way, and counts towards the lock."""
+        opened_before = self._stopwatch.opened
+        try:
+            result = work()
+        except Exception as error:
+            # What earlier tasks opened is remembered, and values made of it may outgrow the vectors only now.
+            of_values = isinstance(error, ValueOutOfRange | ValueNotFinite) or not isinstance(error, FenchelError)
+            since = active.opened_before if of_values else opened_before
+            if self._stopwatch.opened > since:
+                raise self._not_usable(active, error) from error
+            if isinstance(error, ValueOutOfRange):
+                raise Refusal(str(error), public_reason=OUTGROWN) from error
+            raise
+        if isinstance(active.algorithm, MayDiverge) and active.algorithm.diverged:
+            self._count_refusal(active)
+        try:
+            active.check_rows()
+        except Refusal as error:
+            # The length of a row that other parties hold too was opened, now or earlier.
+            raise self._not_usable(active, error) if active.layout.shared.any() else error from error
+        return result
+
+    def keep_model(self, active: ActiveRun, body: bytes) -> bytes:
+        """Keeps this party's part of the model on disk, and gives what the server gets of it."""
+        features = sorted(self._table.features)
+        part = model_part_from_bytes(body, features=len(features))
+        weights = self.guarded(active, lambda: active.algorithm.final_model(part.state))
+        release = _release(active, part, weights)
+        figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
+        self._records.folder.keep_model(active.run, features, weights, figures)
+        return release
+
+    def _check_layout(self, kept: PartyRun, kit: Kit) -> None:
+        try:
+            check_coverage(
+                client_layout_of(kept, self._table),
+                table=self._table,
+                config=kept.config,
+                roster=kit.roster,
+                name=kit.client_id,
+            )
+        except InvalidInput as error:
+            raise Refusal(str(error), public_reason=f"it refused its layout: {error}") from error
+
+    def _activated(self, run: RunId, kept: PartyRun, kit: Kit) -> ActiveRun:
+        self._consent.check(kept.config)
+        releases = kit.roster.release_model_to_server
+        return ActiveRun.of(run, kept, table=self._table, releases=releases, stopwatch=self._stopwatch)
+
+    def _not_usable(self, active: ActiveRun, error: Exception) -> Refusal:
+        refusals = self._count_refusal(active)
+        if not isinstance(error, FenchelError):
+            log.error("a task of run %s failed after something in it was opened", active.run, exc_info=error)
+        said = f"{error}; {OUTGROWN}" if isinstance(error, ValueOutOfRange) else str(error) or type(error).__name__
+        return Refusal(
+            f"{said} (refusal {refusals}; at {MAX_REFUSALS} the run is locked here)", public_reason=NOT_USABLE
+        )
+
+    def _count_refusal(self, active: ActiveRun) -> int:
+        kept = self._records.refused(active.run, active.kept)
+        self.active = None if kept.secrets is None else replace(active, kept=kept)
+        return kept.refusals
+
+
+def _release(active: ActiveRun, part: ModelPart, weights: NDArray[np.float64]) -> bytes:
+    """What the server gets of the model: nothing, unless this party's own roster says otherwise."""
+    if not active.releases:
+        return b""
+    given = released_weights(weights, part, layout=active.layout, noise=active.noise)
+    exact = "exact" if active.noise is None else f"with noise of standard deviation {active.noise.sigma:.3g}"
+    log.info("run %s: %d weights go to the server, %s, as the roster has it", active.run, len(given), exact)
+    return model_release_to_bytes(given)

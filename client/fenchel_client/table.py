@@ -1,0 +1,119 @@
+"""A party's data in memory, with the matrix X there once.
+
+The party lists its rows to the server in one order, and every run has them in another: that of its layout's blocks. A
+second matrix for the second order would double the memory that a party needs, so the rows are moved within the one
+matrix, a column at a time.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
+from fenchel_common.data.shard import Matrix, Shard
+
+Positions = NDArray[np.int64]
+
+ROWS_AT_ONCE: Final = 256
+"""How many rows are copied from the shard in one step."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Blank:
+    """Entries of X that are zero for the layout at work: their positions, and the values to put back."""
+
+    entries: tuple[NDArray[np.int64], ...]
+    values: NDArray[np.float64]
+
+
+class PartyTable:
+    """The rows of one party. It copies the shard, so the caller can let go of the shard.
+
+    Parameters
+    ----------
+    shard
+        The party's data.
+    order
+        (n,) the shard's row at each position of the list that the server gets. The rows of a layout are positions in
+        that list.
+
+    Attributes
+    ----------
+    ids, y
+        In the order of the list; y is None without labels.
+    features
+        In the order of the shard, which is the order in which they are listed too.
+    """
+
+    def __init__(self, shard: Shard, order: Positions) -> None:
+        self.ids = tuple(shard.ids[row] for row in order)
+        self.features = shard.features
+        self.y = None if shard.y is None else shard.y[order]
+        self._X = _by_name(shard, order)
+        self._rows: Positions = np.arange(len(order))
+        """(n,) the position in the list of each row of the matrix."""
+        self._layout: ClientLayout | None = None
+        self._blanks: list[_Blank] = []
+
+    def matrix(self, layout: ClientLayout) -> Matrix:
+        """X with its rows in the order of the layout's blocks, columns sorted by name, ignored entries zero.
+
+        The caller must not change it, and must not use it after `matrix` was called with another layout.
+        """
+        if layout is not self._layout:
+            self._arrange(layout)
+            self._layout = layout
+        count = len(layout.rows)
+        return self._X if count == len(self._rows) else self._X[:count]
+
+    def _arrange(self, layout: ClientLayout) -> None:
+        while self._blanks:
+            blank = self._blanks.pop()
+            self._values[blank.entries] = blank.values
+        left_out = np.arange(len(layout.rows), len(self._rows))
+        rows = np.concatenate([layout.rows, left_out])
+        moves = np.argsort(self._rows)[rows]
+        if isinstance(self._X, csr_array):
+            self._X = csr_array(self._X[moves])
+        else:
+            for column in self._X.T:
+                column[:] = column[moves]
+        self._rows = rows
+        for cut in layout.ignored:
+            entries = self._entries(layout, cut)
+            self._blanks.append(_Blank(entries, self._values[entries]))
+            self._values[entries] = 0.0
+
+    @property
+    def _values(self) -> NDArray[np.float64]:
+        return self._X.data if isinstance(self._X, csr_array) else self._X
+
+    def _entries(self, layout: ClientLayout, cut: IgnoredFeatures) -> tuple[NDArray[np.int64], ...]:
+        """The index into `_values` of what the cut leaves out."""
+        ignored = np.repeat(np.isin(layout.block_ids, cut.block_ids), layout.block_sizes)
+        if not isinstance(self._X, csr_array):
+            return np.ix_(np.flatnonzero(ignored), cut.features)
+        row_of = np.repeat(np.arange(self._X.shape[0]), np.diff(self._X.indptr))
+        ignored = np.pad(ignored, (0, len(self._rows) - len(ignored)))
+        return (np.flatnonzero(ignored[row_of] & np.isin(self._X.indices, cut.features)),)
+
+
+def _by_name(shard: Shard, order: Positions) -> Matrix:
+    """A copy of the shard's matrix with its rows in the given order and its columns sorted by name.
+
+    A dense copy has whole columns side by side in memory, so that its rows can be moved a column at a time.
+    """
+    columns = np.argsort(np.array(shard.features, dtype=object), kind="stable")
+    if isinstance(shard.X, csr_array):
+        sparse = csr_array(shard.X[order])
+        sparse.indices = np.argsort(columns).astype(sparse.indices.dtype)[sparse.indices]
+        sparse.has_sorted_indices = False
+        return sparse
+    X = np.empty(shard.X.shape, order="F")
+    for start in range(0, len(order), ROWS_AT_ONCE):
+        stop = start + ROWS_AT_ONCE
+        X[start:stop] = shard.X[order[start:stop]][:, columns]
+    return X

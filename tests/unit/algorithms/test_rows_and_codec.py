@@ -1,0 +1,209 @@
+"""A party's rows by block, the way between values and vectors of whole blocks, and the check of dual variables."""
+
+import tracemalloc
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from fenchel_client.algorithms import rows as rows_module
+from fenchel_client.algorithms.codec import BlockCodec, RowCodec
+from fenchel_client.algorithms.duals import checked_duals, feasible_duals, labels_of, own_norms, whole_norms
+from fenchel_client.algorithms.rows import COPIED_BYTES, PartyRows
+from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
+from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainCipher, PlainVector
+from fenchel_common.data.shard import Shard
+from fenchel_common.errors import InvalidInput
+from fenchel_common.privacy import Privacy
+from fenchel_deploy.inprocess.halves import table_of
+from support.keys import cipher, run_key
+
+Array = NDArray[np.float64]
+
+KEY_BITS = 2048
+SLOTS = PlainCipher(KEY_BITS).slots
+X = np.arange(1.0, 13.0).reshape(4, 3) / 16.0
+Y = np.array([1.0, -1.0, -1.0, 1.0])
+ORDERED = X[[2, 0, 3, 1]][:, [1, 2, 0]]
+
+
+def layout(*, ignored: tuple[IgnoredFeatures, ...] = (), shared: bool = True) -> ClientLayout:
+    """Two blocks, of rows 2 and 0 and of rows 3 and 1; the second is shared. Features by name: age, bmi, sex."""
+    return ClientLayout(
+        sample_count=9,
+        slots=SLOTS,
+        block_ids=np.array([1, 4]),
+        block_sizes=np.array([2, 2]),
+        holder_counts=np.array([1, 2]),
+        shared=np.array([False, shared]),
+        rows=np.array([2, 0, 3, 1]),
+        ignored=ignored,
+        feature_blocks={0: np.array([1]), 3: np.array([0, 2])},
+    )
+
+
+@dataclass
+class Own:
+    rows: PartyRows
+    codec: RowCodec
+
+
+def own(
+    level: str = "plain",
+    *,
+    y: Array | None = Y,
+    sparse: bool = False,
+    ignored: tuple[IgnoredFeatures, ...] = (),
+    shared: bool = True,
+) -> Own:
+    used: Cipher = PlainCipher(KEY_BITS) if level == "plain" else cipher()
+    key = RunKey.in_clear(KEY_BITS) if level == "plain" else run_key()
+    laid_out = layout(ignored=ignored, shared=shared)
+    shard = Shard(("a", "b", "c", "d"), ("sex", "age", "bmi"), csr_array(X) if sparse else X, y)
+    rows = PartyRows(laid_out, table_of(shard))
+    return Own(rows, RowCodec(rows, layout=laid_out, cipher=used, key=key, privacy=Privacy(level)))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_follow_the_blocks_and_columns_the_names(sparse: bool) -> None:
+    rows = own(sparse=sparse).rows
+    found = rows.X.toarray() if isinstance(rows.X, csr_array) else rows.X
+    np.testing.assert_array_equal(found, ORDERED)
+    np.testing.assert_array_equal(labels_of(rows), Y[[2, 0, 3, 1]])
+    assert (rows.count, rows.width, rows.shared) == (4, 3, frozenset({4}))
+    assert {block: positions.tolist() for block, positions in rows.positions.items()} == {1: [0, 1], 4: [2, 3]}
+
+
+def test_positions_are_those_of_whole_blocks_of_samples_in_the_given_order_and_of_features_ascending() -> None:
+    one = own()
+    np.testing.assert_array_equal(one.rows.positions_of([4, 1]), [2, 3, 0, 1])
+    np.testing.assert_array_equal(one.rows.positions_of([]), [])
+    np.testing.assert_array_equal(one.codec.feature_positions([3, 0]), [0, 1, 2])
+    np.testing.assert_array_equal(one.codec.feature_positions([]), [])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("copied_bytes", [COPIED_BYTES, 1])
+def test_products_are_those_of_the_positions_and_zero_elsewhere(
+    sparse: bool, copied_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows_module, "COPIED_BYTES", copied_bytes)
+    weights = np.array([1.0, 2.0, 4.0])
+    found = own(sparse=sparse).rows.products(np.array([3, 0]), weights)
+    whole = ORDERED @ weights
+    np.testing.assert_array_equal(found, [whole[0], 0.0, 0.0, whole[3]])
+
+
+def test_products_of_all_rows_take_no_copy_of_them() -> None:
+    count = 60_000
+    shard = Shard(
+        tuple(map(str, range(count))), tuple(f"f{number:03}" for number in range(128)), np.ones((count, 128)), None
+    )
+    blocks = count // 1000
+    laid_out = ClientLayout(
+        sample_count=count,
+        slots=1000,
+        block_ids=np.arange(blocks),
+        block_sizes=np.full(blocks, 1000),
+        holder_counts=np.ones(blocks, dtype=np.int64),
+        shared=np.zeros(blocks, dtype=bool),
+        rows=np.arange(count),
+        feature_blocks={0: np.arange(128)},
+    )
+    rows = PartyRows(laid_out, table_of(shard))
+    assert rows.count * rows.width * 8 > 3 * COPIED_BYTES
+    tracemalloc.start()
+    try:
+        rows.products(rows.positions_of(range(blocks)), np.ones(128))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * COPIED_BYTES
+
+
+@pytest.mark.parametrize("level", ["sealed", "paper", "plain"])
+def test_values_come_back_from_vectors_of_the_kind_of_the_level(level: str) -> None:
+    codec = own(level).codec
+    by_sample = codec.to_blocks([4], np.array([9.0, 9.0, 0.25, -0.5]), ALPHA_FORMAT)
+    np.testing.assert_array_equal(codec.from_blocks(by_sample), [0.25, -0.5])
+    by_feature = codec.to_features(np.array([0.5, 1.5, 2.5]))
+    np.testing.assert_array_equal(codec.from_features(by_feature), [0.5, 1.5, 2.5])
+    numbers = codec.to_numbers(np.array([0.125, -3.0]))
+    np.testing.assert_array_equal(codec.from_numbers(numbers), [0.125, -3.0])
+    assert type(by_sample.vector) is (PlainVector if level == "plain" else EncryptedVector)
+    assert type(by_feature.vector) is type(numbers) is (EncryptedVector if level == "sealed" else PlainVector)
+
+
+def test_vectors_by_feature_are_of_whole_blocks_and_tell_all_of_them() -> None:
+    """Which entries moved would tell of the rows; zeros are told like anything else."""
+    codec = own().codec
+    everything = codec.to_features(np.zeros(3))
+    assert everything.blocks == (0, 3)
+    assert everything.vector.length == 2 * SLOTS
+    part = codec.to_features(np.array([0.5, 1.5, 2.5]), [3])
+    assert part.blocks == (3,)
+    np.testing.assert_array_equal(codec.from_features(part), [0.5, 0.0, 2.5])
+
+
+def test_values_of_one_sample_and_one_feature_stand_alone_in_their_slots() -> None:
+    vector = own().codec.to_blocks([1, 4], np.array([0.25, 0.5, 0.75, 1.0]), ALPHA_FORMAT).vector
+    values = PlainCipher(KEY_BITS).decrypt(vector).reshape(2, SLOTS)
+    np.testing.assert_array_equal(values[:, :2], [[0.25, 0.5], [0.75, 1.0]])
+    assert not values[:, 2:].any()
+
+
+def test_a_vector_is_put_into_a_copy_at_the_positions_of_its_blocks() -> None:
+    codec = BlockCodec({2: np.array([3, 0]), 5: np.array([1])}, PlainCipher(KEY_BITS))
+    values = np.array([1.0, 2.0, 3.0, 4.0])
+    vector = codec.to_blocks(10.0 * values, [2], PRODUCT_FORMAT)
+    np.testing.assert_array_equal(codec.put_into(values, vector), [10.0, 2.0, 3.0, 40.0])
+    np.testing.assert_array_equal(values, [1.0, 2.0, 3.0, 4.0])
+
+
+def test_whole_norms_are_sums_where_rows_are_shared_and_own_ones_elsewhere() -> None:
+    one = own()
+    squares = (X[[2, 0, 3, 1]] ** 2).sum(axis=1)
+    told = one.codec.to_blocks([4], np.array([0.0, 0.0, 4.0, -(2.0**-32)]), PRODUCT_FORMAT)
+    np.testing.assert_array_equal(whole_norms(told, one.rows, one.codec), [squares[0], squares[1], 4.0, 0.0])
+    with pytest.raises(InvalidInput, match=r"norms\.blocks"):
+        whole_norms(one.codec.to_blocks([1], np.zeros(4), PRODUCT_FORMAT), one.rows, one.codec)
+
+
+def test_a_party_gives_the_norms_of_its_parts_of_shared_rows_alone() -> None:
+    one, alone = own(), own(shared=False)
+    given = own_norms(one.rows, one.codec)
+    assert given is not None
+    assert given.blocks == (4,)
+    np.testing.assert_array_equal(one.codec.from_blocks(given), (ORDERED[2:] ** 2).sum(axis=1))
+    assert own_norms(alone.rows, alone.codec) is None
+
+
+def test_the_absence_of_labels_is_named() -> None:
+    with pytest.raises(InvalidInput, match="has no labels"):
+        labels_of(own(y=None).rows)
+
+
+def test_duals_are_feasible_as_far_as_labels_tell() -> None:
+    positions, values = np.array([2, 3]), np.array([1.5, 0.5])
+    np.testing.assert_array_equal(feasible_duals(own().rows, positions, values), [1.0, 0.0])
+    np.testing.assert_array_equal(feasible_duals(own(y=None).rows, positions, values), [1.0, 0.5])
+
+
+def test_duals_that_no_honest_parties_add_up_to_are_refused_and_rounding_is_not() -> None:
+    one = own()
+    unit = ALPHA_FORMAT.resolution
+    rounded = one.codec.to_blocks([4], np.array([0.0, 0.0, 1.0 + unit / 2, -0.25]), ALPHA_FORMAT)
+    np.testing.assert_array_equal(checked_duals(rounded, one.rows, one.codec), [1.0, -0.25])
+    altered = one.codec.to_blocks([1, 4], np.array([-0.5, 0.5, 1.5, -0.25]), ALPHA_FORMAT)
+    with pytest.raises(InvalidInput, match="the dual variables of 1 blocks came back impossible"):
+        checked_duals(altered, one.rows, one.codec)
+
+
+def test_whether_somebody_else_gives_an_own_feature_is_known() -> None:
+    cut = IgnoredFeatures(np.array([1]), np.array([4]))
+    assert own().rows.features_apart
+    assert not own(ignored=(cut,)).rows.features_apart

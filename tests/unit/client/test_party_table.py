@@ -1,0 +1,138 @@
+"""A party's data in memory: each row with its id, in the order of whichever run asks, and X there once."""
+
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from fenchel_client.alignment import arrange
+from fenchel_client.table import ROWS_AT_ONCE, PartyTable
+from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
+from fenchel_common.data.shard import Matrix, Shard
+
+Array = NDArray[np.float64]
+
+IDS = tuple(f"patient-{number}" for number in range(12))
+VALUES = np.arange(1.0, 37.0).reshape(12, 3)
+LABELS = np.arange(12.0)
+FEATURES = ("sex", "age", "bmi")
+BY_NAME = [1, 2, 0]
+
+
+def shard(*, sparse: bool) -> Shard:
+    return Shard(IDS, FEATURES, csr_array(VALUES) if sparse else VALUES, LABELS)
+
+
+def layout(rows: NDArray[np.int64], *, ignored: tuple[IgnoredFeatures, ...] = ()) -> ClientLayout:
+    """Blocks of three rows."""
+    blocks = len(rows) // 3
+    return ClientLayout(
+        sample_count=len(rows),
+        slots=3,
+        block_ids=np.arange(blocks),
+        block_sizes=np.full(blocks, 3),
+        holder_counts=np.ones(blocks, dtype=np.int64),
+        shared=np.ones(blocks, dtype=bool),
+        rows=rows,
+        ignored=ignored,
+        feature_blocks={0: np.arange(3)},
+    )
+
+
+def dense(X: Matrix) -> Array:
+    return X.toarray() if isinstance(X, csr_array) else X.copy()
+
+
+def shuffled(seed: int, count: int = 12) -> NDArray[np.int64]:
+    return np.random.default_rng(seed).permutation(count)
+
+
+def expected(table: PartyTable, rows: NDArray[np.int64]) -> Array:
+    """X of the table's ids at these positions of the list."""
+    return VALUES[[IDS.index(table.ids[row]) for row in rows]][:, BY_NAME]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_every_run_finds_the_rows_in_the_order_of_its_own_layout(sparse: bool) -> None:
+    table = arrange(shard(sparse=sparse))
+    assert sorted(table.ids) == sorted(IDS)
+    assert table.y is not None
+    assert [IDS[int(label)] for label in table.y] == list(table.ids)
+    layouts = [layout(shuffled(seed)) for seed in range(3)]
+    for each in (*layouts, *reversed(layouts), layouts[0], layouts[2]):
+        np.testing.assert_array_equal(dense(table.matrix(each)), expected(table, each.rows))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_what_an_earlier_party_gives_is_zero_in_that_run_alone(sparse: bool) -> None:
+    table = arrange(shard(sparse=sparse))
+    cuts = (IgnoredFeatures(np.array([1]), np.array([0, 2])), IgnoredFeatures(np.array([0, 1]), np.array([2])))
+    cut, whole = layout(shuffled(1), ignored=cuts), layout(shuffled(2))
+    left = expected(table, cut.rows)
+    left[0:3, 1] = 0.0
+    left[6:9, :2] = 0.0
+    for _ in range(2):
+        np.testing.assert_array_equal(dense(table.matrix(cut)), left)
+        np.testing.assert_array_equal(dense(table.matrix(whole)), expected(table, whole.rows))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("ignored", [(), (IgnoredFeatures(np.array([2]), np.array([1])),)])
+def test_a_layout_of_fewer_rows_loses_none(sparse: bool, ignored: tuple[IgnoredFeatures, ...]) -> None:
+    """A party refuses such a layout before it comes here; its data must stay whole even so."""
+    table = arrange(shard(sparse=sparse))
+    few, whole = layout(shuffled(1, 6), ignored=ignored), layout(shuffled(2))
+    left = expected(table, few.rows)
+    if ignored:
+        left[3:6, 2] = 0.0
+    np.testing.assert_array_equal(dense(table.matrix(few)), left)
+    np.testing.assert_array_equal(dense(table.matrix(whole)), expected(table, whole.rows))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_shard_stays_as_it_is(sparse: bool) -> None:
+    given = shard(sparse=sparse)
+    table = arrange(given)
+    table.matrix(layout(shuffled(1), ignored=(IgnoredFeatures(np.array([1]), np.array([0])),)))
+    np.testing.assert_array_equal(dense(given.X), VALUES)
+
+
+def test_more_rows_than_are_copied_in_one_step_all_arrive() -> None:
+    count = 2 * ROWS_AT_ONCE + 1
+    X = np.random.default_rng(0).standard_normal((count, 2))
+    table = PartyTable(Shard(tuple(map(str, range(count))), ("b", "a"), X, None), shuffled(0, count))
+    one_block = replace(
+        layout(np.arange(3)),
+        sample_count=count,
+        rows=shuffled(1, count),
+        block_sizes=np.full(count, 1),
+        block_ids=np.arange(count),
+        holder_counts=np.ones(count, dtype=np.int64),
+        shared=np.ones(count, dtype=bool),
+        feature_blocks={0: np.arange(2)},
+    )
+    rows = [int(table.ids[row]) for row in one_block.rows]
+    np.testing.assert_array_equal(table.matrix(one_block), X[rows][:, ::-1])
+
+
+def test_a_change_of_runs_takes_the_memory_of_a_few_columns() -> None:
+    X = np.ones((12, 100_000))
+    table = PartyTable(Shard(IDS, tuple(map(str, range(100_000))), X, None), shuffled(0))
+    first, second = (
+        replace(layout(shuffled(seed)), slots=1024, feature_blocks=blocks_of(100_000)) for seed in range(2)
+    )
+    table.matrix(first)
+    tracemalloc.start()
+    try:
+        table.matrix(second)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.01 * X.nbytes
+
+
+def blocks_of(count: int) -> dict[int, NDArray[np.int64]]:
+    return {start // 1024: np.arange(start, min(start + 1024, count)) for start in range(0, count, 1024)}
