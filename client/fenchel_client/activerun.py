@@ -6,6 +6,7 @@ from typing import Final
 
 from fenchel_client.algorithms import ALGORITHMS
 from fenchel_client.algorithms.base import AlgorithmClient
+from fenchel_client.alignment import columns_by_pseudonym
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION, KeyKind
@@ -61,10 +62,12 @@ class ActiveRun:
     @classmethod
     def of(cls, run: RunId, kept: PartyRun, *, table: PartyTable, releases: bool, stopwatch: Stopwatch) -> "ActiveRun":
         """The run with a new client half; `Refusal` if the record has no key, or the data do not fit the algorithm."""
-        config, layout = kept.config, client_layout_of(kept, table)
+        config = kept.config
         settings = config.algorithm_settings()
         if kept.secrets is None:
             raise Refusal("this party has deleted the run's key", public_reason="it does not have the key of this run")
+        columns = columns_by_pseudonym(table.features, tag_secret=kept.secrets.tag_secret, run=run)
+        layout = client_layout_of(kept, table).in_columns(columns)
         plain_or_paillier, key, pool = _cipher(run, config, kept.secrets, layout)
         cipher = TimedCipher(plain_or_paillier, stopwatch)
         try:

@@ -24,7 +24,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.leakage import Direction
-from fenchel_common.setup import FINISH, INTRODUCE, LABELS, LAYOUT, LayoutResult, PartyRun
+from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, LayoutResult, PartyRun
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.labels import labels_compared_to_bytes, layout_result_to_bytes
 from fenchel_common.wire.setup import phase_result_to_bytes
@@ -114,7 +114,10 @@ class Party:
             return self._begin(self._setup, task.body)
         if task.phase == LABELS:
             return self._compare_labels(self._setup, task.body)
-        return self._setup.answer(task.phase, task.body)
+        answered = self._setup.answer(task.phase, task.body)
+        if task.phase in (KEY_MAKE, KEY_TAKE):
+            self._records.folder.keep_features(task.run, self._setup.features_by_pseudonym())
+        return answered
 
     def _begin(self, setup: SetupClient, layout: bytes) -> bytes:
         """Makes the run active; returns the algorithm's preparation and the marks of labels with other holders."""

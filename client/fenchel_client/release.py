@@ -37,12 +37,13 @@ def check_rows(algorithm: AlgorithmClient, noise: ReleaseNoise) -> None:
 
 
 def released_weights(weights: Array, part: ModelPart, *, layout: ClientLayout, noise: ReleaseNoise | None) -> Array:
-    """The weights that the server gets: all of this party's, or with noise those of its blocks as a first holder.
+    """The weights that the server gets, in the server's order of features.
 
-    With noise, the server gets no weights if the model is farther from the optimum than the noise allows for.
+    Without noise these are all of this party's weights, with noise those of its blocks as a first holder. With noise,
+    the server gets no weights if the model is farther from the optimum than the noise allows for.
     """
     if noise is None:
-        return weights
+        return weights[layout.columns]
     if unknown := [block for block in part.first_holder_of if block not in layout.feature_blocks]:
         raise InvalidInput(f"first_holder_of: {unknown[0]} is not a block of features of this party")
     # The comparison is written so that NaN fails it.

@@ -1,12 +1,15 @@
 """A party's private folder. The files of a run are named after it, and only their owner can read them.
 
 RUN.run          the key, terms and layout while the run lasts, so that a restarted process can rejoin
+RUN.features.csv the pseudonyms under which the server knows the party's features, and their names
 RUN.model.npz    the party's part of the model, from the end on
 RUN.release      the weights that the server got, if the roster releases the model to the server
 RUN.ledger.json  how many values of which kind the party sent and got
 """
 
+import csv
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +23,7 @@ from fenchel_common.setup import PartyRun
 from fenchel_common.wire.setup import party_run_from_bytes, party_run_to_bytes
 
 RUN: Final = ".run"
+FEATURES: Final = ".features.csv"
 MODEL: Final = ".model.npz"
 RELEASE: Final = ".release"
 LEDGER: Final = ".ledger.json"
@@ -46,6 +50,14 @@ class StateFolder:
 
     def unfinished_runs(self) -> int:
         return sum(1 for _ in self._path.glob(f"*{RUN}"))
+
+    def keep_features(self, run: RunId, names: Mapping[str, str]) -> None:
+        """Writes the names of the party's features by their pseudonyms, for whoever reads what the server shows."""
+        content = io.StringIO()
+        rows = csv.writer(content, lineterminator="\n")
+        rows.writerow(("pseudonym", "feature"))
+        rows.writerows(sorted(names.items()))
+        write_private(self._file(run, FEATURES), content.getvalue().encode())
 
     def model_path(self, run: RunId) -> Path:
         return self._file(run, MODEL)

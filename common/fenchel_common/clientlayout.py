@@ -1,7 +1,7 @@
 """One party's view of where its samples live in the encrypted vectors: which of its rows fill which of its blocks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -15,7 +15,7 @@ from fenchel_common.layout import MAX_CLIENTS, MAX_SAMPLES, all_within, check_co
 class IgnoredFeatures:
     """Features that a party must leave out in some of its blocks, because an earlier party gives them.
 
-    `features` are ascending places among the party's features, sorted by name.
+    `features` are ascending positions among the party's features, as `ClientLayout.feature_blocks` counts them.
     """
 
     features: NDArray[np.int64]
@@ -58,8 +58,10 @@ class ClientLayout:
     ignored
         The features that an earlier party gives instead of this one (`overlap = "first"`).
     feature_blocks
-        For each of this party's blocks of features the places of these among its own, sorted by name. A feature
-        occurs exactly once.
+        For each of this party's blocks of features their positions among its own. A feature occurs exactly once. The
+        server counts features by pseudonym; `in_columns` gives the layout that counts them as the party's table does.
+    columns
+        (m,) the position in the party's table of each feature that the server counts; no part of any message.
     """
 
     sample_count: int
@@ -71,6 +73,7 @@ class ClientLayout:
     rows: NDArray[np.int64]
     ignored: tuple[IgnoredFeatures, ...] = ()
     feature_blocks: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    columns: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         features = {
@@ -82,10 +85,26 @@ class ClientLayout:
         shared = np.array(self.shared, dtype=bool)
         shared.setflags(write=False)
         object.__setattr__(self, "shared", shared)
+        count = sum(len(positions) for positions in features.values())
+        object.__setattr__(self, "columns", frozen_int64(np.arange(count), "columns"))
         check_counts(self.sample_count, self.slots)
         self._check_blocks()
         self._check_rows()
         self._check_features()
+
+    def in_columns(self, columns: NDArray[np.int64]) -> "ClientLayout":
+        """The same layout, with features counted as the columns of the party's table.
+
+        `columns` has, for each feature that the server counts, its position in the table. The caller must give one for
+        every feature of the layout, each once.
+        """
+        counted = replace(
+            self,
+            ignored=tuple(replace(cut, features=np.sort(columns[cut.features])) for cut in self.ignored),
+            feature_blocks={block: columns[positions] for block, positions in self.feature_blocks.items()},
+        )
+        object.__setattr__(counted, "columns", frozen_int64(columns, "columns"))
+        return counted
 
     @property
     def offsets(self) -> NDArray[np.int64]:

@@ -27,7 +27,8 @@
         │   ├── RosterTampered          the roster is not what the authority signed
         │   ├── RosterExpired           the roster has expired
         │   ├── NotOnRoster             the roster does not name this party
-        │   └── CertificateReplaced     the roster names another key for its owner, or none
+        │   ├── CertificateReplaced     the roster names another key for its owner, or none
+        │   └── IntroductionNotSigned   an introduction is not one for this run, roster and configuration
         ├── LabelsDiffer                parties have different labels for the same samples
         ├── FederationFailed            the processes of a federation ended before its run did
         ├── Refusal                     a party cannot take part, for a reason in its own data
@@ -51,7 +52,7 @@
             └── WrappedKeyError         a wrapped private key was refused
                 ├── MalformedWrappedKey     not the canonical bytes of a wrapped key
                 ├── WrappedKeyAltered       its signature is not valid
-                ├── WrappedKeyReplayed      made for another run
+                ├── WrappedKeyReplayed      made for another run, or for another set-up of it
                 ├── WrongRoster             made for another roster
                 ├── WrongTerms              made for another configuration, or not a key of this one
                 ├── WrongSigner             not signed by the roster's key holder
@@ -227,6 +228,10 @@ class CertificateReplaced(IdentityError):
     """The roster names another key for the certificate's owner, or none: the key was replaced or revoked."""
 
 
+class IntroductionNotSigned(IdentityError):
+    """An introduction does not have its party's signature for this run, this roster and this configuration."""
+
+
 class AlignmentError(PermanentError):
     """The parties' samples and features do not make one table; the message names parties, features and counts."""
 
@@ -288,7 +293,7 @@ class WrappedKeyAltered(WrappedKeyError):
 
 
 class WrappedKeyReplayed(WrappedKeyError):
-    """The wrapped key was made for another run."""
+    """The wrapped key was made for another run, or for another set-up of this run."""
 
 
 class WrongRoster(WrappedKeyError):

@@ -24,8 +24,6 @@ MAX_SLOTS = 1024
 MAX_CLIENTS = 1024
 MAX_FEATURES = 2_000_000
 MAX_NAME_CHARS = 256
-MAX_NAMES_BYTES = 64 * 1024 * 1024
-"""What all names of one party's features may take together, each with one byte to end it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ class FederationLayout:
     blocks
         Ordered by id, which counts from 0.
     features
-        The names of all features, sorted; a feature's index here is its place in the model.
+        The pseudonyms of all features, sorted; a feature's index here is its position in the model.
     client_features
         For each client the ascending indices into `features` that it holds.
     label_holders

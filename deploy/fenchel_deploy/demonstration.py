@@ -243,7 +243,7 @@ def what_the_server_saw(options: DemonstrationOptions, dataset: Dataset) -> dict
         "rows, labels, sample ids": "never",
         "which rows parties share": "as pseudonyms",
         **({"whether labels of shared samples differ": "yes or no, once a party"} if samples_in_common else {}),
-        "feature names": f"in clear ({len(dataset.features)})",
+        "feature names": f"as pseudonyms ({len(dataset.features)})",
         **dict.fromkeys(profile.encrypted, hidden),
         **dict.fromkeys(profile.sealed, "ciphertext" if options.privacy.encrypts_features else "in clear, each round"),
         **profile.visible,

@@ -1,8 +1,9 @@
 """Makes cohorts, blocks and layouts from the pseudonyms and features that each party holds.
 
 A cohort is the set of samples that have exactly the same holders. Its samples are shuffled and cut into blocks of at
-most S. Nothing here depends on the values of the pseudonyms, only on which of them are equal: pseudonyms differ
-from run to run, and a run's layouts must follow from its seed and the order in which parties list their samples.
+most S. Nothing here depends on the values of the pseudonyms of samples, only on which of them are equal: pseudonyms
+differ from run to run, and blocks of samples must follow from the seed and the order in which parties list their
+samples. Features are in the order of their pseudonyms, so that their order tells nothing of their names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ class OverlapRule(Enum):
 class Holding:
     """The server's knowledge of one party: pseudonyms in the party's own order, features, and whether it has labels.
 
-    The pseudonyms of all parties have the same number of bytes.
+    The pseudonyms of all parties have the same number of bytes. `features` are pseudonyms of names, as text.
     """
 
     client: ClientId
@@ -232,7 +233,8 @@ def _check_no_overlap(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) ->
     if problems:
         raise AlignmentError(
             f"features would be counted twice: {'; '.join(problems)}. Remove them at one party, or set "
-            'overlap = "first" to use them from the party that comes first in the roster'
+            'overlap = "first" to use them from the party that comes first in the roster; RUN.features.csv in the '
+            "state folder of each of these parties tells their names"
         )
 
 

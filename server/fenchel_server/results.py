@@ -43,7 +43,10 @@ def write_result(directory: Path, record: RunRecord, *, parties: int) -> Path:
 
 
 def write_model(directory: Path, run: RunId, release: Release) -> Path:
-    """Writes RUN.model.npz into `directory`: features and weights, and P, D and gap, or the parameters of the noise."""
+    """Writes RUN.model.npz into `directory`: features and weights, and P, D and gap, or the parameters of the noise.
+
+    Features are pseudonyms. Each party has the names of its own features in its RUN.features.csv.
+    """
     if release.weights is None:
         raise AssertionError("only a whole model is written")
     proof = _known_of(release.certificate) if release.noise is None else asdict(release.noise)

@@ -94,7 +94,7 @@ def _assert_nothing_private_at_the_server(
         assert weight.tobytes() not in seen
         assert PRODUCT_FORMAT.quantise(np.array([weight])).tobytes() not in seen
     for client in (directory / "clients").iterdir():
-        assert {path.suffix for path in client.iterdir()} == {".npz", ".json"}, (
+        assert {path.suffix for path in client.iterdir()} == {".npz", ".json", ".csv"}, (
             "the run's key is gone when the run is over"
         )
 

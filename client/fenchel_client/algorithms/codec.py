@@ -83,8 +83,8 @@ class RowCodec:
         return self._samples.from_blocks(vector)
 
     def feature_positions(self, blocks: Sequence[int]) -> Positions:
-        """The positions of the features of these blocks, in the given order of blocks."""
-        return self._features.positions_of(blocks)
+        """The positions of the features of these blocks, ascending: sums do not depend on the server's order."""
+        return np.sort(self._features.positions_of(blocks))
 
     def to_features(self, values: Array, blocks: Sequence[int] | None = None) -> BlockVector:
         """Values by feature, encrypted; always whole blocks, so that nobody learns which entries have changed."""

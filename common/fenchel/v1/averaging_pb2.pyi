@@ -23,8 +23,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 @_typing.final
 class AveragingNumber(_message.Message):
     """The averaging algorithms: clients work locally, and the server adds their vectors. Vectors are by coordinate: the
-    features of a party by name, times the values for each of them. Ids of blocks in fields of bytes are unsigned 32-bit
-    numbers, ascending.
+    features of a party by pseudonym, times the values for each of them. Ids of blocks in fields of bytes are unsigned
+    32-bit numbers, ascending.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -14,12 +14,18 @@ from fenchel_common.algorithms.averaging.family import LOG_ENTRIES
 from fenchel_common.algorithms.family import Carried
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
-from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import MAX_NAMES_BYTES, MAX_PARTY_SAMPLES, FederationLayout
+from fenchel_common.layout import MAX_FEATURES, MAX_PARTY_SAMPLES, FederationLayout
 from fenchel_common.runconfig import MAX_TOML_BYTES
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, MAX_WRAPPED_BYTES
-from fenchel_common.wire.alignment import ELEMENT_BYTES, phase_step
+from fenchel_common.setup import (
+    FINISH,
+    INTRODUCE,
+    KEY_MAKE,
+    KEY_TAKE,
+    MAX_INTRODUCTION_BYTES,
+    MAX_WRAPPED_BYTES,
+)
+from fenchel_common.wire.alignment import ELEMENT_BYTES, PSEUDONYM_BYTES, phase_step
 from fenchel_common.wire.arrays import NUMBER_BYTES
 from fenchel_common.wire.catalogue import FIRST_ALIGNMENT, LATER_ALIGNMENT, messages_of
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
@@ -83,10 +89,10 @@ def setup_limits(phase: str, *, parties: int) -> PhaseLimits:
 _ELEMENTS: Final = ELEMENT_BYTES * MAX_PARTY_SAMPLES
 _WRAPPED: Final = MAX_WRAPPED_BYTES + FRAME_BYTES
 _SETUP: Final[Mapping[str, Callable[[int], tuple[int, int]]]] = {
-    INTRODUCE: lambda _: (MAX_TOML_BYTES, MAX_CERTIFICATE_BYTES),
-    KEY_MAKE: lambda parties: (parties * (MAX_CERTIFICATE_BYTES + FRAME_BYTES), parties * _WRAPPED),
-    KEY_TAKE: lambda _: (_WRAPPED, 0),
-    FIRST_ALIGNMENT: lambda _: (0, MAX_NAMES_BYTES + _ELEMENTS),
+    INTRODUCE: lambda _: (MAX_TOML_BYTES, MAX_INTRODUCTION_BYTES),
+    KEY_MAKE: lambda parties: (parties * MAX_INTRODUCTION_BYTES, parties * _WRAPPED),
+    KEY_TAKE: lambda parties: (_WRAPPED + parties * MAX_INTRODUCTION_BYTES, 0),
+    FIRST_ALIGNMENT: lambda _: (0, PSEUDONYM_BYTES * MAX_FEATURES + _ELEMENTS),
     LATER_ALIGNMENT: lambda _: (_ELEMENTS, _ELEMENTS),
 }
 """For so many parties the bytes of a task and of a result."""

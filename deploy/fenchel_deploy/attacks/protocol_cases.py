@@ -58,13 +58,6 @@ def _play_dictionary_colluding(bench: Bench, _levels: Sequence[Privacy]) -> Iter
     yield _ids_found(recorded, names[1], found, setting="ecdh, ids it holds itself")
 
 
-def _play_slipped_list(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    recorded = bench.record(_set_up_only("ecdh"))
-    victim = recorded.transcript.layout.clients[-1]
-    found = pseudonyms.by_a_list_slipped_in(recorded.transcript, recorded.ask, victim, DICTIONARY)
-    yield _ids_found(recorded, victim, found, setting="ecdh")
-
-
 def _play_ring(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict]:
     recorded = bench.record(_set_up_only("ecdh"))
     view = recorded.views[recorded.transcript.layout.clients[0]]
@@ -90,9 +83,6 @@ def _play_foreign_tasks(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Ver
         recorded = bench.record(Scenario(level, h=1))
         outcomes = tampering.tasks_of_others(recorded.transcript, recorded.ask)
         yield Verdict.of_attempts(outcomes, level=level, setting="blocks of others")
-    recorded = bench.record(_set_up_only("ecdh"))
-    outcomes = tampering.lists_of_others(recorded.transcript, recorded.ask)
-    yield Verdict.of_attempts(outcomes, level=EVERY_LEVEL, setting="lists of others")
 
 
 def _play_foreign_results(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -227,13 +217,6 @@ PROTOCOL_ATTACKS: Final = (
         _play_dictionary_colluding,
     ),
     Attack(
-        "dictionary-slipped-in",
-        "sends a list of all ids round the ring",
-        _ROGUE,
-        {"ecdh": _AT_ANY_LEVEL_LEAKS},
-        _play_slipped_list,
-    ),
-    Attack(
         "dictionary-in-the-ring",
         "tries all ids on the lists that it raises",
         "party",
@@ -242,9 +225,9 @@ PROTOCOL_ATTACKS: Final = (
     ),
     Attack(
         "foreign-tasks",
-        "hands a party blocks, features and lists of others",
+        "hands a party blocks and features of others",
         _ROGUE,
-        {"blocks of others": SAFE, "lists of others": _AT_ANY_LEVEL_SAFE},
+        {"blocks of others": SAFE},
         _play_foreign_tasks,
     ),
     Attack(

@@ -65,7 +65,7 @@ class LoneCell:
     ask: Oracle
     victim: ClientId
     features: tuple[str, ...]
-    """The party's features by name: the server knows them from the alignment."""
+    """The pseudonyms of the party's features: the server knows them from the alignment."""
 
     def cell(self) -> float | None:
         """|x| of the first feature of the first row; None if the party refuses."""

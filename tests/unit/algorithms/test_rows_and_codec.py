@@ -78,11 +78,11 @@ def test_rows_follow_the_blocks_and_columns_the_names(sparse: bool) -> None:
     assert {block: positions.tolist() for block, positions in rows.positions.items()} == {1: [0, 1], 4: [2, 3]}
 
 
-def test_positions_are_those_of_whole_blocks_in_the_given_order() -> None:
+def test_positions_are_those_of_whole_blocks_of_samples_in_the_given_order_and_of_features_ascending() -> None:
     one = own()
     np.testing.assert_array_equal(one.rows.positions_of([4, 1]), [2, 3, 0, 1])
     np.testing.assert_array_equal(one.rows.positions_of([]), [])
-    np.testing.assert_array_equal(one.codec.feature_positions([3, 0]), [0, 2, 1])
+    np.testing.assert_array_equal(one.codec.feature_positions([3, 0]), [0, 1, 2])
     np.testing.assert_array_equal(one.codec.feature_positions([]), [])
 
 

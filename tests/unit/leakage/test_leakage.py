@@ -124,12 +124,19 @@ def test_two_numbers_of_one_field_count_as_two() -> None:
 
 
 def test_packed_bytes_count_by_their_width() -> None:
-    listing = alignment_pb2.AlignmentListing(
-        features=names_to_bytes(["a", "b"]), elements=bytes(32 * 7)
-    ).SerializeToString()
+    listing = alignment_pb2.AlignmentListing(features=bytes(2 * 16), elements=bytes(32 * 7)).SerializeToString()
     tally = values_in(alignment_pb2.AlignmentListing, listing)
-    assert telling(tally) == {Sight("AlignmentListing.elements", Visibility.PSEUDONYM, Visibility.PSEUDONYM): 7}
-    assert tally[Sight("AlignmentListing.features", Visibility.PUBLIC, Visibility.PUBLIC)] == 2
+    assert telling(tally) == {
+        Sight("AlignmentListing.elements", Visibility.PSEUDONYM, Visibility.PSEUDONYM): 7,
+        Sight("AlignmentListing.features", Visibility.PSEUDONYM, Visibility.PSEUDONYM): 2,
+    }
+
+
+def test_names_in_bytes_count_by_their_ends() -> None:
+    layout = alignment_pb2.FederationLayout(features=names_to_bytes(["a", "b"])).SerializeToString()
+    assert telling(values_in(alignment_pb2.FederationLayout, layout)) == {
+        Sight("FederationLayout.features", Visibility.PSEUDONYM, Visibility.PSEUDONYM): 2
+    }
 
 
 def test_a_message_inside_a_field_of_bytes_counts_as_that_message() -> None:

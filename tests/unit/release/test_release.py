@@ -1,7 +1,8 @@
 """What the server gets of the final model: what each party's own signed roster lets it have, and no more."""
 
+import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -71,11 +72,22 @@ def kept_by(party: Path) -> tuple[list[str], Array]:
         return kept["features"].tolist(), kept["weights"]
 
 
-def exact_model(directory: Path) -> Array:
+def names_of(directory: Path) -> dict[str, str]:
+    """The names of all features by their pseudonyms, from the parties' own files."""
+    names: dict[str, str] = {}
+    for party in ("p1", "p2"):
+        with (directory / party / f"{RUN}.features.csv").open(newline="") as file:
+            names |= {row["pseudonym"]: row["feature"] for row in csv.DictReader(file)}
+    return names
+
+
+def exact_model(directory: Path, pseudonyms: Sequence[str]) -> Array:
+    """The weights that the parties keep, in the order of a released model."""
     weights: dict[str, float] = {}
     for party in ("p1", "p2"):
         weights |= dict(zip(*kept_by(directory / party), strict=True))
-    return np.array([weights[feature] for feature in sorted(weights)])
+    names = names_of(directory)
+    return np.array([weights[names[pseudonym]] for pseudonym in pseudonyms])
 
 
 def outcome(run: InProcessFederation) -> dict[str, Any]:
@@ -104,8 +116,8 @@ def test_a_roster_that_releases_the_model_gives_the_server_exactly_what_the_part
     (release,) = run.releases
     assert release.weights is not None
     assert np.abs(release.weights).max() > 1e-3
-    assert np.array_equal(release.weights, exact_model(tmp_path))
-    assert release.features == tuple(sorted(DATASET.features))
+    assert np.array_equal(release.weights, exact_model(tmp_path, release.features))
+    assert sorted(names_of(tmp_path)[pseudonym] for pseudonym in release.features) == sorted(DATASET.features)
     assert repr(float(release.weights[0])) not in repr(release)
     assert release.certificate.gap == outcome(run)["certificate"]["gap"]
     assert outcome(run)["release"] == {"whole": True, "reason": "", "noise": None}
@@ -164,7 +176,7 @@ def noisy_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def test_a_noisy_model_comes_once_and_the_parties_keep_the_exact_one(noisy_run: NoisyRun) -> None:
-    exact = exact_model(noisy_run.federation.directory)
+    exact = exact_model(noisy_run.federation.directory, noisy_run.release.features)
     assert noisy_run.release.weights is not None
     added = noisy_run.release.weights - exact
     assert (added != 0.0).all()
@@ -236,7 +248,7 @@ def test_a_model_too_far_from_the_optimum_for_its_noise_stays_with_the_parties(t
     assert run.releases == []
     assert outcome(run)["release"]["reason"].startswith("the gap is not proven to be at most 1e-09")
     assert released_values(run) == 0
-    assert len(exact_model(tmp_path)) == 4
+    assert sum(len(kept_by(tmp_path / party)[0]) for party in run.parties) == 4
 
 
 @pytest.mark.parametrize("figures", [(np.nan, 1.0, 0.0), (1.0, -np.inf, 0.0), (1.0, 1.0, np.nan)])

@@ -13,10 +13,10 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.layout import MAX_FEATURES
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE
+from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, MAX_INTRODUCTION_BYTES
 from fenchel_common.wire.alignment import (
     Listing,
-    Relay,
+    TaggedList,
     client_layout_from_bytes,
     client_layout_to_bytes,
     listing_from_bytes,
@@ -86,7 +86,9 @@ def test_set_up_limits_follow_the_roster() -> None:
     assert setup_limits(INTRODUCE, parties=2) == setup_limits(INTRODUCE, parties=500)
     assert setup_limits(INTRODUCE, parties=2).result < 32 * 1024
     few, many = setup_limits(KEY_MAKE, parties=2), setup_limits(KEY_MAKE, parties=20)
-    assert (many.task - few.task, many.result - few.result) == (18 * 20 * 1024, 18 * 100 * 1024)
+    assert (many.task - few.task, many.result - few.result) == (18 * MAX_INTRODUCTION_BYTES, 18 * 100 * 1024)
+    few, many = setup_limits(KEY_TAKE, parties=2), setup_limits(KEY_TAKE, parties=20)
+    assert (many.task - few.task, many.result - few.result) == (18 * MAX_INTRODUCTION_BYTES, 0)
     assert setup_limits(phase_name(1), parties=2) == setup_limits(phase_name(17), parties=2)
 
 
@@ -134,13 +136,14 @@ def large_layout() -> ClientLayout:
 
 def test_a_listing_and_a_layout_of_two_million_features_and_a_million_samples_pass() -> None:
     assert FEATURES == MAX_FEATURES
-    names = tuple(f"rs{number:010d}" for number in range(FEATURES))
+    names = tuple(f"{number:032x}" for number in range(FEATURES))
     elements = np.random.default_rng(1).bytes(32 * SAMPLES)
-    listing = Listing(bytes(16), names, has_labels=True, elements=elements)
+    ids = TaggedList(elements, bytes(32))
+    listing = Listing(names, has_labels=True, ids=ids)
     body = listing_to_bytes(listing)
     assert len(body) < setup_limits(phase_name(0), parties=2).result
     assert listing_from_bytes(body) == listing
-    assert len(relay_to_bytes(Relay(bytes(16), elements))) < setup_limits(phase_name(1), parties=2).task
+    assert len(relay_to_bytes(ids)) < setup_limits(phase_name(1), parties=2).task
     layout = large_layout()
     body = client_layout_to_bytes(layout)
     limit = layout_task_limit(samples=SAMPLES, features=FEATURES, parties=2, overlapping=False)

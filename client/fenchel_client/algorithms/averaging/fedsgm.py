@@ -82,6 +82,10 @@ class FedsgmClient(AveragingClient[FedsgmSettings]):
             return Contribution({UPDATE: scaled_to_coordinates(change, job.coordinates)})
         return self._fed_back(change, job)
 
+    @property
+    def votes_for_coordinates(self) -> bool:
+        return self.settings.compression == "top_k"
+
     def apply(self, state: State, update: Update) -> State:
         iterate, model, told = state[ITERATE], state[MODEL], update.told
         if self.settings.compression == "quantised":
@@ -104,7 +108,7 @@ class FedsgmClient(AveragingClient[FedsgmSettings]):
         residual = wanted - sent
         if self.settings.error_memory == "client":
             self._own_memory = (job.round_id, earlier, residual)
-        votes = largest_coordinates(residual + change, self.settings.k)
+        votes = self.counted_by_server(largest_coordinates(residual + change, self.settings.k))
         reported = {name: float(vote) for name, vote in zip(self.settings.votes, votes, strict=True)}
         return Contribution({UPDATE: sent, RESIDUAL: residual}, reported)
 

@@ -136,11 +136,10 @@ class AveragingClient(ABC, Generic[S]):
         self._cipher = cipher
         self._samples = BlockCodec(self._rows.positions, cipher)
         self._serialising = serialising
-        self._cut = tuple(
-            (features[:, np.newaxis] * settings.width + np.arange(settings.width)).reshape(-1)
-            for _, features in sorted(layout.feature_blocks.items())
-        )
+        self._cut = tuple(self._of_features(features) for _, features in sorted(layout.feature_blocks.items()))
         """The coordinates of each block of features of the layout."""
+        self._columns = self._of_features(layout.columns)
+        """The position among this client's coordinates of each one that the server counts."""
         self.diverged = False
         self._scope = wire.Scope(
             key=key,
@@ -151,6 +150,11 @@ class AveragingClient(ABC, Generic[S]):
             vectors=settings.vectors,
         )
         self._forget()
+
+    @property
+    def votes_for_coordinates(self) -> bool:
+        """Whether coordinates are named in the server's order; those that it draws itself are in the clients' order."""
+        return False
 
     @property
     def X(self) -> Matrix:  # noqa: N802 - the papers' symbol
@@ -244,9 +248,10 @@ class AveragingClient(ABC, Generic[S]):
         if update.reset:
             self._forget()
         if update.layout is not None:
-            self._check_cut(update.layout)
-            self._coordinates = BlockCodec(update.layout, self._cipher)
-            sizes = {block: len(positions) for block, positions in update.layout.items()}
+            blocks = {block: self._columns[positions] for block, positions in update.layout.items()}
+            self._check_cut(blocks)
+            self._coordinates = BlockCodec(blocks, self._cipher)
+            sizes = {block: len(positions) for block, positions in blocks.items()}
             self._scope = replace(self._scope, coordinate_blocks=sizes)
         if update.base:
             self._state = {
@@ -260,7 +265,7 @@ class AveragingClient(ABC, Generic[S]):
             self._state = self._applied(entry)
 
     def _applied(self, entry: Entry) -> State:
-        codec = self._codec_of(entry.coordinates)
+        codec = self._codec_of(self._own(entry.coordinates))
         weights = self._zeros()
         for block, weight in entry.weights.items():
             weights[codec.positions[block]] = weight
@@ -289,11 +294,11 @@ class AveragingClient(ABC, Generic[S]):
 
     def _job(self, task: Task, work: Work) -> Job:
         rng = np.random.default_rng([self.settings.seed, task.round_id, task.stream])
-        return Job(task.round_id, work.told, work.weight, work.coordinates, self._kept, rng)
+        return Job(task.round_id, work.told, work.weight, self._own(work.coordinates), self._kept, rng)
 
     def _returned(self, contribution: Contribution, work: Work) -> dict[str, BlockVector]:
         names, given = self.settings.vectors, contribution.vectors
-        chosen = self._codec_of(work.coordinates)
+        chosen = self._codec_of(self._own(work.coordinates))
         vectors = {}
         for name in names.returned:
             codec = chosen if name in names.summed else self._coordinates
@@ -308,7 +313,8 @@ class AveragingClient(ABC, Generic[S]):
             rows = self._rows.positions_of(task.report_blocks)
             loss_sum, correct = self.losses(self._predictions(task)[rows], self.labels()[rows])
             count = len(rows)
-        weights = self._state[MODEL][self._coordinates.positions_of(task.norm_blocks)]
+        # In ascending order, so that the sum does not depend on the server's order of features.
+        weights = self._state[MODEL][np.sort(self._coordinates.positions_of(task.norm_blocks))]
         return Measurement(count, loss_sum, correct, float(weights @ weights))
 
     def _predictions(self, task: Task) -> Array:
@@ -326,6 +332,19 @@ class AveragingClient(ABC, Generic[S]):
         weights = self._state[MODEL]
         width = self.settings.width
         return np.asarray(self.X @ (weights if width == 1 else weights.reshape(-1, width)), dtype=np.float64)
+
+    def counted_by_server(self, coordinates: Positions) -> Positions:
+        """The numbers under which the server knows these coordinates, ascending: they tell nothing of names."""
+        return np.sort(np.argsort(self._columns)[coordinates])
+
+    def _own(self, coordinates: Positions | None) -> Positions | None:
+        """The positions among this client's coordinates of those that the server names."""
+        return self._columns[coordinates] if coordinates is not None and self.votes_for_coordinates else coordinates
+
+    def _of_features(self, features: Positions) -> Positions:
+        """The coordinates of some features, feature by feature."""
+        width = self.settings.width
+        return np.asarray((features[:, np.newaxis] * width + np.arange(width)).reshape(-1), dtype=np.int64)
 
     def _codec_of(self, coordinates: Positions | None) -> BlockCodec:
         """The codec of these coordinates, cut into blocks; None stands for all coordinates."""

@@ -21,7 +21,7 @@ class CoordinateBlock:
 
 
 def coordinate_blocks(layout: FederationLayout, *, width: int) -> tuple[CoordinateBlock, ...]:
-    """The blocks of the model: features with the same holders, in the order of their names, cut into S slots."""
+    """The blocks of the model: features with the same holders, in the order of their pseudonyms, cut into S slots."""
     cohorts = {
         who: [coordinate for feature in features for coordinate in range(feature * width, (feature + 1) * width)]
         for who, features in layout.feature_cohorts().items()
