@@ -1,13 +1,10 @@
-"""What the parties and the server agree on before the first round, and what they part with after the last.
+"""The messages of a run's set-up and end, and the record of a run that a party keeps.
 
-introduce    RunTerms          → Introduction    every party
-key_make     introductions     → KeyMade         the key holder
-key_take     KeyTake           → KeyTaken        every other party
-align_…      (see wire/alignment)                every party
-layout       ClientLayout      → LayoutResult    every party
-labels       sums of marks     → whether labels differ    parties that share labels of a sample; left out if none do
-…rounds…
-finish       ModelPart         → ModelRelease, empty unless the roster releases the model to the server
+introduce    RunTerms          → Introduction    every party key_make     introductions     → KeyMade         the key
+holder key_take     KeyTake           → KeyTaken        every other party align_…      (see wire/alignment)
+every party layout       ClientLayout      → LayoutResult    every party labels       sums of marks     → whether labels
+differ    parties with labels of the same samples; left out if there are none …rounds… finish       ModelPart         →
+ModelRelease, empty unless the roster releases the model to the server
 """
 
 import hashlib
@@ -36,18 +33,18 @@ MAX_SIGNATURE_BYTES = 72
 SECRET_BYTES = 32
 
 NOT_USABLE = "it cannot use what it opened; its own log says why"
-"""A party's words for every refusal after decryption: which reason it was could tell the server of the value."""
+"""The only reason a party gives for a refusal after decryption: a more exact one could tell the server a value."""
 MAX_INTRODUCTION_BYTES = MAX_CERTIFICATE_BYTES + POINT_BYTES + MAX_SIGNATURE_BYTES + 32
-"""An introduction, and what frames its fields."""
+"""The most bytes of an introduction, with the framing of its fields."""
 MAX_WRAPPED_BYTES = 96 * 1024
-"""What the run's secrets, sealed for one party, may take."""
+"""The most bytes of the run's secrets, sealed for one party."""
 
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """How a party introduces itself in one set-up.
+    """The introduction of a party in one set-up.
 
-    `ephemeral_key` is the public half of a key pair of this set-up alone, to which the key holder seals the run's
+    `ephemeral_key` is the public half of a key pair of this set-up only, to which the key holder seals the run's
     secrets. `signature` is made with the key of the certificate over `signed_part`.
     """
 
@@ -56,7 +53,7 @@ class Introduction:
     signature: bytes = field(repr=False)
 
     def signed_part(self, *, run: RunId, roster_fingerprint: str, terms: bytes) -> bytes:
-        """What the party signs; `terms` is the digest of the run's configuration as the party was told it."""
+        """The bytes that the party signs; `terms` is the digest of the run's configuration that the party got."""
         roster = bytes.fromhex(roster_fingerprint)
         return framed(run.encode(), roster, terms, self.certificate.der(), self.ephemeral_key)
 
@@ -118,9 +115,9 @@ class WrappedKey:
 
 @dataclass(frozen=True, slots=True)
 class RunSecrets:
-    """What all parties of a run share and the server must not know.
+    """The secrets that all parties of a run have and the server must not know.
 
-    Pseudonyms of samples (where the alignment is by HMAC) and marks of labels are made with `alignment_secret`. From
+    Pseudonyms of samples (if the alignment is by HMAC) and marks of labels are made with `alignment_secret`. From
     `tag_secret` the parties derive one key for each further purpose.
     """
 
@@ -129,17 +126,17 @@ class RunSecrets:
     tag_secret: bytes = field(repr=False)
 
     def digest(self) -> bytes:
-        """SHA-256 by which a key is known again; it tells nothing of the secrets, which cannot be guessed."""
+        """SHA-256 by which a party recognises a key; it tells nothing about the secrets, which cannot be guessed."""
         return hashlib.sha256(framed(self.private_key, self.alignment_secret, self.tag_secret)).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class PartyRun:
-    """What a party keeps of a run that is not over.
+    """The record of a run that a party keeps until the run is over.
 
-    There are no `secrets` once the party has given the key up; `key_digest` is that of the secrets it has or had.
-    `layout` is the message that it was given, byte for byte. `setups` counts the set-ups of this run that came to
-    their layout, `refusals` the tasks that were refused after something in them was opened.
+    `secrets` is None once the party has deleted the key; `key_digest` is that of the secrets it has or had. `layout` is
+    the message that the party got, byte for byte. `setups` counts the set-ups of this run that reached their layout,
+    `refusals` the tasks that the party refused after it had opened something in them.
     """
 
     config: RunConfig
@@ -160,9 +157,9 @@ class LayoutResult:
 
 @dataclass(frozen=True, slots=True)
 class ModelPart:
-    """What a party's algorithm makes the weights of its features of, and the last certificate.
+    """The state from which a party's algorithm computes the weights of its features, and the last certificate.
 
-    `first_holder_of` are, where noise is due, the party's blocks of features to whose weights it is to add it.
+    If the released model is noisy, `first_holder_of` are the blocks of features to whose weights the party adds noise.
     """
 
     state: bytes = field(repr=False)
@@ -174,7 +171,7 @@ class ModelPart:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Seconds that a party spent on a task, and the most memory that its process has held so far (0: unknown).
+    """Seconds that a party spent on a task, and the most memory that its process has used so far (0: unknown).
 
     A party reports each of the times in steps of 10 ms.
     """

@@ -79,9 +79,9 @@ def vector_decoders() -> list[Decoder]:
         ),
         _of_bytes(None, blocks.block_ids_from_bytes, arrays.numbers_to_bytes([2, 9]), allowed=allowed, field="blocks"),
         _of_message(
-            alignment_pb2.BlockPlaces,
-            blocks.block_places_from_proto,
-            blocks.block_places_to_proto({2: np.array([1, 0]), 5: np.array([2])}).SerializeToString(),
+            alignment_pb2.BlockPositions,
+            blocks.block_positions_from_proto,
+            blocks.block_positions_to_proto({2: np.array([1, 0]), 5: np.array([2])}).SerializeToString(),
             most=3,
             field="layout",
         ),

@@ -29,7 +29,7 @@ class _AlignmentMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Align
     ALIGNMENT_METHOD_ECDH: _AlignmentMethod.ValueType  # 1
     """Multi-party Diffie-Hellman on Curve25519."""
     ALIGNMENT_METHOD_HMAC: _AlignmentMethod.ValueType  # 2
-    """Keyed hash under a secret that the parties share."""
+    """Keyed hash under a secret that all parties have."""
 
 class AlignmentMethod(_AlignmentMethod, metaclass=_AlignmentMethodEnumTypeWrapper): ...
 
@@ -37,7 +37,7 @@ ALIGNMENT_METHOD_UNSPECIFIED: AlignmentMethod.ValueType  # 0
 ALIGNMENT_METHOD_ECDH: AlignmentMethod.ValueType  # 1
 """Multi-party Diffie-Hellman on Curve25519."""
 ALIGNMENT_METHOD_HMAC: AlignmentMethod.ValueType  # 2
-"""Keyed hash under a secret that the parties share."""
+"""Keyed hash under a secret that all parties have."""
 Global___AlignmentMethod: _TypeAlias = AlignmentMethod  # noqa: Y015
 
 @_typing.final
@@ -63,7 +63,7 @@ Global___AlignmentStart: _TypeAlias = AlignmentStart  # noqa: Y015
 
 @_typing.final
 class AlignmentListing(_message.Message):
-    """Party to server, phase align_0: what it holds, and its ids under its own secret."""
+    """Party to server, phase align_0: the features that it holds, and its sample ids under its own secret."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -104,7 +104,7 @@ class AlignmentRelay(_message.Message):
     TAG_FIELD_NUMBER: _builtins.int
     elements: _builtins.bytes
     tag: _builtins.bytes
-    """As the party gave it that listed these elements or raised them last."""
+    """The tag of the party that listed these elements or raised them last."""
     def __init__(
         self,
         *,
@@ -129,7 +129,7 @@ class AlignmentRaised(_message.Message):
     TAG_FIELD_NUMBER: _builtins.int
     elements: _builtins.bytes
     tag: _builtins.bytes
-    """Of the list as it is now."""
+    """The tag of the raised list."""
     def __init__(
         self,
         *,
@@ -216,7 +216,7 @@ class FederationLayout(_message.Message):
     def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___LayoutClient]: ...
     @_builtins.property
     def blocks(self) -> _containers.RepeatedCompositeFieldContainer[Global___LayoutBlock]:
-        """A block's id is its place here."""
+        """A block's id is its position here."""
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class IgnoredFeatures(_message.Message):
     FEATURES_FIELD_NUMBER: _builtins.int
     BLOCK_IDS_FIELD_NUMBER: _builtins.int
     features: _builtins.bytes
-    """Places among the party's features by pseudonym."""
+    """Positions among the party's features by pseudonym."""
     block_ids: _builtins.bytes
     def __init__(
         self,
@@ -261,37 +261,37 @@ class IgnoredFeatures(_message.Message):
 Global___IgnoredFeatures: _TypeAlias = IgnoredFeatures  # noqa: Y015
 
 @_typing.final
-class BlockPlaces(_message.Message):
-    """A list of places for each of some blocks. All numbers are unsigned and of 32 bits."""
+class BlockPositions(_message.Message):
+    """A list of positions for each of some blocks. All numbers are unsigned and of 32 bits."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     BLOCKS_FIELD_NUMBER: _builtins.int
     SIZES_FIELD_NUMBER: _builtins.int
-    PLACES_FIELD_NUMBER: _builtins.int
+    POSITIONS_FIELD_NUMBER: _builtins.int
     blocks: _builtins.bytes
-    """Ids of the blocks, and how many places each has."""
+    """Ids of the blocks, and the number of positions of each."""
     sizes: _builtins.bytes
-    places: _builtins.bytes
-    """Those of all blocks, end to end."""
+    positions: _builtins.bytes
+    """The positions of all blocks, end to end."""
     def __init__(
         self,
         *,
         blocks: _builtins.bytes = ...,
         sizes: _builtins.bytes = ...,
-        places: _builtins.bytes = ...,
+        positions: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "places", b"places", "sizes", b"sizes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "positions", b"positions", "sizes", b"sizes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___BlockPlaces: _TypeAlias = BlockPlaces  # noqa: Y015
+Global___BlockPositions: _TypeAlias = BlockPositions  # noqa: Y015
 
 @_typing.final
 class ClientLayout(_message.Message):
-    """One party's view of its own samples. Numbers in fields of bytes are unsigned and of 32 bits, but for `shared`."""
+    """One party's view of its own samples. Numbers in fields of bytes are unsigned and of 32 bits, except in `shared`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -315,8 +315,8 @@ class ClientLayout(_message.Message):
     @_builtins.property
     def ignored(self) -> _containers.RepeatedCompositeFieldContainer[Global___IgnoredFeatures]: ...
     @_builtins.property
-    def feature_blocks(self) -> Global___BlockPlaces:
-        """Features with the same holders that fill one ciphertext: their places among the party's features by pseudonym."""
+    def feature_blocks(self) -> Global___BlockPositions:
+        """Features with the same holders that fill one ciphertext: their positions among the party's features by pseudonym."""
 
     def __init__(
         self,
@@ -329,7 +329,7 @@ class ClientLayout(_message.Message):
         shared: _builtins.bytes = ...,
         rows: _builtins.bytes = ...,
         ignored: _abc.Iterable[Global___IgnoredFeatures] | None = ...,
-        feature_blocks: Global___BlockPlaces | None = ...,
+        feature_blocks: Global___BlockPositions | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["feature_blocks", b"feature_blocks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

@@ -145,7 +145,7 @@ class AveragingState(_message.Message):
     reset: _builtins.bool
     """The client first forgets everything."""
     @_builtins.property
-    def layout(self) -> _alignment_pb2.BlockPlaces:
+    def layout(self) -> _alignment_pb2.BlockPositions:
         """For each block of coordinates, their positions among the receiver's coordinates."""
 
     @_builtins.property
@@ -158,7 +158,7 @@ class AveragingState(_message.Message):
         self,
         *,
         reset: _builtins.bool = ...,
-        layout: _alignment_pb2.BlockPlaces | None = ...,
+        layout: _alignment_pb2.BlockPositions | None = ...,
         base: _abc.Iterable[Global___AveragingVector] | None = ...,
         entries: _abc.Iterable[Global___AveragingEntry] | None = ...,
         kept: _abc.Iterable[Global___AveragingVector] | None = ...,

@@ -24,8 +24,8 @@ class Introductions(_message.Message):
     """The key ceremony: the key holder makes the key of a run and wraps its private half for every party. The server
     relays both messages and can open neither.
 
-    Server to key holder, phase key_make: the introduction of every party of the roster. The key holder believes none of
-    them before its own authority, its own roster and the party's signature have confirmed it.
+    Server to key holder, phase key_make: the introduction of every party of the roster. The key holder
+    verifies each with its own authority, its own roster and the party's signature.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -20,9 +20,9 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class RunTerms(_message.Message):
-    """The set-up of a run, round 0, around the alignment, and the end of it. See docs/protocol.md for the order.
+    """The set-up of a run (round 0) without its alignment, and the end of the run. See docs/protocol.md for the order.
 
-    Server to every party, phase introduce: what this run is.
+    Server to every party, phase introduce: the terms of the run.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -53,7 +53,7 @@ class Introduction(_message.Message):
     EPHEMERAL_KEY_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
     certificate: _builtins.bytes
-    """The X.509 certificate under which the party wants to be given the key, in DER form."""
+    """The X.509 certificate with which the party takes part, in DER form."""
     ephemeral_key: _builtins.bytes
     """P-256 public key of this set-up alone, as an uncompressed point. The run's secrets are sealed to it."""
     signature: _builtins.bytes
@@ -138,7 +138,7 @@ class KeyTake(_message.Message):
     wrapped: _builtins.bytes
     @_builtins.property
     def introductions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Introduction]:
-        """As the key holder got them. The party confirms them for itself, and that its own is among them."""
+        """The introductions that the key holder got. The party verifies them, and that its own is among them."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ Global___KeyTake: _TypeAlias = KeyTake  # noqa: Y015
 
 @_typing.final
 class KeyTaken(_message.Message):
-    """Party to server, phase key_take: which key it now holds."""
+    """Party to server, phase key_take: the key that it has now."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -178,7 +178,7 @@ Global___KeyTaken: _TypeAlias = KeyTaken  # noqa: Y015
 
 @_typing.final
 class RunSecrets(_message.Message):
-    """What the key holder seals for each party. The server sees it only sealed."""
+    """The secrets of the run, which the key holder seals for each party. The server sees them only sealed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -188,9 +188,9 @@ class RunSecrets(_message.Message):
     private_key: _builtins.bytes
     """The Paillier private key; empty in a run without encryption."""
     alignment_secret: _builtins.bytes
-    """Pseudonyms, where the alignment is by HMAC, and marks of labels are made with it."""
+    """Makes pseudonyms of samples, if the alignment is by HMAC, and marks of labels."""
     tag_secret: _builtins.bytes
-    """32 random bytes, of which the parties derive keys for single purposes."""
+    """32 random bytes, from which the parties derive one key for each further purpose."""
     def __init__(
         self,
         *,
@@ -208,7 +208,7 @@ Global___RunSecrets: _TypeAlias = RunSecrets  # noqa: Y015
 
 @_typing.final
 class PartyRun(_message.Message):
-    """What a party keeps of a run in its own volume."""
+    """The record of a run that a party keeps in its own volume."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -223,16 +223,16 @@ class PartyRun(_message.Message):
     layout: _builtins.bytes
     """A ClientLayout."""
     setups: _builtins.int
-    """How many set-ups of this run have come to their layout here."""
+    """The number of set-ups of this run that reached their layout at this party."""
     refusals: _builtins.int
-    """How many tasks were refused after something in them was opened."""
+    """The number of tasks that the party refused after it had opened something in them."""
     key_digest: _builtins.bytes
-    """SHA-256 of the secrets: by it the party knows a key again that it has given up."""
+    """SHA-256 of the secrets, by which the party recognises a key that it has deleted."""
     format: _builtins.int
     """The version of this message; a file of another version is refused."""
     @_builtins.property
     def secrets(self) -> Global___RunSecrets:
-        """Absent once the party has no more use for the key."""
+        """Missing once the party has deleted the key."""
 
     def __init__(
         self,
@@ -255,7 +255,7 @@ Global___PartyRun: _TypeAlias = PartyRun  # noqa: Y015
 
 @_typing.final
 class ModelPart(_message.Message):
-    """Server to every party, phase finish: its part of the model, and the proof of how good the whole is."""
+    """Server to every party, phase finish: the party's part of the model, and the last certificate."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -265,7 +265,7 @@ class ModelPart(_message.Message):
     GAP_FIELD_NUMBER: _builtins.int
     FIRST_HOLDER_OF_FIELD_NUMBER: _builtins.int
     state: _builtins.bytes
-    """What the party's algorithm makes the weights of; the server cannot read them."""
+    """The party's algorithm computes the weights from this; the server cannot read them."""
     primal: _builtins.float
     dual: _builtins.float
     gap: _builtins.float
@@ -309,8 +309,8 @@ class ModelRelease(_message.Message):
 
     WEIGHTS_FIELD_NUMBER: _builtins.int
     weights: _builtins.bytes
-    """Little-endian doubles, in the order of the pseudonyms of the party's features; in a run whose released model is noisy, those
-    of the blocks that the party is the first holder of, in the order of these.
+    """Little-endian doubles, in the order of the pseudonyms of the party's features. In a run whose released model is
+    noisy, the weights of the blocks in first_holder_of only, in the order of these blocks.
     """
     def __init__(
         self,
@@ -327,7 +327,7 @@ Global___ModelRelease: _TypeAlias = ModelRelease  # noqa: Y015
 
 @_typing.final
 class PhaseResult(_message.Message):
-    """A party's answer to any task: the result, and what it spent on it, each time rounded to steps of 10 ms."""
+    """A party's answer to any task: the result, and the time and memory that it took. Times are in steps of 10 ms."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -343,9 +343,9 @@ class PhaseResult(_message.Message):
     compute_s: _builtins.float
     """Everything else between receiving the task and handing in the result."""
     serialise_s: _builtins.float
-    """Between messages and the values in them."""
+    """Conversion between messages and the values in them."""
     peak_memory_bytes: _builtins.int
-    """The most memory that the party's process has held so far; 0 where it cannot tell."""
+    """The most memory that the party's process has used so far; 0 if unknown."""
     def __init__(
         self,
         *,

@@ -1,4 +1,4 @@
-"""The alignment's messages and the layouts as bytes; what comes in is checked before it is used."""
+"""The alignment's messages and the layouts as bytes; every reader checks a message and raises `InvalidInput`."""
 
 import re
 from dataclasses import dataclass, field
@@ -13,18 +13,18 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import MAX_CLIENTS, MAX_FEATURES, MAX_PARTY_SAMPLES, Block, FederationLayout, check_names
 from fenchel_common.wire.arrays import names_from_bytes, names_to_bytes, numbers_from_bytes, numbers_to_bytes
-from fenchel_common.wire.blocks import block_places_from_proto, block_places_to_proto
+from fenchel_common.wire.blocks import block_positions_from_proto, block_positions_to_proto
 from fenchel_common.wire.parsing import parsed_message
 
 ELEMENT_BYTES = 32
 TAG_BYTES = 32
 PSEUDONYM_BYTES = 16
-"""Of a feature name."""
+"""The bytes of a feature's pseudonym."""
 _PHASE = re.compile(r"align_(0|[1-9][0-9]{0,3})")
 
 
 class AlignmentMethod(Enum):
-    """How the parties find their common samples; the value is the word in a run's configuration."""
+    """The method by which the parties find their shared samples; the value is the word in a run's configuration."""
 
     ECDH = "ecdh"
     HMAC = "hmac"
@@ -49,7 +49,7 @@ class TaggedList:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a party says of itself in the first phase, and its ids under its own secret in its own order.
+    """A party's features and labels, and its sample ids under its own secret in its own order.
 
     `features` are the pseudonyms of its features, in hexadecimal, ascending.
     """
@@ -60,7 +60,7 @@ class Listing:
 
 
 def split_elements(elements: bytes) -> tuple[bytes, ...]:
-    return tuple(elements[place : place + ELEMENT_BYTES] for place in range(0, len(elements), ELEMENT_BYTES))
+    return tuple(elements[start : start + ELEMENT_BYTES] for start in range(0, len(elements), ELEMENT_BYTES))
 
 
 def phase_name(step: int) -> str:
@@ -119,7 +119,7 @@ def raised_from_bytes(body: bytes) -> TaggedList:
 
 
 def federation_layout_to_bytes(layout: FederationLayout) -> bytes:
-    place = {client: position for position, client in enumerate(layout.clients)}
+    position_of = {client: position for position, client in enumerate(layout.clients)}
     message = alignment_pb2.FederationLayout(
         sample_count=layout.sample_count,
         slots=layout.slots,
@@ -133,7 +133,7 @@ def federation_layout_to_bytes(layout: FederationLayout) -> bytes:
             for client in layout.clients
         ],
         blocks=[
-            alignment_pb2.LayoutBlock(size=block.size, holders=[place[holder] for holder in block.holders])
+            alignment_pb2.LayoutBlock(size=block.size, holders=[position_of[holder] for holder in block.holders])
             for block in layout.blocks
         ],
     )
@@ -141,7 +141,7 @@ def federation_layout_to_bytes(layout: FederationLayout) -> bytes:
 
 
 def federation_layout_from_bytes(body: bytes) -> FederationLayout:
-    """A layout that this server wrote."""
+    """Reads a layout that this server wrote."""
     message = parsed_message(alignment_pb2.FederationLayout, body, limit=None)
     clients = tuple(ClientId(client.name) for client in message.clients)
     check_names(clients, "federation layout: clients", limit=MAX_CLIENTS)
@@ -179,12 +179,12 @@ def client_layout_to_bytes(layout: ClientLayout) -> bytes:
             )
             for cut in layout.ignored
         ],
-        feature_blocks=block_places_to_proto(layout.feature_blocks),
+        feature_blocks=block_positions_to_proto(layout.feature_blocks),
     ).SerializeToString(deterministic=True)
 
 
 def client_layout_from_bytes(body: bytes, *, samples: int, features: int) -> ClientLayout:
-    """The layout of a party that holds so many samples and features; it may cover fewer, but not more."""
+    """Reads the layout of a party with so many samples and features; the layout may cover fewer, but not more."""
     message = parsed_message(alignment_pb2.ClientLayout, body)
     if len(message.shared) > samples or not set(message.shared) <= {0, 1}:
         raise InvalidInput(f"shared: at most {samples} bytes are due, each 0 or 1")
@@ -203,7 +203,7 @@ def client_layout_from_bytes(body: bytes, *, samples: int, features: int) -> Cli
             )
             for cut in message.ignored
         ),
-        feature_blocks=block_places_from_proto(message.feature_blocks, most=features, field="feature_blocks"),
+        feature_blocks=block_positions_from_proto(message.feature_blocks, most=features, field="feature_blocks"),
     )
 
 

@@ -31,8 +31,8 @@ from fenchel_common.ids import RoundId
 from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes, numbers_from_bytes, numbers_to_bytes
 from fenchel_common.wire.blocks import (
     block_ids_from_bytes,
-    block_places_from_proto,
-    block_places_to_proto,
+    block_positions_from_proto,
+    block_positions_to_proto,
     block_vector_from_proto,
     block_vector_to_proto,
 )
@@ -220,7 +220,7 @@ def _block_vector(
 def _state_to_proto(state: StateUpdate) -> pb.AveragingState:
     return pb.AveragingState(
         reset=state.reset,
-        layout=None if state.layout is None else block_places_to_proto(state.layout),
+        layout=None if state.layout is None else block_positions_to_proto(state.layout),
         base=vectors_to_proto(state.base),
         entries=[entry_to_proto(entry) for entry in state.entries],
         kept=vectors_to_proto(state.kept),
@@ -230,7 +230,7 @@ def _state_to_proto(state: StateUpdate) -> pb.AveragingState:
 def _state_from_proto(message: pb.AveragingState, scope: Scope) -> StateUpdate:
     layout = None
     if message.HasField("layout"):
-        layout = block_places_from_proto(message.layout, most=scope.length, field="state.layout")
+        layout = block_positions_from_proto(message.layout, most=scope.length, field="state.layout")
         scope = _with_layout(scope, layout)
     if message.reset and layout is None:
         raise InvalidInput("state.layout: missing; a reset comes with it")

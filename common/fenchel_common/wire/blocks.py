@@ -48,21 +48,21 @@ def block_ids_from_bytes(data: bytes, allowed: Collection[int], field: str) -> t
     return blocks
 
 
-def block_places_to_proto(positions: Mapping[int, NDArray[np.int64]]) -> alignment_pb2.BlockPlaces:
-    return alignment_pb2.BlockPlaces(
+def block_positions_to_proto(positions: Mapping[int, NDArray[np.int64]]) -> alignment_pb2.BlockPositions:
+    return alignment_pb2.BlockPositions(
         blocks=numbers_to_bytes(list(positions)),
         sizes=numbers_to_bytes([len(own) for own in positions.values()]),
-        places=b"".join(numbers_to_bytes(own) for own in positions.values()),
+        positions=b"".join(numbers_to_bytes(own) for own in positions.values()),
     )
 
 
-def block_places_from_proto(
-    message: alignment_pb2.BlockPlaces, *, most: int, field: str
+def block_positions_from_proto(
+    message: alignment_pb2.BlockPositions, *, most: int, field: str
 ) -> dict[int, NDArray[np.int64]]:
     """The positions in each block, at most `most` in all; refuses an empty block."""
     blocks = numbers_from_bytes(message.blocks, most=most, field=f"{field}.blocks")
     sizes = numbers_from_bytes(message.sizes, most=most, field=f"{field}.sizes")
-    positions = numbers_from_bytes(message.places, most=most, field=f"{field}.places")
+    positions = numbers_from_bytes(message.positions, most=most, field=f"{field}.positions")
     if len(sizes) != len(blocks) or not (sizes > 0).all() or sizes.sum() != len(positions):
         raise InvalidInput(f"{field}: every block needs a size above 0, and all sizes one position each")
     if len(np.unique(blocks)) != len(blocks):

@@ -16,7 +16,7 @@ _DIGEST_BYTES = 32
 
 
 def introductions_to_bytes(introductions: Sequence[Introduction]) -> bytes:
-    """What the server relays to the key holder."""
+    """The message that the server relays to the key holder."""
     listed = [introduction_to_proto(introduction) for introduction in introductions]
     return ceremony_pb2.Introductions(introductions=listed).SerializeToString(deterministic=True)
 

@@ -27,7 +27,7 @@ from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes, num
 from fenchel_common.wire.parsing import parsed_message
 
 PARTY_RUN_FORMAT = 2
-"""The version of what a party keeps of a run."""
+"""The version of a party's record of a run."""
 
 
 def terms_to_bytes(config: RunConfig) -> bytes:
@@ -124,7 +124,7 @@ def party_run_to_bytes(kept: PartyRun) -> bytes:
 
 
 def party_run_from_bytes(data: bytes) -> PartyRun:
-    """What this party wrote itself."""
+    """Reads a record that this party wrote."""
     message = parsed_message(setup_pb2.PartyRun, data, limit=None)
     if message.format != PARTY_RUN_FORMAT:
         raise InvalidInput(
@@ -153,7 +153,7 @@ def model_part_to_bytes(part: ModelPart) -> bytes:
 
 
 def model_part_from_bytes(data: bytes, *, features: int) -> ModelPart:
-    """`features` is how many the party holds, and so the most blocks of them."""
+    """Reads a party's part of the model; `features` is the number of its features, and so the most blocks of them."""
     message = parsed_message(setup_pb2.ModelPart, data)
     if not np.isfinite((message.primal, message.dual, message.gap)).all():
         raise InvalidInput("primal, dual, gap: must be finite")
@@ -174,7 +174,7 @@ def model_release_to_bytes(weights: NDArray[np.float64]) -> bytes:
 
 
 def model_release_from_bytes(data: bytes, *, features: int) -> NDArray[np.float64]:
-    """The weights of so many features; none at all from a party that keeps them to itself."""
+    """Reads the weights of so many features; empty from a party that does not release them."""
     weights = doubles_from_bytes(parsed_message(setup_pb2.ModelRelease, data).weights, field="weights")
     if weights.shape not in ((features,), (0,)) or not np.isfinite(weights).all():
         raise InvalidInput(f"weights: {features} finite numbers are due, or none")

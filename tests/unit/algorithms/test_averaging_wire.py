@@ -86,8 +86,8 @@ def test_sums_on_chosen_coordinates_have_blocks_of_their_own() -> None:
 
 
 TASK_LIES: dict[str, Callable[[pb.AveragingTask], object]] = {
-    "a layout that misses a coordinate": lambda task: drop_last(task.state.layout, "places"),
-    "a cut layout": lambda task: setattr(task.state.layout, "places", task.state.layout.places[:-1]),
+    "a layout that misses a coordinate": lambda task: drop_last(task.state.layout, "positions"),
+    "a cut layout": lambda task: setattr(task.state.layout, "positions", task.state.layout.positions[:-1]),
     "a layout with an empty block": lambda task: add_numbers(task.state.layout, "sizes", 0),
     "a layout with a block given twice": lambda task: setattr(task.state.layout, "blocks", bytes(8)),
     "a reset without layout": lambda task: task.state.ClearField("layout"),
