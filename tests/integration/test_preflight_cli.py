@@ -17,7 +17,8 @@ import pytest
 from fenchel_client.concessions import explained
 from fenchel_common.data.shard import Shard
 from fenchel_common.identity import Kit, Role
-from fenchel_deploy.preflight import Status, run_checks
+from fenchel_deploy.check import Status
+from fenchel_deploy.preflight import run_checks
 from fenchel_deploy.provision import provision as bring_in_line
 from support.identity_cli import findings, invoke
 from support.kits import authority_of, federation_of, make_federation

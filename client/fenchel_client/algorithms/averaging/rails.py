@@ -171,7 +171,7 @@ class AveragingClient(ABC, Generic[S]):
 
     def check_labels(self, y: Array) -> None:
         """Refuses labels that the algorithm cannot take, without showing them."""
-        self.settings.loss_function.check_labels(y)
+        self.settings.check_labels(y)
 
     def losses(self, predictions: Array, y: Array) -> tuple[float, int]:
         """The sum of losses and the number of correct predictions; predictions are (n,), or (n, width)."""
