@@ -10,6 +10,7 @@ from fenchel_common.data.canonical import RULE
 from fenchel_common.data.tables.declaration import Declaration
 from fenchel_common.data.tables.guess import guessed
 from fenchel_common.data.tables.profile import ColumnProfile, TableProfile
+from fenchel_common.data.tables.raw import missing_cell
 from fenchel_common.data.tables.source import LoadedShard, TableFile, load_shard
 from fenchel_common.errors import FenchelError, InvalidInput
 
@@ -115,11 +116,18 @@ def shard_facts(loaded: LoadedShard) -> dict[str, object]:
 
 
 def _bad_cells(profile: TableProfile, declaration: Declaration) -> list[str]:
-    """The columns of numbers with cells that are none, all of them: reading stops at the first."""
+    """The columns with cells that are refused, all of them: reading stops at the first."""
     used = declaration.features or {}
-    return [
+    missing = [
+        missing_cell(profile.source, column.first_missing, column.name, column.missing)
+        for column in profile.columns
+        if column.name in used
+        and column.first_missing is not None
+        and (used[column.name].missing or declaration.missing) == "refuse"
+    ]
+    return missing + [
         f"{profile.source}: row {column.bad.first_row}, column {column.name!r}: the cell {column.bad.fault} "
-        f"({column.bad.count} such cells in this column)"
+        f"(such cells in this column: {column.bad.count})"
         for column in profile.columns
         if column.bad is not None and column.name in used and used[column.name].type == "number"
     ]

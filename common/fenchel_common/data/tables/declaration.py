@@ -1,9 +1,10 @@
 """shard.toml: what a party's table means. It lies beside the data."""
 
+import textwrap
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -13,17 +14,19 @@ from fenchel_common.errors import InvalidInput
 
 DECLARATION_FILE: Final = "shard.toml"
 MAX_DECLARATION_BYTES: Final = 1 << 26
-MISSING_VALUES: Final = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "?", "-")
+MISSING_VALUES: Final = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "?", "-")
 """The texts of a CSV cell that mean that there is no value."""
 
 Scalar = str | int | float | bool
 Name = Annotated[str, Field(min_length=1)]
 MissingPolicy = Literal["refuse", "drop", "fill"]
 
+_INDENT: Final = "#              "
+_RULE_LINES: Final = "\n".join(textwrap.wrap(RULE, 100, initial_indent=_INDENT, subsequent_indent=_INDENT))
 HEADER: Final = f"""\
 # What Fenchel reads of this table. `fenchel data inspect` shows the effect; docs/tables.md explains every key.
 #   id         the column of the sample ids, or a list of columns. Ids are compared as
-#              {RULE}.
+{_RULE_LINES}
 #   leave_out  columns that are not used.
 #   missing    for cells without a value: "refuse" the table, "drop" the row, or "fill" in the number `fill`.
 #   features   type "number", or "category" with its values; each may have its own `missing` and `fill`, and
@@ -137,8 +140,15 @@ class Declaration(_Section):
         return cls.from_mapping(values, source=str(path))
 
     def to_toml(self) -> str:
-        """The text of shard.toml: what differs from the defaults, below an explanation of the keys."""
-        return HEADER + tomli_w.dumps(self.model_dump(exclude_defaults=True, exclude_none=True))
+        """The text of shard.toml, below an explanation of the keys."""
+        whole = self.model_dump(exclude_none=True)
+        values: dict[str, Any] = {
+            key: whole[key] for key in ("file", "format", "id", "leave_out", "missing") if key in whole
+        }
+        values |= self.model_dump(exclude_defaults=True, exclude_none=True)
+        for name, feature in (self.features or {}).items():
+            values["features"][name] = {"type": feature.type} | values["features"][name]
+        return HEADER + tomli_w.dumps(values)
 
     def _check(self, source: str) -> None:
         if isinstance(self.id, list) and (not self.id or len(set(self.id)) != len(self.id)):

@@ -33,7 +33,8 @@ POSITIVES: Final = (
     ("case", "control"),
 )
 """Pairs of labels, the positive one first; letters may be capital or small."""
-LISTED_FEATURES: Final = 2000
+SHOWN_COLUMNS: Final = 100
+DATE: Final = re.compile(r"\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 
 
 def guessed(
@@ -83,7 +84,7 @@ def _guessed_id(profile: TableProfile, notes: list[str]) -> str:
     raise InvalidInput(
         f"{profile.source}: no column is named like an id (id, patient_id, …); say which one has the ids: `fenchel "
         f'data init FILE --id COLUMN`, or id = "COLUMN" in {DECLARATION_FILE}; the columns are '
-        f"{', '.join(column.name for column in profile.columns[:LISTED_FEATURES])}"
+        f"{', '.join(column.name for column in profile.columns[:SHOWN_COLUMNS])}"
     )
 
 
@@ -140,12 +141,22 @@ def _uses(columns: Sequence[ColumnProfile], notes: list[str]) -> tuple[dict[str,
         elif column.kind == "number":
             used[column.name] = FeatureDeclaration()
             continue
-        elif column.kind == "text" and column.values is not None:
+        elif column.kind == "text" and column.values is not None and _is_category(column):
             used[column.name] = FeatureDeclaration(type="category", values=sorted(column.values))
-            notes.append(f"column {column.name!r} is a category of {len(column.values)} values")
+            notes.append(
+                f"column {column.name!r} is a category of {len(column.values)} values, which become names of "
+                "features; the server sees those names"
+            )
             continue
         else:
-            reason = "too many different texts for a category" if column.kind == "text" else "dates or other types"
+            reason = "dates, or texts that hardly repeat" if column.kind == "text" else "neither numbers nor texts"
             notes.append(f"column {column.name!r} is left out: {reason}")
         left_out.append(column.name)
     return used, left_out
+
+
+def _is_category(column: ColumnProfile) -> bool:
+    """Whether the texts repeat, as names of persons do not, and are no dates."""
+    values = column.values or {}
+    repeats = 2 * len(values) <= column.rows - column.missing
+    return repeats and not all(DATE.fullmatch(value) for value in values)

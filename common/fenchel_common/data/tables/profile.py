@@ -12,6 +12,8 @@ MAX_VALUES: Final = 50
 """A column of text with more different values is no category."""
 MISSING_CODES: Final = (-9.0, -99.0, -999.0, -9999.0)
 FEW_CODES: Final = 6
+ENOUGH_ROWS: Final = 30
+"""In a shorter table, few different numbers mean nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +29,15 @@ class BadCells:
 class ColumnProfile:
     """One column.
 
-    `values` has the number of cells by canonical text, or None where there are more than MAX_VALUES; `low` and `high`
-    are of numbers alone.
+    `first_missing` is the row of the first missing cell. `values` has the number of cells by canonical text, or None
+    where there are more than MAX_VALUES. `low` and `high` are of numbers alone.
     """
 
     name: str
     kind: Literal["number", "text", "other"]
     rows: int
     missing: int
+    first_missing: int | None = None
     values: dict[str, int] | None = None
     low: float | None = None
     high: float | None = None
@@ -54,7 +57,7 @@ class ColumnProfile:
             found.append("every cell is missing")
         elif self.constant:
             found.append("every cell is the same")
-        elif self.kind == "number" and self.whole and self.values is not None and 2 < len(self.values) <= FEW_CODES:
+        elif self.rows >= ENOUGH_ROWS and self.whole and self.values and 2 < len(self.values) <= FEW_CODES:
             found.append(f"only {len(self.values)} different whole numbers: are they codes of a category?")
         if self.low in MISSING_CODES:
             found.append(f"the least value is {self.low:g}: does it mean that the value is missing?")

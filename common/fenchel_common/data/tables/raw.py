@@ -75,11 +75,7 @@ def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]
         if len(column_rows) == len(raw.ids):
             raise InvalidInput(f"{raw.source}: column {name!r}: every cell is missing; add it to leave_out")
         if cells.policy == "refuse":
-            raise InvalidInput(
-                f"{raw.source}: row {column_rows.min() + 1}, column {name!r}: the cell is missing, one of "
-                f'{len(column_rows)} in this column; choose missing = "drop" or "fill" in '
-                f"{DECLARATION_FILE}, for the table or under [features.{name}]"
-            )
+            raise InvalidInput(missing_cell(raw.source, int(column_rows.min()) + 1, name, len(column_rows)))
         if cells.policy == "drop":
             kept[column_rows] = False
         else:
@@ -99,6 +95,14 @@ def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]
     except InvalidInput as error:
         raise InvalidInput(f"{raw.source}: {error}") from None
     return shard, notes + _cautions(raw.source, shard)
+
+
+def missing_cell(source: str, row: int, column: str, count: int) -> str:
+    """What to say of a missing cell that the declaration refuses."""
+    return (
+        f"{source}: row {row}, column {column!r}: the cell is missing (missing in this column: {count}); choose "
+        f'missing = "drop" or "fill" in {DECLARATION_FILE}, for the table or under [features.{column}]'
+    )
 
 
 def _missing_cells(X: Matrix) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -150,7 +154,7 @@ def _labelled(raw: RawTable, declaration: Declaration) -> NDArray[np.bool_]:
     policy = "refuse" if declaration.label is None else declaration.label.missing
     if without.any() and policy == "refuse":
         raise InvalidInput(
-            f"{raw.source}: row {int(without.argmax()) + 1}: the label is missing, one of {int(without.sum())}; "
+            f"{raw.source}: row {int(without.argmax()) + 1}: the label is missing (of all: {int(without.sum())}); "
             f'remove these rows, or write missing = "drop" under [label] in {DECLARATION_FILE}'
         )
     return ~without

@@ -5,9 +5,19 @@ from collections import Counter
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow.compute as pc
 
 from fenchel_common.data.canonical import canonical
-from fenchel_common.data.tables.cells import Spot, decoded, is_numeric, is_text, number_fault, numbers, unreadable
+from fenchel_common.data.tables.cells import (
+    SEPARATORS,
+    Spot,
+    decoded,
+    is_numeric,
+    is_text,
+    number_fault,
+    numbers,
+    unreadable,
+)
 from fenchel_common.data.tables.declaration import CsvOptions
 from fenchel_common.data.tables.profile import MAX_VALUES, BadCells, ColumnProfile
 from fenchel_common.errors import InvalidInput
@@ -28,6 +38,7 @@ class ColumnSurvey:
         self._low, self._high, self._whole = math.inf, -math.inf, True
         self._bad: BadCells | None = None
         self._usable = True
+        self._first_missing: int | None = None
 
     def add(self, array: Any) -> None:
         """Takes the cells of the next batch."""
@@ -35,6 +46,8 @@ class ColumnSurvey:
         first = self._rows + 1
         self._rows += len(array)
         self._missing += array.null_count
+        if array.null_count and self._first_missing is None:
+            self._first_missing = first + pc.index(pc.is_null(array), True).as_py()
         try:
             self._add_numbers(numbers(array, Spot("", self._name, first), self._options), nulls=array.null_count)
         except InvalidInput:
@@ -59,14 +72,16 @@ class ColumnSurvey:
             kind=kind,
             rows=self._rows,
             missing=self._missing,
+            first_missing=self._first_missing,
             values=None if self._values is None else dict(self._values),
             low=self._low if numeric else None,
             high=self._high if numeric else None,
-            whole=self._whole,
+            whole=self._whole and numeric,
             bad=self._bad if kind == "number" else None,
         )
 
     def _add_numbers(self, cells: Any, *, nulls: int) -> None:
+        """Takes cells of which those without value, but for so many nulls, are NaN or words for it."""
         present = cells[~np.isnan(cells)]
         self._missing += len(cells) - len(present) - nulls
         self._numbers += len(present)
@@ -85,7 +100,7 @@ class ColumnSurvey:
         bad = np.zeros(len(codes), dtype=bool)
         bad[present] = is_wrong[codes[present].astype(np.int64)]
         index = int(bad.argmax())
-        like = sum(1 for code in codes[bad].astype(np.int64) if "no number, but" in number_fault(values[code]))
+        like = sum(1 for code in codes[bad].astype(np.int64) if number_fault(values[code]) == SEPARATORS)
         self._number_like += like
         fault = number_fault(values[int(codes[index])])
         before = self._bad or BadCells(0, first + index, fault)
