@@ -53,7 +53,7 @@ class LibsvmOptions(_Section):
     """`ids`: the text after "#" on each line, or the number of the line; `features`: how many columns there are."""
 
     ids: Literal["comment", "rows"] = "comment"
-    features: Annotated[int, Field(gt=0, le=1 << 31)] | None = None
+    features: Annotated[int, Field(gt=0, le=1 << 24)] | None = None
 
 
 class LabelDeclaration(_Section):

@@ -18,7 +18,8 @@ from fenchel_common.data.tables.matrices import MatrixReader
 from fenchel_common.data.tables.raw import RawTable
 from fenchel_common.errors import InvalidInput
 
-MAX_INDEX: Final = 1 << 31
+MAX_INDEX: Final = 1 << 24
+"""Every column has a name in memory, so that a slip of the pen in an index would cost gigabytes."""
 MISSING_LABELS: Final = (b"?", b"nan", b"NaN")
 
 
