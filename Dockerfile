@@ -1,6 +1,6 @@
 # Two images from one source tree:
 #   docker build --tag fenchel .                            every command
-#   docker build --tag fenchel-client --target client .     what a party and a server run, and no more
+#   docker build --tag fenchel-client --target client .     the commands of a party and of a server
 # Builds with the legacy builder and with BuildKit. BASE is any image with Python 3.11 or newer, its venv module and
 # pip; pin it by its digest: --build-arg BASE=python@sha256:…
 ARG BASE=python:3.11-slim-bookworm
@@ -50,8 +50,8 @@ COPY --from=build /opt/fenchel /opt/fenchel
 
 FROM runtime
 # A new volume takes owner and mode of the directory that it covers first, and no container is root to change them
-# afterwards. Therefore every place that docker-compose.yml mounts a volume on exists here. What `provision` hands to a
-# member lies in /handed/MEMBER, with the member's group on all files; the rest of a member's folders is its own.
+# afterwards. Therefore every folder that docker-compose.yml mounts a volume on exists here. Files that `provision` hands
+# to a member are in /handed/MEMBER and belong to the member's group; the member's other folders belong to the member.
 USER root
 RUN install -d -o 10001 -g 10001 -m 0700 /kits \
     && id=10010 && for member in server hospital-1 hospital-2 hospital-3 hospital-4; do \

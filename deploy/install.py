@@ -1,10 +1,10 @@
-"""Installs Fenchel and what it depends on into a virtual environment, every file checked by its hash.
+"""Installs Fenchel and its dependencies into a virtual environment, and checks every file by its hash.
 
     python3 deploy/install.py VENV [--extra NAME]… [--group NAME]…
 
 pyproject.toml says which packages, constraints.txt which versions and which files: a package that is not in it, or a
 file of another hash, is refused. The installer, pip, and the build backend are pinned in the same way; they live in a
-temporary folder and are not left in VENV. Python 3.11 or newer is all that this needs.
+temporary folder and are not left in VENV. This script needs Python 3.11 or newer and nothing else.
 """
 
 import argparse

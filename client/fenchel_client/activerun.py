@@ -1,4 +1,4 @@
-"""A run whose set-up is over, as far as this party is concerned."""
+"""A run whose set-up is over at this party."""
 
 import logging
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Final
 
 from fenchel_client.algorithms import ALGORITHMS
 from fenchel_client.algorithms.base import AlgorithmClient
+from fenchel_client.alignment import columns_by_pseudonym
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION, KeyKind
@@ -25,14 +26,24 @@ from fenchel_common.setup import PartyRun, RunSecrets
 from fenchel_common.wire.alignment import client_layout_from_bytes
 
 ROUNDS_AHEAD: Final = 2
-"""How many rounds' nonces are made in idle time; more would only keep the processor busy."""
+"""Nonces for so many rounds are made in idle time; more would only keep the processor busy."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveRun:
-    """The algorithm at work, and what is kept of the run on disk."""
+    """A run that a party works on.
+
+    Attributes
+    ----------
+    kept
+        The record of the run on disk.
+    algorithm
+        The client half of the run's algorithm.
+    pool
+        Nonces made ahead of time; None in a run in clear.
+    """
 
     run: RunId
     kept: PartyRun
@@ -43,18 +54,20 @@ class ActiveRun:
     key: RunKey
     pool: ObfuscatorPool | None
     releases: bool
-    """Whether the server gets this party's part of the model at the end, by the roster when the run became active."""
+    """Whether the server gets this party's part of the model at the end; from the roster when the run became active."""
     noise: ReleaseNoise | None
     opened_before: int
-    """How many vectors this party had opened, of whatever run, when this one became active."""
+    """The number of vectors that this party had opened, in all its runs, when this run became active."""
 
     @classmethod
     def of(cls, run: RunId, kept: PartyRun, *, table: PartyTable, releases: bool, stopwatch: Stopwatch) -> "ActiveRun":
-        """Makes the algorithm's half from what is kept of the run."""
-        config, layout = kept.config, client_layout_of(kept, table)
+        """The run with a new client half; `Refusal` if the record has no key, or the data do not fit the algorithm."""
+        config = kept.config
         settings = config.algorithm_settings()
         if kept.secrets is None:
-            raise Refusal("the key of this run was given up", public_reason="it does not have the key of this run")
+            raise Refusal("this party has deleted the run's key", public_reason="it does not have the key of this run")
+        columns = columns_by_pseudonym(table.features, tag_secret=kept.secrets.tag_secret, run=run)
+        layout = client_layout_of(kept, table).in_columns(columns)
         plain_or_paillier, key, pool = _cipher(run, config, kept.secrets, layout)
         cipher = TimedCipher(plain_or_paillier, stopwatch)
         try:
@@ -72,7 +85,7 @@ class ActiveRun:
         return cls(run, kept, settings, layout, algorithm, cipher, key, pool, releases, noise, stopwatch.opened)
 
     def check_rows(self) -> None:
-        """Refuses to go on if rows turn out to be longer than the noise on the released model allows for."""
+        """Raises `Refusal` if a row is known to be longer than the noise on the released model allows for."""
         if self.noise is not None:
             check_rows(self.algorithm, self.noise)
 
@@ -84,7 +97,7 @@ def client_layout_of(kept: PartyRun, table: PartyTable) -> ClientLayout:
 def _cipher(
     run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout
 ) -> tuple[Cipher, RunKey, ObfuscatorPool | None]:
-    """The terms alone say whether a run is encrypted, never the absence of a key."""
+    """The cipher, key and nonces of a run. The terms alone say whether it is encrypted, never the absence of a key."""
     if not config.privacy.encrypts_samples:
         return PlainCipher(config.key.bits), RunKey.in_clear(config.key.bits), None
     private = private_key_from_bytes(secrets.private_key)

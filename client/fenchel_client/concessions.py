@@ -1,4 +1,4 @@
-"""What the server may ask of a run beyond the defaults, and a party takes part in only where its operator agrees.
+"""The ways in which a run may protect less than by default, each only if the party's operator agrees.
 
 By default a run is `sealed`, under a standard key of 3072 bits, and aligns samples by ECDH.
 """
@@ -19,14 +19,14 @@ class Concession(StrEnum):
 
 
 MEANINGS: Final[Mapping[Concession, str]] = {
-    Concession.PAPER: "the server sees each party's share of the model in every round, and may work out rows",
+    Concession.PAPER: "the server sees each party's contribution to the model in every round, and may work out rows",
     Concession.PLAIN: "nothing is encrypted, the server sees every value",
-    Concession.KEY_2048: "the key has 2048 bits, about 112 bits of security in the place of 128",
+    Concession.KEY_2048: "the key has 2048 bits, about 112 bits of security instead of 128",
     Concession.SUBGROUP: "the key rests on one more assumption, for faster decryption",
     Concession.HMAC: "the server together with any one party can try out sample ids",
 }
 
 
 def explained(concessions: tuple[Concession, ...] = tuple(Concession)) -> str:
-    """The words with what each of them admits."""
+    """The words of these concessions, each with its meaning."""
     return "; ".join(f"{concession} ({MEANINGS[concession]})" for concession in concessions)

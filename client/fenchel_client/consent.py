@@ -1,4 +1,4 @@
-"""What a party's operator agreed to, and what a run asks of it beyond the defaults."""
+"""The agreement of a party's operator to runs that protect less than by default."""
 
 from dataclasses import dataclass
 
@@ -11,22 +11,26 @@ from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
 
 TRUST_KIT = "kit"
-"""In the place of a fingerprint: approves whatever roster the kit has, for those who provision by themselves."""
+"""Instead of a fingerprint: approves any roster of the kit, for operators who provision the kit themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What the party's operator agreed to beyond the defaults.
+    """The agreement of a party's operator.
 
-    `approved_roster` is the fingerprint of the roster for which a key holder may make and wrap a key, or `TRUST_KIT`.
-    `accepts` is what runs may ask for that the party takes part in.
+    Attributes
+    ----------
+    approved_roster
+        The fingerprint of the roster for which a key holder may make and wrap a key, or `TRUST_KIT`.
+    accepts
+        The concessions that runs may ask for.
     """
 
     approved_roster: str | None = None
     accepts: frozenset[Concession] = frozenset()
 
     def lacking(self, config: RunConfig) -> tuple[Concession, ...]:
-        """What the run asks for and the operator did not accept; whoever accepts `plain` accepts `paper`."""
+        """The concessions that the run asks for and the operator did not accept; `plain` accepts `paper` too."""
         accepted = self.accepts | {Concession.PAPER} if Concession.PLAIN in self.accepts else self.accepts
         return tuple(concession for concession in concessions_of(config) if concession not in accepted)
 
@@ -35,8 +39,8 @@ class Consent:
         if lacking := self.lacking(config):
             options = " ".join(f"--accept {concession}" for concession in lacking)
             raise Refusal(
-                f"the server asks for a run that nobody has agreed to here: {explained(lacking)}; "
-                f"start the client with {options} if that is meant",
+                f"the server asks for a run to which the operator of this party has not agreed: {explained(lacking)}; "
+                f"if you agree to that, start the client with {options}",
                 public_reason=f"its operator does not accept: {', '.join(lacking)}",
             )
 
@@ -46,9 +50,9 @@ class Consent:
 
 
 def concessions_of(config: RunConfig) -> tuple[Concession, ...]:
-    """What a run asks of its parties' operators beyond the defaults."""
+    """The concessions that a run asks for."""
     asked = {
-        # Of an algorithm that shows nothing more at the level `paper`, the server sees the same as at `sealed`.
+        # Some algorithms show the server the same values at the levels `paper` and `sealed`.
         Concession.PAPER: config.privacy is Privacy.PAPER and bool(SETTINGS[config.algorithm].profile.sealed),
         Concession.PLAIN: config.privacy is Privacy.PLAIN,
         Concession.KEY_2048: config.privacy.encrypts_samples and config.key.bits < KEY_BITS,

@@ -1,7 +1,7 @@
-"""Whether a layout that the server gives is one that this party's own data, roster and terms allow.
+"""The check of the server's layout against this party's own data, roster and terms.
 
 A server that chose the layout freely could have a party work on one row and one feature, and read the cell off the
-model. So the layout must place every row and every feature of the shard, in blocks as full as they can be.
+model. So the layout must have every row and every feature of the shard, in blocks as full as they can be.
 """
 
 import numpy as np
@@ -21,35 +21,34 @@ def check_coverage(
 ) -> None:
     """Refuses a layout that leaves out a row or a feature, or cuts them into more blocks than needed.
 
-    Who shares what with whom only the server knows. A party knows that the others can share its rows in at most
-    2^(K−1) ways, and that of the samples of one way all blocks are full but the last.
+    Only the server knows which parties hold which samples. But with K parties the rows of one party form at most
+    2^(K−1) cohorts, and all blocks of a cohort but the last are full.
     """
     if layout.slots != slot_layout(VectorFormat(), config.key.bits).slots:
         raise InvalidInput("layout: slots: not as many as fit into a ciphertext of the run's key")
     if len(layout.rows) != len(table.ids):
-        raise InvalidInput(f"layout: rows: places {len(layout.rows)} of this party's {len(table.ids)} rows, not all")
-    placed = sum(len(places) for places in layout.feature_blocks.values())
-    if placed != len(table.features):
+        raise InvalidInput(f"layout: rows: has {len(layout.rows)} of this party's {len(table.ids)} rows, not all")
+    sizes = np.array([len(positions) for positions in layout.feature_blocks.values()], dtype=np.int64)
+    if sizes.sum() != len(table.features):
         raise InvalidInput(
-            f"layout: feature_blocks: places {placed} of this party's {len(table.features)} features, not all"
+            f"layout: feature_blocks: has {sizes.sum()} of this party's {len(table.features)} features, not all"
         )
     if layout.holder_counts.max(initial=0) > len(roster.parties):
         raise InvalidInput("layout: holder_counts: more label holders than there are parties")
-    _check_full(layout.block_sizes[~layout.shared], layout.slots, ways=1, field="block_sizes of unshared rows")
-    ways = 1 << (len(roster.parties) - 1)
-    _check_full(layout.block_sizes, layout.slots, ways=ways, field="block_sizes")
-    sizes = np.array([len(places) for places in layout.feature_blocks.values()], dtype=np.int64)
-    _check_full(sizes, layout.slots, ways=ways, field="feature_blocks")
+    _check_full(layout.block_sizes[~layout.shared], layout.slots, cohorts=1, field="block_sizes of unshared rows")
+    cohorts = 1 << (len(roster.parties) - 1)
+    _check_full(layout.block_sizes, layout.slots, cohorts=cohorts, field="block_sizes")
+    _check_full(sizes, layout.slots, cohorts=cohorts, field="feature_blocks")
     _check_ignored(layout, table=table, config=config, first=name == roster.names[0])
 
 
-def _check_full(sizes: NDArray[np.int64], slots: int, *, ways: int, field: str) -> None:
-    if np.count_nonzero(sizes < slots) > ways:
-        raise InvalidInput(f"layout: {field}: more than {ways} blocks are not full, so the rows are cut up needlessly")
+def _check_full(sizes: NDArray[np.int64], slots: int, *, cohorts: int, field: str) -> None:
+    if np.count_nonzero(sizes < slots) > cohorts:
+        raise InvalidInput(f"layout: {field}: more than {cohorts} blocks are not full, more than needed")
 
 
 def _check_ignored(layout: ClientLayout, *, table: PartyTable, config: RunConfig, first: bool) -> None:
-    """Features are given up to an earlier party only where the terms say so, and where there can be such a party."""
+    """Refuses ignored features unless the terms allow them and an earlier party can give them."""
     if not layout.ignored:
         return
     if config.overlap != "first":

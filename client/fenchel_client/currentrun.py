@@ -1,7 +1,7 @@
-"""The run that a party works on, one at a time, and the guard around everything that is opened in it.
+"""The run that a party works on, one at a time, and the guard around tasks in which vectors are opened.
 
-A task that is refused after something in it was opened is refused in the same words whatever the reason, because the
-reason could tell of the value. Each such refusal counts towards the lock of the run.
+If a task fails after a vector in it was opened, the server is told the same words whatever the reason, because the
+reason could depend on the opened values. Each such refusal counts towards the lock of the run.
 """
 
 import logging
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class CurrentRun:
-    """Makes runs active from their records, and has their algorithms work.
+    """Makes runs active from their records, and lets their algorithms answer tasks.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class CurrentRun:
         self._consent = consent
 
     def begin(self, run: RunId, due: PartyRun, *, kit: Kit) -> ActiveRun:
-        """Makes a run active whose set-up has come to its layout, and keeps what a restart needs of it."""
+        """Makes a run active whose set-up has reached its layout, and stores its record for a restart."""
         kept = self._records.with_layout(run, due)
         self._check_layout(kept, kit)
         active = self._activated(run, kept, kit)
@@ -60,7 +60,7 @@ class CurrentRun:
         return active
 
     def running(self, run: RunId, *, kit: Kit) -> ActiveRun:
-        """The run, made active from its record if need be; `Refusal` without a record."""
+        """The active run, made from its record if it is not active yet; `Refusal` without a record."""
         if self.active is None or self.active.run != run:
             kept = self._records.kept(run)
             if kept is None:
@@ -69,17 +69,21 @@ class CurrentRun:
         return self.active
 
     def kept(self, run: RunId) -> PartyRun | None:
-        """The record of a run. May be asked while another thread works on a task, so nothing is made active here."""
+        """The record of a run, if any. Another thread may call this during a task, so it makes no run active."""
         active = self.active
         return active.kept if active is not None and active.run == run else self._records.kept(run)
 
     def guarded(self, active: ActiveRun, work: Callable[[], T]) -> T:
-        """The result. Whatever fails after something was opened fails in one way, and counts towards the lock."""
+        """The result of `work`.
+
+        Every failure after a vector was opened becomes a `Refusal` with the same public reason, which counts towards
+        the lock of the run.
+        """
         opened_before = self._stopwatch.opened
         try:
             result = work()
         except Exception as error:
-            # What earlier tasks opened is remembered, and values made of it may outgrow the vectors only now.
+            # Algorithms remember values that earlier tasks opened, so such an error can depend on them.
             of_values = isinstance(error, ValueOutOfRange | ValueNotFinite) or not isinstance(error, FenchelError)
             since = active.opened_before if of_values else opened_before
             if self._stopwatch.opened > since:
@@ -97,7 +101,7 @@ class CurrentRun:
         return result
 
     def keep_model(self, active: ActiveRun, body: bytes) -> bytes:
-        """Keeps this party's part of the model on disk, and gives what the server gets of it."""
+        """Stores this party's part of the model on disk; returns the release for the server, empty if there is none."""
         features = sorted(self._table.features)
         part = model_part_from_bytes(body, features=len(features))
         weights = self.guarded(active, lambda: active.algorithm.final_model(part.state))
@@ -126,7 +130,7 @@ class CurrentRun:
     def _not_usable(self, active: ActiveRun, error: Exception) -> Refusal:
         refusals = self._count_refusal(active)
         if not isinstance(error, FenchelError):
-            log.error("a task of run %s failed after something in it was opened", active.run, exc_info=error)
+            log.error("a task of run %s failed after a vector in it was opened", active.run, exc_info=error)
         said = f"{error}; {OUTGROWN}" if isinstance(error, ValueOutOfRange) else str(error) or type(error).__name__
         return Refusal(
             f"{said} (refusal {refusals}; at {MAX_REFUSALS} the run is locked here)", public_reason=NOT_USABLE
@@ -139,10 +143,10 @@ class CurrentRun:
 
 
 def _release(active: ActiveRun, part: ModelPart, weights: NDArray[np.float64]) -> bytes:
-    """What the server gets of the model: nothing, unless this party's own roster says otherwise."""
+    """The release of the model for the server: empty, unless this party's own roster says otherwise."""
     if not active.releases:
         return b""
     given = released_weights(weights, part, layout=active.layout, noise=active.noise)
     exact = "exact" if active.noise is None else f"with noise of standard deviation {active.noise.sigma:.3g}"
-    log.info("run %s: %d weights go to the server, %s, as the roster has it", active.run, len(given), exact)
+    log.info("run %s: %d weights go to the server, %s, as the roster says", active.run, len(given), exact)
     return model_release_to_bytes(given)

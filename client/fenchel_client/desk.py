@@ -1,8 +1,8 @@
-"""What lies between the thread that works and the connection: the task to do and the result to hand in.
+"""The desk between a session's working thread and its connection: the task to do and the result to hand in.
 
-The desk outlives connections. The server has at most one task open for a client, so whatever it sends replaces what
-went before. A result stays until the server has acknowledged it or moved on, and is handed in again, the same
-bytes, on every new connection until then.
+The desk outlives connections. The server has at most one task open for a client, so a new task replaces the one
+before. A result stays on the desk until the server has acknowledged it or sent another task. Until then every new
+connection hands in the same bytes again.
 """
 
 import threading
@@ -14,7 +14,7 @@ from fenchel_common.wire.frames import TaskKey
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A task as it came in."""
+    """A task as the server sent it."""
 
     key: TaskKey
     body: bytes = field(repr=False)
@@ -22,7 +22,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a task: a body, or the public reason for there being none."""
+    """The outcome of a task: the body of a result, or the public reason of a refusal."""
 
     key: TaskKey
     body: bytes | None = field(default=None, repr=False)
@@ -33,7 +33,7 @@ class Desk:
     """Thread-safe; every wait ends when the session ends."""
 
     def __init__(self) -> None:
-        # Reentrant, because a signal handler may end the session while its own thread holds the lock.
+        # Reentrant, because a signal handler may end the session while its own thread has the lock.
         self._changed = threading.Condition(threading.RLock())
         self._in_hand: TaskKey | None = None
         self._assignment: Assignment | None = None
@@ -42,13 +42,13 @@ class Desk:
 
     @property
     def in_hand(self) -> TaskKey | None:
-        """The task that waits, is in work, or whose result is not acknowledged."""
+        """The task that waits, is in work, or has a result that is not acknowledged; None without such a task."""
         with self._changed:
             return self._in_hand
 
     @property
     def outcome(self) -> Outcome | None:
-        """The result to hand in."""
+        """The outcome to hand in; None without one."""
         with self._changed:
             return self._outcome
 
@@ -58,7 +58,7 @@ class Desk:
             return self._ended
 
     def offer(self, assignment: Assignment) -> None:
-        """Takes in a task; one that is in hand already changes nothing."""
+        """Puts a task on the desk; has no effect if that task is in hand already."""
         with self._changed:
             if assignment.key != self._in_hand:
                 self._in_hand = assignment.key
@@ -67,7 +67,7 @@ class Desk:
                 self._changed.notify_all()
 
     def take(self, *, wait: bool) -> Assignment | None:
-        """The task to do next; None when there is none (yet, without `wait`) or the session has ended."""
+        """The task to do next; None if the session has ended or, without `wait`, if there is no task yet."""
         with self._changed:
             if wait:
                 self._changed.wait_for(lambda: self._assignment or self._ended)
@@ -77,7 +77,7 @@ class Desk:
             return assignment
 
     def finish(self, outcome: Outcome) -> bool:
-        """Puts down what became of a task; False if the server has gone on and nobody waits for it."""
+        """Puts the outcome of a task on the desk; False if the task is not in hand any more."""
         with self._changed:
             if outcome.key != self._in_hand:
                 return False
@@ -86,7 +86,7 @@ class Desk:
             return True
 
     def decline(self, outcome: Outcome) -> None:
-        """Puts down the refusal of a task whose body was never taken in."""
+        """Puts the refusal of a task on the desk whose body was not accepted."""
         with self._changed:
             self._in_hand = outcome.key
             self._assignment = None
@@ -94,7 +94,7 @@ class Desk:
             self._changed.notify_all()
 
     def drop(self, key: TaskKey) -> None:
-        """Forgets a task whose result the server has, or wants no more."""
+        """Removes a task whose result the server has, or no longer waits for."""
         with self._changed:
             if key == self._in_hand:
                 self._in_hand = self._assignment = self._outcome = None
@@ -106,7 +106,7 @@ class Desk:
             self._changed.notify_all()
 
     def wait(self, until: Callable[[], object], *, timeout_s: float) -> None:
-        """Waits for a condition, which `wake` has tested again, for the end of the session, or for the timeout."""
+        """Waits until the condition is true, the session ends or the time is up; `wake` makes it test the condition."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or until(), timeout=timeout_s)
 

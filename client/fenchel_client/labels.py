@@ -5,15 +5,15 @@ The label holders of sample i, |B_i| of them, must give it the same label. Of it
     mark(i, y) = HMAC(k, y, block of i, slot of i), cut to 40 bits,
 
 the server adds up the marks of the holders, and each of these opens the sum. The labels are equal if and only if the
-sum is |B_i|·mark(i, y) at every holder, but for a chance of 2^-40 a sample. The parties have k, the server has not.
-A mark stands for a place and not for an id: ids can be guessed, and whoever has k could tell them by their marks.
+sum is |B_i|·mark(i, y) at every holder, but for a chance of 2^-40 a sample. The parties know k, the server does not.
+A mark depends on a block and a slot, not on an id: ids can be guessed, and a party could find them by their marks.
 
 Protects: the server learns of each label holder whether its labels differ from those of others: not how many, not
-which. It cannot make a mark, and marks of different places never match. So a server that hands over something else in
-place of the sums learns one bit with each key: whether that is what equal labels give.
+which. It cannot make a mark, and marks of different slots never match. So a server that sends other sums learns one bit
+with each key: whether these are the sums of equal labels.
 
-Does not protect: a holder that guesses another's label can tell from the sum whether the guess is right. Where two
-hold a sample and there are two labels, each knows the other's.
+Does not protect: a holder that guesses another's label learns from the sum whether the guess is right. If two parties
+hold a sample and there are two possible labels, each party knows the other's label.
 """
 
 import hashlib
@@ -39,9 +39,9 @@ MARK_BYTES: Final = 5
 _LABEL: Final = b"fenchel/v1/labels"
 
 DIFFERENT: Final = (
-    "run %s: %d of the %d labels that this party shares with others differ from another party's; compare the labels "
-    "with the other parties that hold these samples, correct them, and start the run anew; until then this party "
-    "takes no part in it"
+    "run %s: %d of the %d labels of samples that other parties hold too differ from another party's; compare the "
+    "labels with the other parties that hold these samples, correct them, and start the run anew; until then this "
+    "party takes no part in it"
 )
 UNREADABLE: Final = (
     "run %s: the sums of labels could not be opened (%s): a party or the server has altered them; this party takes no "
@@ -56,7 +56,7 @@ def label_marks(
 ) -> NDArray[np.float64]:
     """(n,) the mark of each label in its block and slot, a multiple of the resolution of `PRODUCT_FORMAT`.
 
-    `secret` is what all parties of the run share and the server does not know.
+    All parties of the run know `secret`, the server does not.
     """
     key = hmac.digest(secret, _LABEL + run.encode(), "sha256")
     # Adding 0.0 makes the two zeros, which are equal as labels, equal as bytes.
@@ -74,9 +74,9 @@ class LabelComparison:
     layout
         Which rows of `table` fill which blocks, and how many label holders each block has.
     key
-        What the run's vectors by sample are under.
+        The key of the run's vectors by sample.
     secret
-        What the parties of the run share and the server does not know.
+        Known to all parties of the run, not to the server.
     """
 
     def __init__(
@@ -105,25 +105,25 @@ class LabelComparison:
         self._answered: tuple[bytes, bool] | None = None
 
     def marks(self) -> BlockVector | None:
-        """The encrypted marks of this party's labels in the blocks where others hold labels too; None without any."""
+        """The encrypted marks of this party's labels in blocks with other label holders; None if there are none."""
         if not self._blocks:
             return None
         return pack(self._marks, self._blocks, self._sizes, cipher=self._cipher, vector_format=PRODUCT_FORMAT)
 
     def differs(self, body: bytes) -> bool:
-        """Whether, by the sums in `body`, other holders have other labels; how many is for this party's log alone."""
+        """Whether other holders have other labels, by the sums in `body`; only this party's log says how many."""
         digest = hashlib.sha256(body).digest()
         if self._answered is None:
             self._answered = digest, self._compare(self._sums(body))
         if self._answered[0] != digest:
             raise Refusal(
-                "labels were compared already under this key, and the server asks for a comparison with other sums",
+                "labels were compared already under this key, and the server asks to compare them with other sums",
                 public_reason="it has compared its labels in this set-up already",
             )
         return self._answered[1]
 
     def _sums(self, body: bytes) -> BlockVector:
-        sums = label_sums_from_bytes(body, held=frozenset(self._blocks), slots=self._slots, key=self._key)
+        sums = label_sums_from_bytes(body, blocks=frozenset(self._blocks), slots=self._slots, key=self._key)
         if sums.blocks != self._blocks or sums.vector.terms != self._holders.max():
             raise InvalidInput("sums: must be over the label holders of all blocks for which this party gave marks")
         return sums

@@ -1,6 +1,6 @@
-"""What a party counts of its own: the values that it sent and got, in `RUN.ledger.json` of its state folder.
+"""A party's own counts of the values that it sent and got, in `RUN.ledger.json` of its state folder.
 
-The file has numbers alone, is readable by its owner alone, and outlives the run.
+The file contains counts and no values. Only its owner can read it, and it outlives the run.
 """
 
 import json
@@ -16,7 +16,7 @@ from fenchel_common.wire.counting import values_in
 
 
 class PartyLedger:
-    """The ledger of one party in one run; what is on file already is gone on with."""
+    """The ledger of one party in one run; it continues the counts that are on disk already."""
 
     def __init__(self, path: Path, *, party: ClientId, run: RunId) -> None:
         self.run = run
@@ -26,28 +26,29 @@ class PartyLedger:
         self._saved = True
 
     def count(self, direction: Direction, phase: str, body: bytes, settings: AlgorithmSettings | None) -> None:
-        """Counts a task (down) or a result (up)."""
+        """Counts the values in a task (down) or in a result (up)."""
         messages = messages_of(phase, settings)
         kind = messages.task if direction is Direction.DOWN else messages.result
         self._ledger.add(self._party, direction, values_in(kind, body, inside=messages.inside))
         self._saved = False
 
     def save(self) -> None:
-        """Writes the file anew if there is anything new.
+        """Writes the file if there are new counts.
 
-        A process that is killed loses the counts of the task in work: no reason to make the others wait for a disk.
+        A process that is killed loses the counts since the last call. The file is not forced to disk, because the
+        other parties would have to wait for it.
         """
         if self._saved:
             return
-        held = {"run": self.run, "party": self._party, "seen": self._ledger.to_mapping()}
-        write_private(self._path, json.dumps(held).encode(), durable=False)
+        record = {"run": self.run, "party": self._party, "seen": self._ledger.to_mapping()}
+        write_private(self._path, json.dumps(record).encode(), durable=False)
         self._saved = True
 
 
 def read_party_ledger(path: Path) -> tuple[ClientId, Ledger]:
-    """The party that the file belongs to, and what it counted."""
+    """The party that the file belongs to, and its counts."""
     try:
-        held = json.loads(read_private(path))
-        return ClientId(held["party"]), Ledger.from_mapping(held["seen"])
+        record = json.loads(read_private(path))
+        return ClientId(record["party"]), Ledger.from_mapping(record["seen"])
     except (ValueError, KeyError, TypeError, InvalidInput):
-        raise InvalidInput(f"{path}: not a party's ledger; it was cut or altered") from None
+        raise InvalidInput(f"{path}: not a party's ledger; the file was truncated or altered") from None

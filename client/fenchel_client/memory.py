@@ -1,4 +1,4 @@
-"""How much memory this process takes."""
+"""The memory of this process."""
 
 import resource
 from pathlib import Path
@@ -7,8 +7,8 @@ STATUS = Path("/proc/self/status")
 
 
 def peak_memory_bytes() -> int:
-    """The most resident memory that this process has held; 0 where the system does not tell."""
-    # Where there is no /proc. Elsewhere this figure would count what the process held that this one was started from.
+    """The most resident memory that this process has had; 0 if the system does not tell."""
+    # Only without /proc, because ru_maxrss also counts the memory of the process that started this one.
     if not STATUS.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for line in STATUS.read_text().splitlines():

@@ -1,6 +1,6 @@
-"""A party at work: every task of a run goes to what answers it, and what is in task and result is counted.
+"""A party at work: it gives each task to the object that answers it, and counts the values in task and result.
 
-The set-up is in `setup` and `labels`, the rounds and the end in `currentrun`, what is kept of a run in `runrecords`.
+The set-up is in `setup` and `labels`, the rounds and the end in `currentrun`, the records of runs in `runrecords`.
 """
 
 import time
@@ -24,7 +24,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.leakage import Direction
-from fenchel_common.setup import FINISH, INTRODUCE, LABELS, LAYOUT, LayoutResult, PartyRun
+from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, LayoutResult, PartyRun
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.labels import labels_compared_to_bytes, layout_result_to_bytes
 from fenchel_common.wire.setup import phase_result_to_bytes
@@ -33,8 +33,7 @@ from fenchel_common.wire.setup import phase_result_to_bytes
 class Party:
     """One organisation's side of a federation.
 
-    It copies the shard's matrix, and needs the shard no more once it is made: a caller that lets go of the shard then
-    has the matrix in memory once.
+    The constructor copies the shard's matrix. A caller that then drops the shard has the matrix in memory once.
     """
 
     def __init__(self, kit: Kit | LiveKit, shard: Shard, *, state: Path, consent: Consent | None = None) -> None:
@@ -48,14 +47,14 @@ class Party:
         self._current = CurrentRun(self._table, self._records, stopwatch=self._stopwatch, consent=self._consent)
 
     def handle(self, task: Task) -> bytes:
-        """The result of a task, with what was spent on it; every time is rounded for itself, the remainder too."""
+        """The result of a task, with its rounded times and the peak memory; `Refusal` if the party declines it."""
         before, began = replace(self._stopwatch), time.perf_counter()
         body = self._counted_answer(task)
         spent = self._stopwatch.spent_since(before, total_s=time.perf_counter() - began)
         return phase_result_to_bytes(body, replace(spent, peak_memory_bytes=peak_memory_bytes()))
 
     def idle(self) -> AbstractContextManager[object]:
-        """While it lasts, nonces for later are made; what was counted is on file when it begins."""
+        """A context during which nonces for later rounds are made; the ledger is saved before it begins."""
         active = self._current.active
         if active is None:
             return nullcontext()
@@ -63,9 +62,9 @@ class Party:
         return nullcontext() if active.pool is None else active.pool.idle()
 
     def task_limit(self, key: TaskKey) -> int:
-        """The most bytes of a task; `Refusal` if this party knows nothing of the run.
+        """The most bytes of a task; `Refusal` if this party does not know the run.
 
-        May be asked while another thread works on a task, so nothing is made active here.
+        Another thread may call this during a task, so it makes no run active.
         """
         if before_layout(key):
             config = None if self._setup is None else self._setup.config
@@ -73,10 +72,10 @@ class Party:
         return run_task_limit(key, self._current.kept(key.run), table=self._table)
 
     def _counted_answer(self, task: Task) -> bytes:
-        """Answers, and puts on record what is in the task and in the result."""
+        """The answer to a task; the values in the task and in the answer are counted."""
         settings = self._settings_of(task)
         if settings is None and (task.round > 0 or task.phase in (LAYOUT, LABELS)):
-            # This process does not know the run, and cannot read the task; the answer says so.
+            # This process does not know the run and cannot read the task, as the answer says.
             return self._answer(task)
         ledger = self._records.ledger(task.run)
         with self._stopwatch.serialising():
@@ -108,17 +107,20 @@ class Party:
         if task.phase == INTRODUCE:
             self._records.begin_setup(task.run)
         if task.phase == INTRODUCE or self._setup is None or self._setup.run != task.run:
-            # The roster of a set-up is one and the same to its end; the next set-up takes up a newer one.
+            # A set-up has the same roster to its end; only the next set-up uses a newer one.
             self._kit = self._live_kit.look()
             self._setup = SetupClient(self._kit, self._table, task.run, self._consent)
         if task.phase == LAYOUT:
             return self._begin(self._setup, task.body)
         if task.phase == LABELS:
             return self._compare_labels(self._setup, task.body)
-        return self._setup.answer(task.phase, task.body)
+        answered = self._setup.answer(task.phase, task.body)
+        if task.phase in (KEY_MAKE, KEY_TAKE):
+            self._records.folder.keep_features(task.run, self._setup.features_by_pseudonym())
+        return answered
 
     def _begin(self, setup: SetupClient, layout: bytes) -> bytes:
-        """Makes the run active; gives the algorithm's preparation and the marks of labels that others hold too."""
+        """Makes the run active; returns the algorithm's preparation and the marks of labels with other holders."""
         if setup.config is None or setup.secrets is None:
             raise Refusal("the layout came before the key", public_reason="it restarted during the set-up")
         due = PartyRun(setup.config, setup.secrets, setup.secrets.digest(), layout)
@@ -137,7 +139,7 @@ class Party:
             return layout_result_to_bytes(result)
 
     def _compare_labels(self, setup: SetupClient, sums: bytes) -> bytes:
-        """Whether labels differ. No step on such labels means anything, so the key is forgotten where they do."""
+        """The answer whether labels differ. If they do, training is meaningless, and the party deletes its key."""
         if setup.labels is None:
             raise Refusal("the sums of labels came before the layout", public_reason="it restarted during the set-up")
         differ = setup.labels.differs(sums)

@@ -11,8 +11,10 @@ OWNER_ONLY = 0o600
 
 
 def write_private(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Replaces the file; it is never visible half-written or with a wider mode, and if `durable` a power cut after this
-    does not undo it."""
+    """Replaces the file, which is never visible half-written or with a wider mode.
+
+    If `durable`, a power cut after the call does not undo it.
+    """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

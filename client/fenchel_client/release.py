@@ -1,7 +1,7 @@
-"""What a party gives the server of the final model, where its own signed roster says that the server may have it.
+"""A party's release of the final model to the server, if the party's own signed roster allows it.
 
-With noise, each weight is given once, by the first holder of its feature, who alone knows the noise on it. The parties
-keep the exact model.
+With noise, each weight is released once, by the first holder of its feature, who alone knows the noise on it. The
+parties keep the exact model.
 """
 
 import math
@@ -20,11 +20,11 @@ from fenchel_common.setup import ModelPart
 Array = NDArray[np.float64]
 
 GRID_BITS: Final = 20
-"""Noisy weights are multiples of 2^-20·σ or less: the bits below would tell how the noise was made, and of what."""
+"""Noisy weights are multiples of 2^-20·σ or less: lower bits could show the noise and so the weight."""
 
 
 def check_rows(algorithm: AlgorithmClient, noise: ReleaseNoise) -> None:
-    """Refuses to go on if a row of this party is longer than the noise allows for, as soon as that is known."""
+    """Raises `Refusal` if a row of this party is known to be longer than the noise allows for."""
     norms = algorithm.squared_norms if isinstance(algorithm, KnowsRows) else None
     if norms is None:
         return
@@ -37,19 +37,20 @@ def check_rows(algorithm: AlgorithmClient, noise: ReleaseNoise) -> None:
 
 
 def released_weights(weights: Array, part: ModelPart, *, layout: ClientLayout, noise: ReleaseNoise | None) -> Array:
-    """What the server may have of this party's weights: all of them, or noisy ones of the features it answers for.
+    """The weights that the server gets, in the server's order of features.
 
-    There are none if the model is farther from the optimum than the noise allows for.
+    Without noise these are all of this party's weights, with noise those of its blocks as a first holder. With noise,
+    the server gets no weights if the model is farther from the optimum than the noise allows for.
     """
     if noise is None:
-        return weights
+        return weights[layout.columns]
     if unknown := [block for block in part.first_holder_of if block not in layout.feature_blocks]:
-        raise InvalidInput(f"first_holder_of: {unknown[0]} is no block of features of this party")
+        raise InvalidInput(f"first_holder_of: {unknown[0]} is not a block of features of this party")
     # The comparison is written so that NaN fails it.
     if part.gap is None or not part.gap <= noise.gap or not part.first_holder_of:
         return np.zeros(0)
-    places = np.concatenate([layout.feature_blocks[block] for block in part.first_holder_of])
-    return with_noise(weights[places], sigma=noise.sigma)
+    positions = np.concatenate([layout.feature_blocks[block] for block in part.first_holder_of])
+    return with_noise(weights[positions], sigma=noise.sigma)
 
 
 def with_noise(weights: Array, *, sigma: float) -> Array:

@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt to connect."""
+"""The delay before the next attempt to connect."""
 
 import random
 
@@ -10,7 +10,7 @@ class Backoff:
     """Exponential back-off with a cap and jitter.
 
     Each delay is drawn from the upper half of its interval: long enough to spare a server that is down, spread
-    enough that the clients of a server that comes back do not all knock at once.
+    enough that the clients of a server that comes back do not all connect at once.
     """
 
     def __init__(
@@ -32,5 +32,5 @@ class Backoff:
         return ceiling_s * (1 + self._random.random()) / 2
 
     def reset(self) -> None:
-        """Starts from the shortest delay again, after a connection that worked."""
+        """Begins with the shortest delay again; called after a connection that worked."""
         self._ceiling_s = self._initial_s

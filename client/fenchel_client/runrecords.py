@@ -1,7 +1,7 @@
-"""The records that a party keeps of its runs in its state folder, with the counters that bound a server.
+"""The records that a party keeps of its runs in its state folder, with counters that limit what a server can ask for.
 
-A run has one layout for each key. A party takes part in the set-up of few runs at a time, and of one run only so often.
-After a few refusals of tasks in which something was opened, the run is locked at this party, for good.
+A run has one layout for each key. The number of a party's unfinished runs is bounded, and so is the number of set-ups
+of a run. After a few refusals of tasks in which a vector was opened, the run is locked at this party for ever.
 """
 
 from dataclasses import replace
@@ -15,19 +15,19 @@ from fenchel_common.ids import ClientId, RunId
 from fenchel_common.setup import PartyRun
 
 MAX_REFUSALS: Final = 3
-"""After so many tasks refused on what was opened, a run is locked: no honest server comes near it."""
+"""After so many refusals of tasks in which a vector was opened a run is locked; an honest server causes fewer."""
 MAX_SETUPS_OF_A_RUN: Final = 32
-"""How often a run's set-up may come to its layout; a party that drops out at the last phase makes it begin anew."""
+"""The most set-ups of a run that reach the layout; a party that drops out in the last phase causes another one."""
 MAX_SETUPS_WITHOUT_A_LAYOUT: Final = 64
-"""How many set-ups in a row, of any runs, may come to nothing. Each can make a key holder make a key."""
+"""The most set-ups in a row, of any runs, that end before the layout. In each of them the key holder may make a key."""
 MAX_UNFINISHED_RUNS: Final = 128
-"""How many runs that are not over a party keeps files of."""
+"""The most unfinished runs of which a party keeps files."""
 
 LOCKED: Final = "it takes no further part in this run; its own log says why"
 
 
 class RunRecords:
-    """What one party has on disk of its runs, and what it counts of them."""
+    """The records of one party's runs on disk, and their counters."""
 
     def __init__(self, folder: StateFolder, *, party: ClientId) -> None:
         self.folder = folder
@@ -46,36 +46,38 @@ class RunRecords:
             raise Refusal(str(error), public_reason=NO_KEY) from error
         if kept is not None and kept.refusals >= MAX_REFUSALS:
             raise Refusal(
-                f"run {run} is locked here: {kept.refusals} tasks held what no honest run can hold; once people whom "
+                f"run {run} is locked here: {kept.refusals} tasks had values that no honest run has; once people whom "
                 "all parties trust have found out why, they can start a new run",
                 public_reason=LOCKED,
             )
         return kept
 
     def begin_setup(self, run: RunId) -> None:
-        """Counts a set-up; refuses the set-up of a run that is over or locked here, and set-ups without end."""
+        """Counts a set-up; `Refusal` if the run is over or locked here, or if there were too many set-ups."""
         kept = self.kept(run)
         if kept is None and self.folder.model_path(run).exists():
             raise Refusal(f"run {run} is over, and its model is here", public_reason="the run is over at this party")
         if kept is not None and kept.setups >= MAX_SETUPS_OF_A_RUN:
             raise Refusal(
-                f"run {run} was set up {kept.setups} times without ever coming to its end; start it under a new name",
+                f"run {run} was set up {kept.setups} times and never finished; start it under a new name",
                 public_reason="this run was set up too often",
             )
         if self._setups_without_a_layout >= MAX_SETUPS_WITHOUT_A_LAYOUT:
             raise Refusal(
-                f"{MAX_SETUPS_WITHOUT_A_LAYOUT} set-ups in a row came to nothing; find out why and restart the client",
+                f"{MAX_SETUPS_WITHOUT_A_LAYOUT} set-ups in a row ended before the layout; find out why, and restart "
+                "the client",
                 public_reason="too many set-ups came to nothing",
             )
         self._setups_without_a_layout += 1
 
     def with_layout(self, run: RunId, due: PartyRun) -> PartyRun:
-        """The record to keep of the run from its layout on; refuses a second layout under one key."""
+        """The record of the run from its layout on; `Refusal` for a second layout under one key."""
         kept = self.kept(run)
         if kept is None:
             if self.folder.unfinished_runs() >= MAX_UNFINISHED_RUNS:
                 raise Refusal(
-                    f"{MAX_UNFINISHED_RUNS} runs are unfinished here; delete the .run files of those that are given up",
+                    f"{MAX_UNFINISHED_RUNS} runs are unfinished here; delete the .run files of those that "
+                    "will not be finished",
                     public_reason="it has too many unfinished runs",
                 )
             return due
@@ -83,23 +85,23 @@ class RunRecords:
             return replace(due, setups=kept.setups + 1, refusals=kept.refusals)
         if kept.secrets is None:
             raise Refusal(
-                "this party has given the key of this set-up up, and the server hands it over again",
+                "this party has deleted the key of this set-up, and the server sends it again",
                 public_reason="it has given this key up",
             )
         if kept.layout != due.layout or kept.config != due.config:
             raise Refusal(
-                "the server gives a second layout for a key that has one: it could read single rows in this way",
+                "the server gives a second layout for a key that has one: with two layouts it could read single rows",
                 public_reason="it has another layout for this key",
             )
         return kept
 
     def keep_layout(self, run: RunId, kept: PartyRun) -> None:
-        """Puts a set-up that came to its layout on file."""
+        """Stores the record of a set-up that has reached its layout."""
         self.folder.keep_run(run, kept)
         self._setups_without_a_layout = 0
 
     def refused(self, run: RunId, kept: PartyRun) -> PartyRun:
-        """The record with one refusal more, on file before anybody hears of it. A locked run has no use for its key."""
+        """The record with one refusal more, stored before the server learns of it. A locked run loses its key."""
         counted = replace(kept, refusals=kept.refusals + 1)
         if counted.refusals >= MAX_REFUSALS:
             counted = replace(counted, secrets=None)
@@ -107,12 +109,12 @@ class RunRecords:
         return counted
 
     def ledger(self, run: RunId) -> PartyLedger:
-        """The ledger of a run; counts of the run before it that are not on file yet are lost."""
+        """The ledger of a run. If the last call was for another run, counts of that run that are not saved are lost."""
         if self._ledger is None or self._ledger.run != run:
             self._ledger = self.folder.ledger(run, party=self._party)
         return self._ledger
 
     def save_ledger(self, run: RunId) -> None:
-        """Puts on file what was counted of a run, if it is the run whose tasks are counted now."""
+        """Saves the ledger of a run, if it is the run whose tasks are counted now."""
         if self._ledger is not None and self._ledger.run == run:
             self._ledger.save()

@@ -1,7 +1,7 @@
-"""A party's session with the server: connect, work, hand in, and again, until dismissed or stopped.
+"""A party's session with the server: it connects, works on tasks and hands in results, until dismissed or stopped.
 
-The thread that calls `run` works on the tasks; a second one keeps the connection, so that heartbeats go on while a
-task is in work, and a lost connection is made anew without the work being lost.
+The thread that calls `run` works on the tasks. A second thread keeps the connection, so that heartbeats continue while
+a task is in work, and a new connection replaces a lost one without loss of work.
 """
 
 import gc
@@ -29,9 +29,9 @@ from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
 
 INTERNAL_REFUSAL = "internal error"
-"""What the server is told of a failure that is not a refusal: the party's own log has the details."""
+"""The public reason for every failure that is not a `Refusal`; the party's own log has the details."""
 CLOSING_S = 10.0
-"""How long an ended session waits for its connection to close."""
+"""The time that an ended session waits for its connection to close."""
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ IdleFactory = Callable[[], AbstractContextManager[object]]
 
 
 class EndKind(Enum):
-    """How a session ended that did not fail."""
+    """The way in which a session ended without failure."""
 
     DISMISSED = "dismissed"
     STOPPED = "stopped"
@@ -53,9 +53,9 @@ class SessionEnd:
 
 
 def answer(handler: Handler, task: Task) -> tuple[bytes | None, str]:
-    """The handler's result and an empty text, or None and the public reason for there being none.
+    """The handler's result and an empty text, or None and the public reason of a refusal.
 
-    Only a `Refusal` says why, in its own public words; any other failure is logged here and told to nobody.
+    Only a `Refusal` has a public reason of its own; any other failure is logged here and gives `INTERNAL_REFUSAL`.
     """
     try:
         return handler(task), ""
@@ -70,9 +70,19 @@ def answer(handler: Handler, task: Task) -> tuple[bytes | None, str]:
 class Session:
     """Serves one party until the server dismisses it, `stop` is called, or the server refuses it for good.
 
-    `idle` makes a context that is entered whenever there is nothing to do and left as soon as a task has come: the
-    place for work in advance, which must stop promptly. `limit` says how long a task may be; it is called by the thread
-    that keeps the connection, while another task may be in work.
+    Parameters
+    ----------
+    handler
+        Gives the result of a task; called by the thread that calls `run`, one task at a time.
+    dial
+        Makes a connection; called for each attempt.
+    idle
+        Makes a context for work in advance: entered when there is no task, left as soon as a task comes. The work must
+        stop promptly.
+    limit
+        Gives the most bytes of a task; called by the thread that keeps the connection, also while a task is in work.
+    backoff
+        Gives the delays between attempts.
     """
 
     def __init__(
@@ -99,7 +109,7 @@ class Session:
         self._last_trouble = ""
 
     def run(self) -> SessionEnd:
-        """Works until the session ends; raises the `PermanentError` that no further attempt can cure."""
+        """Works until the session ends; raises the `PermanentError` that ended it, if another attempt is no use."""
         connection = threading.Thread(target=self._stay_connected, name="connection", daemon=True)
         connection.start()
         try:
@@ -108,8 +118,8 @@ class Session:
         finally:
             self.stop()
             connection.join(CLOSING_S)
-            # What is left of a connection may take a lock when it is freed, as gRPC's calls do. Freed at the
-            # interpreter's end, it would wait for ever if a thread was frozen with that lock in hand.
+            # Objects of a connection may take a lock when they are freed, as gRPC's calls do. If they were freed at the
+            # interpreter's end, they would wait for ever for a lock that a frozen thread has.
             gc.collect()
         if self._failure is not None:
             raise self._failure
@@ -130,7 +140,7 @@ class Session:
             return self._desk.take(wait=True)
 
     def _idling(self) -> AbstractContextManager[object]:
-        """The work in advance; none if it cannot even begin, which is no reason to leave the federation."""
+        """The context for work in advance; if it cannot be made, the session continues without it."""
         try:
             return self._idle()
         except Exception:
@@ -138,7 +148,7 @@ class Session:
             return nullcontext()
 
     def _work_once(self) -> bool:
-        """Does the next task, and lets go of its body and result: the next one may be as long again."""
+        """Does the next task, and keeps neither its body nor its result; False if the session has ended."""
         assignment = self._next_assignment()
         if assignment is None:
             return False
@@ -146,7 +156,7 @@ class Session:
         task = Task(run=key.run, round=key.round, phase=key.phase, body=assignment.body, attempt=key.attempt)
         body, refusal = answer(self._handler, task)
         if not self._desk.finish(Outcome(key, body, refusal)):
-            logger.warning("the result of %s came too late: the server has gone on", key)
+            logger.warning("the result of %s came too late: the server no longer waits for it", key)
         return True
 
     def _stay_connected(self) -> None:
@@ -172,7 +182,7 @@ class Session:
                 try:
                     reason = connection.run()
                 except (ProtocolViolation, BodyTooLarge):
-                    raise  # The pauses grow: whatever else came, this server is not to be trusted with a busy line.
+                    raise  # Without `_recover`, the delays grow: a server that breaks the protocol is not tried often.
                 except BaseException:
                     self._recover(connection)
                     raise
@@ -184,14 +194,14 @@ class Session:
             if self._kit.look().certificate == kit.certificate:
                 raise
         except (TransientError, ProtocolViolation, BodyTooLarge) as error:
-            # A server that sends what the protocol does not allow is left, and tried again: it may be replaced.
+            # A server that breaks the protocol is left and tried again later: another one may replace it.
             self._report(error)
             self._desk.wait(lambda: False, timeout_s=self._backoff.next_delay_s())
 
         except FenchelError:
             raise
         except Exception:
-            # Whatever a server may have brought about: a party stays.
+            # No message of a server may end the party's process.
             logger.exception("the connection failed")
             self._desk.wait(lambda: False, timeout_s=self._backoff.next_delay_s())
 
@@ -201,7 +211,7 @@ class Session:
             self._last_trouble = ""
 
     def _report(self, error: FenchelError) -> None:
-        # A server that is down for hours is one line in the log, not thousands.
+        # A server that is down for hours gives one line in the log, not thousands.
         trouble = f"{type(error).__name__}: {error}"
         level = logging.DEBUG if trouble == self._last_trouble else logging.WARNING
         self._last_trouble = trouble

@@ -5,23 +5,37 @@ The party trusts its own kit and data. Of what the server relays it believes wha
 
 import logging
 import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from fenchel_client.alignment import AlignmentClient
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from fenchel_client.alignment import AlignmentClient, Ring, pseudonyms
 from fenchel_client.consent import Consent
+from fenchel_client.crypto.derivedkeys import ring_key
+from fenchel_client.crypto.introductions import fresh_key, introduce, verified_introductions
 from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind
-from fenchel_client.crypto.keywrap import recipients_of, unwrap, wrap
+from fenchel_client.crypto.keywrap import unwrap, wrap
 from fenchel_client.labels import LabelComparison
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.errors import CryptoError, DataUnfit, IdentityError, InvalidInput, Refusal, WrongTerms
 from fenchel_common.identity import Kit
-from fenchel_common.ids import RunId
+from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, NONCE_BYTES, Introduction, KeyMade, RunSecrets
+from fenchel_common.setup import (
+    INTRODUCE,
+    KEY_MAKE,
+    KEY_TAKE,
+    SECRET_BYTES,
+    Introduction,
+    KeyMade,
+    RunSecrets,
+    introductions_digest,
+)
 from fenchel_common.wire.alignment import AlignmentMethod
 from fenchel_common.wire.ceremony import introductions_from_bytes, wrapped_key_from_bytes, wrapped_key_to_bytes
 from fenchel_common.wire.setup import (
@@ -34,7 +48,7 @@ from fenchel_common.wire.setup import (
     terms_from_bytes,
 )
 
-ALIGNMENT_SECRET_BYTES = 32
+NOT_INTRODUCED = "the relayed introductions are not those of this roster, run and configuration"
 
 log = logging.getLogger(__name__)
 
@@ -51,11 +65,11 @@ class SetupClient:
     secrets: RunSecrets | None = field(default=None, repr=False)
     labels: LabelComparison | None = None
     _alignment: AlignmentClient | None = None
-    _nonce: bytes = field(default_factory=lambda: secrets.token_bytes(NONCE_BYTES), repr=False)
-
-    @property
-    def _introduction(self) -> Introduction:
-        return Introduction(self.kit.certificate, self._nonce)
+    _introduction: Introduction | None = field(default=None, repr=False)
+    _ephemeral: ec.EllipticCurvePrivateKey | None = field(default=None, repr=False)
+    """The private half of the key to which this party's secrets are sealed, until the party has opened them."""
+    _relayed: bytes | None = field(default=None, repr=False)
+    """The digest of the introductions for which this party, the key holder, has sealed the run's secrets."""
 
     def answer(self, phase: str, body: bytes) -> bytes:
         if phase == INTRODUCE:
@@ -71,6 +85,12 @@ class SetupClient:
             return self._take_key(body, self.config)
         return self._aligning(self.config).answer(phase, body)
 
+    def features_by_pseudonym(self) -> dict[str, str]:
+        """The names of this party's features, once it has the run's secrets."""
+        assert self.secrets is not None, "the party has made the run's secrets or taken them"
+        names = self.table.features
+        return dict(zip(pseudonyms(names, tag_secret=self.secrets.tag_secret, run=self.run), names, strict=True))
+
     def _introduce(self, body: bytes) -> bytes:
         config = terms_from_bytes(body)
         try:
@@ -80,6 +100,8 @@ class SetupClient:
         self._check_consent(config)
         self._check_labels(config)
         self.config = config
+        self._ephemeral = fresh_key()
+        self._introduction = introduce(self.kit, self._ephemeral.public_key(), run=self.run, terms=config.digest())
         return introduction_to_bytes(self._introduction)
 
     def _check_consent(self, config: RunConfig) -> None:
@@ -111,49 +133,71 @@ class SetupClient:
                 public_reason="its operator has not approved the roster",
             )
         try:
-            recipients = recipients_of(introductions_from_bytes(body), roster=roster, authority=self.kit.authority)
+            introduced = self._introduced(introductions_from_bytes(body), config)
         except (IdentityError, InvalidInput) as error:
-            raise Refusal(str(error), public_reason="the relayed certificates are not those of the roster") from error
+            raise Refusal(str(error), public_reason=NOT_INTRODUCED) from error
+        introductions = introductions_digest(introduced.values())
         if self.secrets is None:
-            self.secrets = fresh_secrets(config)
+            self.secrets, self._relayed = fresh_secrets(config), introductions
+        if self._relayed != introductions:
+            raise Refusal(
+                "the server relays a second list of introductions in one set-up", public_reason=NOT_INTRODUCED
+            )
+        self._ephemeral = None
         public_key = public_key_of(self.secrets, config)
         sealed = {
             party: wrapped_key_to_bytes(
                 wrap(
                     secrets_to_bytes(self.secrets),
-                    recipient_cert=introduction.certificate,
+                    recipient=introduction,
                     signer_key=self.kit.private_key(),
                     signer_cert=self.kit.certificate,
                     roster_fingerprint=roster.fingerprint(),
                     run=self.run,
-                    terms=introduction.binding(config),
+                    terms=config.digest(),
+                    introductions=introductions,
                 )
             )
-            for party, introduction in recipients.items()
+            for party, introduction in introduced.items()
             if party != self.kit.name
         }
         return key_made_to_bytes(KeyMade(b"" if public_key is None else public_key.to_bytes(), sealed))
 
     def _take_key(self, body: bytes, config: RunConfig) -> bytes:
-        take = key_take_from_bytes(body)
+        if self._ephemeral is None:
+            raise Refusal("the server hands a key over a second time", public_reason="it has the key of this set-up")
         try:
+            take = key_take_from_bytes(body)
+            introduced = self._introduced(take.introductions, config)
             opened = unwrap(
                 wrapped_key_from_bytes(take.wrapped),
                 recipient=self.kit.client_id,
-                recipient_key=self.kit.private_key(),
+                recipient_key=self._ephemeral,
                 authority=self.kit.authority,
                 roster=self.kit.roster,
                 run=self.run,
-                terms=self._introduction.binding(config),
+                terms=config.digest(),
+                introductions=introductions_digest(introduced.values()),
             )
             taken = secrets_from_bytes(opened)
             public = public_key_of(taken, config)
             if (b"" if public is None else public.to_bytes()) != take.public_key:
                 raise InvalidInput("the server's public key is not the one of the wrapped private key")
-        except (CryptoError, InvalidInput) as error:
+        except (CryptoError, IdentityError, InvalidInput) as error:
             raise Refusal(str(error), public_reason=f"it refused the run's key: {error}") from error
         self.secrets = taken
+        # Nothing that was sealed to this key opens again, here or for whoever takes this machine later.
+        self._ephemeral = None
         return key_taken_to_bytes(b"" if public is None else public.fingerprint)
+
+    def _introduced(self, relayed: Iterable[Introduction], config: RunConfig) -> Mapping[ClientId, Introduction]:
+        """The relayed introductions, verified; this party's own must be among them."""
+        introduced = verified_introductions(
+            relayed, roster=self.kit.roster, authority=self.kit.authority, run=self.run, terms=config.digest()
+        )
+        if introduced[self.kit.client_id] != self._introduction:
+            raise InvalidInput("the server relays an introduction that this party gave in another set-up")
+        return introduced
 
     def _aligning(self, config: RunConfig) -> AlignmentClient:
         if self._alignment is None:
@@ -161,7 +205,15 @@ class SetupClient:
                 raise Refusal("the alignment came before the key", public_reason="it has no key for this run")
             method = AlignmentMethod(config.alignment)
             secret = self.secrets.alignment_secret if method is AlignmentMethod.HMAC else None
-            self._alignment = AlignmentClient(self.table, run=self.run, method=method, shared_secret=secret)
+            key = ring_key(self.secrets.tag_secret, self.run)
+            self._alignment = AlignmentClient(
+                self.table,
+                run=self.run,
+                method=method,
+                tag_secret=self.secrets.tag_secret,
+                ring=Ring(self.kit.roster.names, self.kit.client_id, key=key, run=self.run),
+                shared_secret=secret,
+            )
         return self._alignment
 
 
@@ -170,7 +222,7 @@ def fresh_secrets(config: RunConfig) -> RunSecrets:
     private_key = b""
     if config.privacy.encrypts_samples:
         private_key = private_key_to_bytes(generate_private_key(config.key.bits, KeyKind(config.key.kind)))
-    return RunSecrets(private_key, secrets.token_bytes(ALIGNMENT_SECRET_BYTES))
+    return RunSecrets(private_key, secrets.token_bytes(SECRET_BYTES), secrets.token_bytes(SECRET_BYTES))
 
 
 def public_key_of(run_secrets: RunSecrets, config: RunConfig) -> PublicKey | None:

@@ -1,12 +1,15 @@
 """A party's private folder. The files of a run are named after it, and only their owner can read them.
 
 RUN.run          the key, terms and layout while the run lasts, so that a restarted process can rejoin
+RUN.features.csv the pseudonyms under which the server knows the party's features, and their names
 RUN.model.npz    the party's part of the model, from the end on
-RUN.release      what the server got of it, where the roster releases the model to the server
+RUN.release      the weights that the server got, if the roster releases the model to the server
 RUN.ledger.json  how many values of which kind the party sent and got
 """
 
+import csv
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,20 +23,21 @@ from fenchel_common.setup import PartyRun
 from fenchel_common.wire.setup import party_run_from_bytes, party_run_to_bytes
 
 RUN: Final = ".run"
+FEATURES: Final = ".features.csv"
 MODEL: Final = ".model.npz"
 RELEASE: Final = ".release"
 LEDGER: Final = ".ledger.json"
 
 
 class StateFolder:
-    """What a party keeps across restarts."""
+    """The files that a party keeps across restarts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def run(self, run: RunId) -> PartyRun | None:
-        """What is kept of a run that is not over; None if there is nothing. `KeyFileError` if others can read it."""
+        """The record of a run that is not over; None without one; `KeyFileError` if others can read the file."""
         path = self._file(run, RUN)
         return party_run_from_bytes(read_private(path)) if path.exists() else None
 
@@ -47,20 +51,28 @@ class StateFolder:
     def unfinished_runs(self) -> int:
         return sum(1 for _ in self._path.glob(f"*{RUN}"))
 
+    def keep_features(self, run: RunId, names: Mapping[str, str]) -> None:
+        """Writes the names of the party's features by their pseudonyms, for whoever reads what the server shows."""
+        content = io.StringIO()
+        rows = csv.writer(content, lineterminator="\n")
+        rows.writerow(("pseudonym", "feature"))
+        rows.writerows(sorted(names.items()))
+        write_private(self._file(run, FEATURES), content.getvalue().encode())
+
     def model_path(self, run: RunId) -> Path:
         return self._file(run, MODEL)
 
     def keep_model(
         self, run: RunId, features: list[str], weights: NDArray[np.float64], figures: dict[str, float | None]
     ) -> None:
-        """`figures` are P, D and the gap; one that is not known is kept as NaN."""
+        """Stores the model; `figures` are P, D and the gap, and an unknown one is stored as NaN."""
         numbers = {name: np.float64(np.nan if value is None else value) for name, value in figures.items()}
         content = io.BytesIO()
         np.savez(content, allow_pickle=False, features=np.array(features), weights=weights, **numbers)
         write_private(self._file(run, MODEL), content.getvalue())
 
     def release(self, run: RunId) -> bytes | None:
-        """What the server got of the model, if it has been given anything."""
+        """The release that the server got; None without one."""
         path = self._file(run, RELEASE)
         return read_private(path) if path.exists() else None
 

@@ -1,6 +1,6 @@
-"""A party's data in memory, with the matrix X there once.
+"""A party's data in memory, with one copy of the matrix X.
 
-The party lists its rows to the server in one order, and every run has them in another: that of its layout's blocks. A
+The party lists its rows to the server in one order, and each run uses them in another: that of its layout's blocks. A
 second matrix for the second order would double the memory that a party needs, so the rows are moved within the one
 matrix, a column at a time.
 """
@@ -18,7 +18,7 @@ from fenchel_common.data.shard import Matrix, Shard
 Positions = NDArray[np.int64]
 
 ROWS_AT_ONCE: Final = 256
-"""How many rows are copied from the shard in one step."""
+"""The number of rows that are copied from the shard in one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class _Blank:
 
 
 class PartyTable:
-    """The rows of one party. It copies the shard, so the caller can let go of the shard.
+    """The rows of one party. The table copies the shard, so the caller can drop the shard.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class PartyTable:
         return self._X.data if isinstance(self._X, csr_array) else self._X
 
     def _entries(self, layout: ClientLayout, cut: IgnoredFeatures) -> tuple[NDArray[np.int64], ...]:
-        """The index into `_values` of what the cut leaves out."""
+        """The index into `_values` of the entries that the cut leaves out."""
         ignored = np.repeat(np.isin(layout.block_ids, cut.block_ids), layout.block_sizes)
         if not isinstance(self._X, csr_array):
             return np.ix_(np.flatnonzero(ignored), cut.features)

@@ -1,4 +1,4 @@
-"""What the server asks of a party, and what answers it, whatever carries both."""
+"""The task that the server gives a party, and the handler that answers it, independent of the transport."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from fenchel_common.ids import RoundId, RunId
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the server asks of the party; the body's meaning is between the halves of the algorithm."""
+    """One task of a run; the two halves of the algorithm, or of the set-up, define the meaning of the body."""
 
     run: RunId
     round: RoundId
@@ -18,4 +18,4 @@ class Task:
 
 
 Handler = Callable[[Task], bytes]
-"""Gives the result of a task; a `Refusal` that it raises goes to the server in its own public words."""
+"""Gives the result of a task, or raises; the server learns the public reason of a `Refusal` and of no other error."""

@@ -1,4 +1,4 @@
-"""The most bytes that a party lets a task have, from what it knows itself; asked before any of them are in memory."""
+"""The most bytes that a party accepts in a task, by its own data and records; used before any byte is in memory."""
 
 from fenchel_client.activerun import client_layout_of
 from fenchel_client.table import PartyTable
@@ -12,12 +12,12 @@ NO_KEY = "it does not have the key of this run"
 
 
 def before_layout(key: TaskKey) -> bool:
-    """Whether a task belongs to the part of a run in which a party has no layout yet."""
+    """Whether a task belongs to the phases before the party has its layout, or gives it the layout."""
     return key.round == 0 and key.phase != LABELS
 
 
 def setup_task_limit(key: TaskKey, config: RunConfig | None, *, table: PartyTable, parties: int) -> int:
-    """Of a task up to the layout; `config` are the terms, if the party was told them."""
+    """The limit of a task up to the layout; `config` are the terms, if the party knows them."""
     try:
         if key.phase != LAYOUT:
             return setup_limits(key.phase, parties=parties).task
@@ -30,7 +30,7 @@ def setup_task_limit(key: TaskKey, config: RunConfig | None, *, table: PartyTabl
 
 
 def run_task_limit(key: TaskKey, kept: PartyRun | None, *, table: PartyTable) -> int:
-    """Of a task after the layout; `kept` is what the party has of the run."""
+    """The limit of a task after the layout; `kept` is the party's record of the run."""
     if kept is None:
         if key.phase == FINISH:
             return finish_task_limit(features=len(table.features))

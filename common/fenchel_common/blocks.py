@@ -1,7 +1,7 @@
 """Vectors by block: made from values, restricted to some blocks, split into parts, summed block by block, joined.
 
-A *part* is the vector of one block alone. `pack` and `unpack` need a cipher, which only parties have. All else reads no
-value and works on ciphertext as it does in clear.
+A *part* is the vector of one block. `pack` and `unpack` need a cipher, which only parties have. All other functions
+read no value, and work in the same way on ciphertext and in clear.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,37 +25,37 @@ class BlockVector:
     vector: Vector
 
     def parts(self) -> dict[int, Vector]:
-        """Each block's own part of the vector."""
-        return {block: self.vector.select([place]) for place, block in enumerate(self.blocks)}
+        """The part of each block."""
+        return {block: self.vector.select([position]) for position, block in enumerate(self.blocks)}
 
     def restricted_to(self, blocks: Collection[int]) -> "BlockVector | None":
-        """The vector on those of its blocks that are among the given ones; None if none is."""
-        places = [place for place, block in enumerate(self.blocks) if block in blocks]
-        if len(places) == len(self.blocks):
+        """The vector on those of its blocks that are in `blocks`; None if there are none."""
+        positions = [position for position, block in enumerate(self.blocks) if block in blocks]
+        if len(positions) == len(self.blocks):
             return self
-        if not places:
+        if not positions:
             return None
-        return BlockVector(tuple(self.blocks[place] for place in places), self.vector.select(places))
+        return BlockVector(tuple(self.blocks[position] for position in positions), self.vector.select(positions))
 
 
 def joined(blocks: Iterable[int], parts: Mapping[int, Vector]) -> BlockVector | None:
-    """The parts of these blocks, each of which must be there, as one vector; None without blocks."""
+    """One vector of the parts of these blocks, all of which must be in `parts`; None if `blocks` is empty."""
     chosen = tuple(blocks)
     return BlockVector(chosen, join([parts[block] for block in chosen])) if chosen else None
 
 
 def joined_on(blocks: Iterable[int], parts: Mapping[int, Vector]) -> BlockVector | None:
-    """The parts of those of the blocks that have one, as one vector; None if none has."""
+    """One vector of the parts of those blocks that are in `parts`; None if there are none."""
     return joined([block for block in blocks if block in parts], parts)
 
 
 def summed(vectors: Iterable[BlockVector | None]) -> dict[int, Vector]:
-    """For each block the sum over the vectors that have it, in the order in which blocks are first met."""
+    """For each block the sum over the vectors that have it; blocks are in the order of their first occurrence."""
     return summed_parts(vector.parts() for vector in vectors if vector is not None)
 
 
 def summed_parts(given: Iterable[Mapping[int, Vector]]) -> dict[int, Vector]:
-    """For each block the sum of the parts given of it, in the order in which blocks are first met."""
+    """For each block the sum of its parts; blocks are in the order of their first occurrence."""
     by_block: dict[int, list[Vector]] = {}
     for parts in given:
         for block, part in parts.items():
@@ -64,7 +64,7 @@ def summed_parts(given: Iterable[Mapping[int, Vector]]) -> dict[int, Vector]:
 
 
 def check_fresh(vector: BlockVector, blocks: tuple[int, ...], name: str) -> None:
-    """Refuses a client's vector that is not of the blocks it was asked for, or that was summed from several."""
+    """Refuses a client's vector that is not on the requested `blocks`, or that is a sum of several vectors."""
     if vector.blocks != blocks:
         raise InvalidInput(f"{name}.blocks: are not the blocks that were asked for")
     if vector.vector.terms != 1:
@@ -74,14 +74,14 @@ def check_fresh(vector: BlockVector, blocks: tuple[int, ...], name: str) -> None
 def pack(
     values: Array, blocks: Sequence[int], sizes: Sequence[int], *, cipher: Cipher, vector_format: VectorFormat
 ) -> BlockVector:
-    """Encrypts values that stand block after block, of each block as many as its size; its other slots are zero."""
+    """Encrypts values that are listed block after block, as many for each block as its size; other slots are zero."""
     padded = np.zeros((len(blocks), cipher.slots))
     padded[filled(sizes, cipher.slots)] = values
     return BlockVector(tuple(blocks), cipher.encrypt(padded.reshape(-1), vector_format))
 
 
 def unpack(vector: BlockVector, sizes: Sequence[int], *, cipher: Cipher) -> Array:
-    """Decrypts the values block after block, of each block as many as its size."""
+    """Decrypts a vector; the values are listed block after block, as many for each block as its size."""
     padded = cipher.decrypt(vector.vector).reshape(len(vector.blocks), vector.vector.slots)
     return padded[filled(sizes, vector.vector.slots)]
 

@@ -1,7 +1,7 @@
 """One party's view of where its samples live in the encrypted vectors: which of its rows fill which of its blocks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -15,7 +15,7 @@ from fenchel_common.layout import MAX_CLIENTS, MAX_SAMPLES, all_within, check_co
 class IgnoredFeatures:
     """Features that a party must leave out in some of its blocks, because an earlier party gives them.
 
-    `features` are ascending places among the party's features, sorted by name.
+    `features` are ascending positions among the party's features, as `ClientLayout.feature_blocks` counts them.
     """
 
     features: NDArray[np.int64]
@@ -36,30 +36,32 @@ class IgnoredFeatures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClientLayout:
-    """One party's view: which of its rows fill which of its blocks.
+    """One party's view of the layout: its blocks, and the rows that fill them.
 
     Attributes
     ----------
     sample_count
         N, the number of distinct samples in the federation.
     slots
-        S, the most samples a block holds.
+        S, the most samples in a block.
     block_ids
         (B,) the ids of this party's blocks, ascending.
     block_sizes
-        (B,) how many samples each block holds.
+        (B,) the number of samples in each block.
     holder_counts
-        (B,) |B_n|: how many of the block's holders have labels.
+        (B,) |B_n|: the number of the block's holders that have labels.
     shared
         (B,) whether another party holds the block too.
     rows
         (n,) the row of this party's shard in each slot, for the blocks in the order of `block_ids`. A row
         occurs exactly once.
     ignored
-        What an earlier party gives in this one's stead (`overlap = "first"`).
+        The features that an earlier party gives instead of this one (`overlap = "first"`).
     feature_blocks
-        For each of this party's blocks of features the places of these among its own, sorted by name. A feature
-        occurs exactly once.
+        For each of this party's blocks of features their positions among its own. A feature occurs exactly once. The
+        server counts features by pseudonym; `in_columns` gives the layout that counts them as the party's table does.
+    columns
+        (m,) the position in the party's table of each feature that the server counts; no part of any message.
     """
 
     sample_count: int
@@ -71,19 +73,38 @@ class ClientLayout:
     rows: NDArray[np.int64]
     ignored: tuple[IgnoredFeatures, ...] = ()
     feature_blocks: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    columns: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        features = {block: frozen_int64(places, "feature_blocks") for block, places in self.feature_blocks.items()}
+        features = {
+            block: frozen_int64(positions, "feature_blocks") for block, positions in self.feature_blocks.items()
+        }
         object.__setattr__(self, "feature_blocks", MappingProxyType(features))
         for name in ("block_ids", "block_sizes", "holder_counts", "rows"):
             object.__setattr__(self, name, frozen_int64(getattr(self, name), name))
         shared = np.array(self.shared, dtype=bool)
         shared.setflags(write=False)
         object.__setattr__(self, "shared", shared)
+        count = sum(len(positions) for positions in features.values())
+        object.__setattr__(self, "columns", frozen_int64(np.arange(count), "columns"))
         check_counts(self.sample_count, self.slots)
         self._check_blocks()
         self._check_rows()
         self._check_features()
+
+    def in_columns(self, columns: NDArray[np.int64]) -> "ClientLayout":
+        """The same layout, with features counted as the columns of the party's table.
+
+        `columns` has, for each feature that the server counts, its position in the table. The caller must give one for
+        every feature of the layout, each once.
+        """
+        counted = replace(
+            self,
+            ignored=tuple(replace(cut, features=np.sort(columns[cut.features])) for cut in self.ignored),
+            feature_blocks={block: columns[positions] for block, positions in self.feature_blocks.items()},
+        )
+        object.__setattr__(counted, "columns", frozen_int64(columns, "columns"))
+        return counted
 
     @property
     def offsets(self) -> NDArray[np.int64]:
@@ -93,11 +114,11 @@ class ClientLayout:
     def rows_of(self, block_ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows of the given blocks of this party, in the given order."""
         wanted = np.asarray(block_ids, dtype=np.int64)
-        places = np.searchsorted(self.block_ids, wanted)
-        if (places >= len(self.block_ids)).any() or not np.array_equal(self.block_ids[places], wanted):
+        positions = np.searchsorted(self.block_ids, wanted)
+        if (positions >= len(self.block_ids)).any() or not np.array_equal(self.block_ids[positions], wanted):
             raise InvalidInput("block_ids: not all of them are blocks of this party")
         offsets = self.offsets
-        pieces = [self.rows[offsets[place] : offsets[place + 1]] for place in places]
+        pieces = [self.rows[offsets[position] : offsets[position + 1]] for position in positions]
         return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)
 
     def __eq__(self, other: object) -> bool:
@@ -108,7 +129,7 @@ class ClientLayout:
             (self.sample_count, self.slots, self.ignored) == (other.sample_count, other.slots, other.ignored)
             and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in arrays)
             and self.feature_blocks.keys() == other.feature_blocks.keys()
-            and all(np.array_equal(held, other.feature_blocks[block]) for block, held in self.feature_blocks.items())
+            and all(np.array_equal(own, other.feature_blocks[block]) for block, own in self.feature_blocks.items())
         )
 
     def _check_blocks(self) -> None:
@@ -119,7 +140,7 @@ class ClientLayout:
         if not is_ascending(self.block_ids) or not all_within(self.block_ids, 0, MAX_SAMPLES):
             raise InvalidInput("block_ids: must be ascending, from 0 up")
         if not all_within(self.block_sizes, 1, self.slots):
-            raise InvalidInput(f"block_sizes: a block must hold 1 to {self.slots} samples")
+            raise InvalidInput(f"block_sizes: a block must have 1 to {self.slots} samples")
         if not all_within(self.holder_counts, 0, MAX_CLIENTS):
             raise InvalidInput(f"holder_counts: must lie between 0 and {MAX_CLIENTS}")
         for cut in self.ignored:
@@ -134,12 +155,12 @@ class ClientLayout:
             raise InvalidInput("rows: every row of the shard must occur exactly once")
 
     def _check_features(self) -> None:
-        if any(not 1 <= len(places) <= self.slots for places in self.feature_blocks.values()):
-            raise InvalidInput(f"feature_blocks: a block must hold 1 to {self.slots} features")
+        if any(not 1 <= len(positions) <= self.slots for positions in self.feature_blocks.values()):
+            raise InvalidInput(f"feature_blocks: a block must have 1 to {self.slots} features")
         if list(self.feature_blocks) != sorted(self.feature_blocks):
             raise InvalidInput("feature_blocks: ids must be ascending")
-        places = np.concatenate([np.zeros(0, dtype=np.int64), *self.feature_blocks.values()])
-        if not np.array_equal(np.sort(places), np.arange(len(places))):
+        positions = np.concatenate([np.zeros(0, dtype=np.int64), *self.feature_blocks.values()])
+        if not np.array_equal(np.sort(positions), np.arange(len(positions))):
             raise InvalidInput("feature_blocks: every feature must occur exactly once")
-        if any(cut.features[-1] >= len(places) for cut in self.ignored):
-            raise InvalidInput("ignored.features: a place beyond the party's features")
+        if any(cut.features[-1] >= len(positions) for cut in self.ignored):
+            raise InvalidInput("ignored.features: a position beyond the party's features")

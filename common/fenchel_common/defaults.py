@@ -1,8 +1,8 @@
 """The default of every setting of a run, the same at every entry, and each deliberate exception.
 
-An entry is a place where a run gets its settings: a run's file, the settings of an algorithm, a command that makes up
-a federation. Settings have the names that they have in a run's file. docs/defaults.md shows this table; a test
-compares both with what the entries really do.
+An entry is one of the sources of a run's settings: a run's file, the settings of an algorithm, a command that makes up
+a federation. Settings have the same names here as in a run's file. docs/defaults.md shows this table; a test compares
+both with the settings that the entries really use.
 """
 
 from collections.abc import Mapping
@@ -82,7 +82,7 @@ Entry = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A setting whose value at some entries is deliberately another one, and why."""
+    """A setting that deliberately has another value at some entries, and the reason."""
 
     setting: str
     value: object

@@ -3,7 +3,7 @@
     FenchelError
     ├── TransientError                  a retry may cure it
     │   ├── AlignmentIncomplete         a party fell out of the alignment, which must start afresh
-    │   ├── StateInUse                  another server holds the state directory
+    │   ├── StateInUse                  another server uses the state directory
     │   ├── ServerUnavailable           the server cannot be reached, or broke off
     │   ├── PeerSilent                  nothing was heard from the other side for too long
     │   └── BodyDamaged                 a streamed body is not the one that was announced
@@ -12,12 +12,12 @@
         │   └── InvalidConfig           a run's configuration has an unknown key or a value out of range
         ├── ResultRejected              a client's result is not one that its task can have
         ├── StoreError                  the durable state refused
-        │   ├── NoState                 the directory holds no state of a server
+        │   ├── NoState                 the directory has no state of a server
         │   ├── SchemaTooNew            written by a newer Fenchel
         │   ├── StateDamaged            a record or snapshot is not what was written
         │   ├── UnknownRun              no run of that name
         │   └── RecordConflict          the record contradicts what is already committed
-        ├── IdentityError               who someone is could not be established
+        ├── IdentityError               an identity could not be established
         │   ├── KitIncomplete           a file of a kit is missing or damaged
         │   ├── MalformedCertificate    not a certificate that this project issues
         │   ├── CertificateNotValidNow  expired, or not valid yet by this machine's clock
@@ -25,9 +25,10 @@
         │   ├── WrongRole               a party's certificate where a server's is due, or the reverse
         │   ├── KeyMismatch             a private key that is not the one of its certificate
         │   ├── RosterTampered          the roster is not what the authority signed
-        │   ├── RosterExpired           the roster's time is over
+        │   ├── RosterExpired           the roster has expired
         │   ├── NotOnRoster             the roster does not name this party
-        │   └── CertificateReplaced     the roster names another key for its holder, or none
+        │   ├── CertificateReplaced     the roster names another key for its owner, or none
+        │   └── IntroductionNotSigned   an introduction is not one for this run, roster and configuration
         ├── LabelsDiffer                parties have different labels for the same samples
         ├── FederationFailed            the processes of a federation ended before its run did
         ├── Refusal                     a party cannot take part, for a reason in its own data
@@ -48,33 +49,33 @@
             ├── IncompatibleVectors     vectors of unequal format, length or kind
             ├── MalformedVector         not the canonical bytes of a vector
             ├── InvalidCiphertext       not an element of the ciphertext group
-            ├── ChecksumMismatch        decrypted, but not to what an honest sum can be
+            ├── ChecksumMismatch        the plaintext is not that of an honest sum
             └── WrappedKeyError         a wrapped private key was refused
                 ├── MalformedWrappedKey     not the canonical bytes of a wrapped key
-                ├── WrappedKeyAltered       its signature does not hold
-                ├── WrappedKeyReplayed      made for another run
+                ├── WrappedKeyAltered       its signature is not valid
+                ├── WrappedKeyReplayed      made for another run, or for another set-up of it
                 ├── WrongRoster             made for another roster
                 ├── WrongTerms              made for another configuration, or not a key of this one
                 ├── WrongSigner             not signed by the roster's key holder
                 └── NotForUs                wrapped for another party, or to another key of this one
 
-No message holds key material, a plaintext value or a sample id; a Refusal alone may name sample ids, to the party
-that holds them.
+No message contains key material, a plaintext value or a sample id, with one exception: a Refusal may name sample ids,
+to the party that holds them.
 """
 
 from collections.abc import Iterable
 
 
 class FenchelError(Exception):
-    """Base of all errors raised on purpose."""
+    """The base of all errors that Fenchel raises on purpose."""
 
 
 class TransientError(FenchelError):
-    """Something that may succeed when it is tried again."""
+    """An error that a retry may cure."""
 
 
 class StateInUse(TransientError):
-    """Another server process holds the state directory."""
+    """Another server process uses the state directory."""
 
 
 class AlignmentIncomplete(TransientError):
@@ -94,7 +95,7 @@ class BodyDamaged(TransientError):
 
 
 class PermanentError(FenchelError):
-    """Something that will fail again until a person or a program changes its cause."""
+    """An error that comes again until a person or a program removes its cause."""
 
 
 class InvalidInput(PermanentError):
@@ -115,11 +116,11 @@ class ResultRejected(PermanentError):
 
 
 class StoreError(PermanentError):
-    """The durable state refused; what was committed before is still there."""
+    """The durable state refused an operation; all that was committed before is unchanged."""
 
 
 class NoState(StoreError):
-    """The directory holds no state of a server."""
+    """The directory has no state of a server."""
 
 
 class SchemaTooNew(StoreError):
@@ -141,8 +142,8 @@ class RecordConflict(StoreError):
 class Refusal(PermanentError):
     """A party cannot take part, for a reason in its own data.
 
-    The message is for that party's operator and may name what is wrong in full; only `public_reason`,
-    which holds no sample id and no value, leaves the party.
+    The message is for that party's operator and may name everything that is wrong. Only `public_reason` leaves the
+    party; it must contain no sample id and no value.
     """
 
     def __init__(self, message: str, *, public_reason: str) -> None:
@@ -155,7 +156,7 @@ class DataUnfit(Refusal):
 
 
 class LabelsDiffer(PermanentError):
-    """`parties` found, before the first round, that others have different labels for the samples they share."""
+    """Parties have different labels for the same samples; `parties` found that before the first round."""
 
     def __init__(self, parties: Iterable[str]) -> None:
         super().__init__(
@@ -169,7 +170,7 @@ class FederationFailed(PermanentError):
 
 
 class ProtocolError(PermanentError):
-    """The two sides of a connection cannot go on as they are."""
+    """The two sides of a connection cannot continue."""
 
 
 class ProtocolVersionMismatch(ProtocolError):
@@ -185,11 +186,11 @@ class BodyTooLarge(ProtocolError):
 
 
 class SessionSuperseded(ProtocolError):
-    """A newer process with the same certificate took this one's place."""
+    """A newer process with the same certificate replaced this one."""
 
 
 class IdentityError(PermanentError):
-    """Who someone is could not be established; the message names the file or field and the cure."""
+    """An identity could not be established; the message names the file or field and the cure."""
 
 
 class KitIncomplete(IdentityError):
@@ -209,7 +210,7 @@ class WrongAuthority(IdentityError):
 
 
 class WrongRole(IdentityError):
-    """The certificate is of another role than the one that is due."""
+    """The certificate has another role than the one required."""
 
 
 class KeyMismatch(IdentityError):
@@ -221,7 +222,7 @@ class RosterTampered(IdentityError):
 
 
 class RosterExpired(IdentityError):
-    """The roster's time is over; the operator makes a new one."""
+    """The roster has expired; the operator makes a new one."""
 
 
 class NotOnRoster(IdentityError):
@@ -229,7 +230,11 @@ class NotOnRoster(IdentityError):
 
 
 class CertificateReplaced(IdentityError):
-    """The roster names another key for the certificate's holder, or none: it was replaced or revoked."""
+    """The roster names another key for the certificate's owner, or none: the key was replaced or revoked."""
+
+
+class IntroductionNotSigned(IdentityError):
+    """An introduction does not have its party's signature for this run, this roster and this configuration."""
 
 
 class AlignmentError(PermanentError):
@@ -237,7 +242,7 @@ class AlignmentError(PermanentError):
 
 
 class CryptoError(PermanentError):
-    """Encryption, decryption or arithmetic on ciphertext refused to go on."""
+    """Encryption, decryption or arithmetic on ciphertext refused its input."""
 
 
 class KeyTooSmall(CryptoError):
@@ -277,7 +282,7 @@ class InvalidCiphertext(CryptoError):
 
 
 class ChecksumMismatch(CryptoError):
-    """The plaintext is not what a sum of honest vectors can be: an overflow or a foreign ciphertext."""
+    """No sum of honest vectors has this plaintext: an overflow or a foreign ciphertext."""
 
 
 class WrappedKeyError(CryptoError):
@@ -289,11 +294,11 @@ class MalformedWrappedKey(WrappedKeyError):
 
 
 class WrappedKeyAltered(WrappedKeyError):
-    """The signature of a wrapped key does not hold."""
+    """The signature of a wrapped key is not valid."""
 
 
 class WrappedKeyReplayed(WrappedKeyError):
-    """The wrapped key was made for another run."""
+    """The wrapped key was made for another run, or for another set-up of this run."""
 
 
 class WrongRoster(WrappedKeyError):

@@ -1,4 +1,4 @@
-"""Names of the things that a federation speaks about."""
+"""Types for the names of parties, runs and rounds."""
 
 import re
 from typing import Final, NewType
@@ -9,13 +9,13 @@ ClientId = NewType("ClientId", str)
 """A party's name, which is the common name of its certificate."""
 
 RunId = NewType("RunId", str)
-"""One training job."""
+"""The name of a run, which is one training job."""
 
 RUN_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""ASCII alone, and short: a run's id is part of file names at the server and at every party."""
+"""ASCII only, and short: a run's id is part of file names at the server and at every party."""
 
 RoundId = NewType("RoundId", int)
-"""A round of a run; 0 is the set-up, training rounds count from 1."""
+"""The number of a round in its run; 0 is the set-up, training rounds count from 1."""
 
 
 def check_run_id(run: str) -> None:

@@ -1,4 +1,4 @@
-"""Frozen dataclasses as JSON: how the store, the files of results and the events on standard output hold them.
+"""Frozen dataclasses as JSON, for the store, the files of results and the events on standard output.
 
 JSON lacks numbers that are not finite. They are written as their names, `inf`, `-inf` and `nan`, and read back as
 numbers. Keys that the dataclass does not know are ignored, and a field with a default may be missing, so that records
@@ -23,7 +23,7 @@ T = TypeVar("T", bound="DataclassInstance")
 
 
 def to_mapping(record: "DataclassInstance") -> dict[str, Any]:
-    """The record as values that JSON has, in the order of its fields."""
+    """The fields of the record in their order, with values that JSON can express."""
     return {name: jsonable(value) for name, value in asdict(record).items()}
 
 
@@ -32,10 +32,10 @@ def to_json(record: "DataclassInstance") -> str:
     return json.dumps(to_mapping(record), allow_nan=False)
 
 
-def from_mapping(kind: type[T], held: Mapping[str, Any]) -> T:
-    """Reads back what `to_mapping` gave, or `StateDamaged`."""
+def from_mapping(kind: type[T], mapping: Mapping[str, Any]) -> T:
+    """Reads back a mapping that `to_mapping` made; raises `StateDamaged` for any other."""
     try:
-        record: T = _reader(kind).validate_python(held)
+        record: T = _reader(kind).validate_python(mapping)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])
@@ -44,12 +44,12 @@ def from_mapping(kind: type[T], held: Mapping[str, Any]) -> T:
 
 
 def from_json(kind: type[T], text: str) -> T:
-    """Reads back what `to_json` wrote, or `StateDamaged`."""
+    """Reads back a text that `to_json` wrote; raises `StateDamaged` for any other."""
     try:
-        held = json.loads(text)
+        mapping = json.loads(text)
     except ValueError:
         raise _damaged("it is not JSON") from None
-    return from_mapping(kind, held)
+    return from_mapping(kind, mapping)
 
 
 def jsonable(value: object) -> object:

@@ -1,9 +1,9 @@
-"""Where each sample lives in the encrypted vectors.
+"""The positions of samples and features in the encrypted vectors.
 
-The samples of a federation are cut into *blocks* of at most S slots. All samples of a block have the same holders,
-so whoever may decrypt one slot may decrypt the block. The features are cut into blocks in the same way. The server
-knows a block by its number, size and holders (`FederationLayout`); a party knows which of its own rows fill which of
-its blocks (`clientlayout.ClientLayout`). Neither holds a sample id.
+The samples of a federation are divided into *blocks* of at most S slots. All samples of a block have the same holders,
+so a party that may decrypt one slot may decrypt the block. The features are divided into blocks in the same way. The
+server knows a block by its number, size and holders (`FederationLayout`); a party knows which of its own rows fill
+which of its blocks (`clientlayout.ClientLayout`). Neither layout has a sample id.
 """
 
 from collections import Counter
@@ -24,8 +24,6 @@ MAX_SLOTS = 1024
 MAX_CLIENTS = 1024
 MAX_FEATURES = 2_000_000
 MAX_NAME_CHARS = 256
-MAX_NAMES_BYTES = 64 * 1024 * 1024
-"""What all names of one party's features may take together, each with one byte to end it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class FeatureBlock:
 
 @dataclass(frozen=True, slots=True)
 class BlockIndex:
-    """Who holds which blocks of one kind. A block's id is its place in `holders` and `sizes`.
+    """Who holds which blocks of one kind. A block's id is its position in `holders` and `sizes`.
 
     Attributes
     ----------
@@ -57,7 +55,7 @@ class BlockIndex:
     holders
         The holders of each block in roster order.
     sizes
-        How many of its slots each block uses.
+        The number of slots that each block uses.
     shared
         The blocks with more than one holder.
     """
@@ -89,9 +87,9 @@ class BlockIndex:
         return tuple(block for block in self.of(client) if block in self.shared)
 
     def first_holders(self, among: Collection[ClientId]) -> dict[ClientId, tuple[int, ...]]:
-        """The blocks that each client answers for, as the first of their holders that is `among` the given clients.
+        """The blocks that each client reports on, because it is the first of their holders `among` the given clients.
 
-        A block none of whose holders is among them is left out, and so is a client that answers for nothing.
+        Blocks without a holder among them are left out, and so are clients without blocks.
         """
         found: dict[ClientId, list[int]] = {}
         for block, held_by in enumerate(self.holders):
@@ -116,11 +114,11 @@ class FederationLayout:
     sample_count
         N, the number of distinct samples, which is the sum of the block sizes.
     slots
-        S, the most samples a block holds.
+        S, the most samples in a block.
     blocks
         Ordered by id, which counts from 0.
     features
-        The names of all features, sorted; a feature's index here is its place in the model.
+        The pseudonyms of all features, sorted; a feature's index here is its position in the model.
     client_features
         For each client the ascending indices into `features` that it holds.
     label_holders
@@ -149,7 +147,7 @@ class FederationLayout:
     reporters: Mapping[ClientId, tuple[int, ...]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        indices = {client: frozen_int64(held, "client_features") for client, held in self.client_features.items()}
+        indices = {client: frozen_int64(own, "client_features") for client, own in self.client_features.items()}
         object.__setattr__(self, "client_features", MappingProxyType(indices))
         self._check_names()
         self._check_features()
@@ -157,7 +155,7 @@ class FederationLayout:
         self._make_indices()
 
     def check_labelled(self) -> None:
-        """Refuses a federation with samples of which nobody has the label."""
+        """Refuses a federation with samples whose label no party has."""
         if not all(self.label_index.holders):
             raise InvalidInput("blocks: every sample needs a party that has its label")
 
@@ -169,7 +167,7 @@ class FederationLayout:
         }
 
     def feature_cohorts(self) -> dict[tuple[ClientId, ...], list[int]]:
-        """The features with exactly the same holders, by these in roster order, in the order of first mention."""
+        """The features with exactly the same holders, by these holders; ordered by their first feature."""
         holders: list[list[ClientId]] = [[] for _ in self.features]
         for client in self.clients:
             for feature in self.client_features[client]:
@@ -192,7 +190,7 @@ class FederationLayout:
     @property
     def partition(self) -> Literal["horizontal", "vertical", "hybrid"]:
         """How the table is split: into whole rows, into whole columns of all rows, or into parts of both."""
-        if self.is_horizontal and all(len(held) == len(self.features) for held in self.client_features.values()):
+        if self.is_horizontal and all(len(own) == len(self.features) for own in self.client_features.values()):
             return "horizontal"
         return "vertical" if self.is_vertical else "hybrid"
 
@@ -234,7 +232,7 @@ class FederationLayout:
         object.__setattr__(self, "reporters", MappingProxyType(label_index.first_holders(self.label_holders)))
 
     def _cut_features(self) -> tuple[FeatureBlock, ...]:
-        """The features in blocks of one cohort: whoever may see one of a block may see all of it."""
+        """The features in blocks of one cohort: a party that may see one feature of a block may see all."""
         pieces = [
             (held_by, features[start : start + self.slots])
             for held_by, features in self.feature_cohorts().items()
@@ -258,23 +256,23 @@ class FederationLayout:
     def _check_features(self) -> None:
         if set(self.client_features) != set(self.clients):
             raise InvalidInput("client_features: must list exactly the clients")
-        held = np.zeros(len(self.features), dtype=bool)
+        has_holder = np.zeros(len(self.features), dtype=bool)
         for indices in self.client_features.values():
-            if not is_ascending(indices) or not all_within(indices, 0, len(held) - 1):
+            if not is_ascending(indices) or not all_within(indices, 0, len(has_holder) - 1):
                 raise InvalidInput("client_features: indices must be ascending and point into features")
-            held[indices] = True
-        if not held.all():
+            has_holder[indices] = True
+        if not has_holder.all():
             raise InvalidInput("client_features: every feature must have a holder")
 
     def _check_blocks(self) -> None:
         check_counts(self.sample_count, self.slots)
-        place = {client: position for position, client in enumerate(self.clients)}
+        position_of = {client: position for position, client in enumerate(self.clients)}
         for expected_id, block in enumerate(self.blocks):
             if block.id != expected_id:
                 raise InvalidInput("blocks: ids must count from 0 without gaps")
             if not 1 <= block.size <= self.slots:
-                raise InvalidInput(f"blocks: block {block.id} must hold 1 to {self.slots} samples")
-            order = [place.get(holder, -1) for holder in block.holders]
+                raise InvalidInput(f"blocks: block {block.id} must have 1 to {self.slots} samples")
+            order = [position_of.get(holder, -1) for holder in block.holders]
             if not order or order[0] < 0 or not is_ascending(np.array(order)):
                 raise InvalidInput(f"blocks: the holders of block {block.id} must be clients in roster order")
         if sum(block.size for block in self.blocks) != self.sample_count:

@@ -1,8 +1,8 @@
-"""The leakage ledger: how many values of each class whoever sees a message has seen.
+"""The leakage ledger: counts of the values of each class that passed between the server and each party.
 
-Which class a field has is said in `proto/`, at the field; visibility.proto says what the classes mean. A `Ledger` has
-numbers alone, never a value. What a server and its parties count of the same messages is the same, as far as it is on
-record: a server that is killed loses the counts of the round in work, and a party those of the task in work.
+`proto/` gives the class of every field; visibility.proto explains the classes. A `Ledger` has counts only, never a
+value. The server and its parties count the same messages and get the same counts, with one exception: a server that is
+killed loses the counts of the current round, and a party that is killed loses those of the current task.
 """
 
 import json
@@ -16,7 +16,7 @@ from fenchel_common.ids import ClientId
 
 
 class Visibility(StrEnum):
-    """What whoever sees a value learns from it, the most telling first."""
+    """The class of a value: how much its reader learns from it. The class that tells most comes first."""
 
     INDIVIDUAL = "individual"
     AGGREGATE = "aggregate"
@@ -34,7 +34,7 @@ class Direction(StrEnum):
 
 
 class Sight(NamedTuple):
-    """A kind of values: the field that they are in, their class, and, of ciphertext, the class of what is in it."""
+    """A kind of values: their field, their class and the class of their content, which differs in ciphertext only."""
 
     field: str
     visibility: Visibility
@@ -68,14 +68,14 @@ class Ledger:
         return json.dumps(self.to_mapping(), separators=(",", ":"))
 
     def to_mapping(self) -> dict[str, dict[str, dict[str, dict[str, int]]]]:
-        """By party, direction, field and class, or classes of ciphertext and of what is in it; each has a number."""
-        held: dict[str, dict[str, dict[str, dict[str, int]]]] = {}
+        """Counts by party, direction, field and class; ciphertext has two classes, its own and that of its content."""
+        mapping: dict[str, dict[str, dict[str, dict[str, int]]]] = {}
         for (party, direction), tally in sorted(self.tallies.items()):
             for sight, count in sorted(tally.items()):
-                kinds = held.setdefault(party, {}).setdefault(direction, {}).setdefault(sight.field, {})
-                closed = sight.visibility is not sight.content
-                kinds[f"{sight.visibility} {sight.content}" if closed else sight.visibility.value] = count
-        return held
+                kinds = mapping.setdefault(party, {}).setdefault(direction, {}).setdefault(sight.field, {})
+                encrypted = sight.visibility is not sight.content
+                kinds[f"{sight.visibility} {sight.content}" if encrypted else sight.visibility.value] = count
+        return mapping
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -85,10 +85,10 @@ class Ledger:
             raise InvalidInput("the ledger is not readable: it was cut or altered") from None
 
     @classmethod
-    def from_mapping(cls, held: Any) -> Self:
+    def from_mapping(cls, mapping: Any) -> Self:
         ledger = cls()
         try:
-            for party, directions in held.items():
+            for party, directions in mapping.items():
                 for direction, fields in directions.items():
                     tally = Tally(
                         {

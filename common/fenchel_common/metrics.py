@@ -1,4 +1,4 @@
-"""What a round is remembered by, and which round's figures hold for the whole run."""
+"""The record of a round, and the last certificate of a run."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ from fenchel_common.ids import ClientId, RoundId
 class RoundMetrics:
     """One round's record.
 
-    `primal`, `dual`, `gap` and `accuracy` certify the model that *entered* the round, and are there only if the round
-    certified it; an algorithm without a certificate has no `dual` and no `gap`. `gap` includes `gap_error`, the most
-    that fixed-point rounding can have hidden. `figures` are the algorithm's own. `phases` are the round's phases in
-    order; the server's round ledger adds them, an algorithm leaves them empty.
+    `primal`, `dual`, `gap` and `accuracy` certify the model that *entered* the round; they are None if the round did
+    not certify it. An algorithm without a certificate has no `dual` and no `gap`. `gap` includes `gap_error`, the most
+    that fixed-point rounding can have hidden. `figures` are further figures of the algorithm, by name. `phases` are the
+    round's phases in order; the server's round ledger adds them, an algorithm leaves them empty.
     """
 
     round: RoundId
@@ -38,16 +38,16 @@ class RoundMetrics:
         return jsonrecord.from_json(cls, text)
 
     @classmethod
-    def from_mapping(cls, held: Mapping[str, Any]) -> Self:
-        """Reads the metrics out of a mapping from JSON that may hold more, such as the event that tells of a round."""
-        return jsonrecord.from_mapping(cls, held)
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
+        """Reads the metrics from a JSON mapping that may have further keys, such as the event of a round."""
+        return jsonrecord.from_mapping(cls, mapping)
 
     def to_json(self) -> str:
         return jsonrecord.to_json(self)
 
     @property
     def measured(self) -> bool:
-        """Whether the round knows P(w) of its model. Every certificate does, because the gap is P(w) − D(α)."""
+        """Whether the round measured P(w). Every round with a certificate did, because the gap is P(w) − D(α)."""
         return self.primal is not None
 
 
@@ -63,7 +63,7 @@ class LastCertificate:
 
 
 def last_certificate(rounds: Iterable[RoundMetrics]) -> LastCertificate:
-    """What is proven at the end of these training rounds, which are in their order."""
+    """The figures of the last of these rounds that measured its model. `rounds` must be in order."""
     measured = [metrics for metrics in rounds if metrics.measured]
     if not measured:
         return LastCertificate()

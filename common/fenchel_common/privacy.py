@@ -1,4 +1,4 @@
-"""The privacy levels of a run: what of it is encrypted."""
+"""The privacy levels of a run, and what each level encrypts."""
 
 from enum import StrEnum
 
@@ -7,8 +7,9 @@ class Privacy(StrEnum):
     """A level, by its word in a run's file. Levels are ordered: a higher one shows the server less.
 
     `plain` encrypts nothing and is for measurements. `paper` encrypts vectors by sample: dual variables, inner
-    products, row norms, marks of labels. `sealed` encrypts vectors by feature and figures too: parts of the model, and
-    what P and D are made of. The averaging algorithms encrypt all their vectors at both of these levels.
+    products, row norms, marks of labels. `sealed` encrypts vectors by feature too (contributions to the model) and
+    vectors of numbers (the figures of which P and D are made). The averaging algorithms encrypt all their vectors at
+    `paper` and at `sealed`.
     """
 
     PLAIN = "plain"
@@ -17,15 +18,15 @@ class Privacy(StrEnum):
 
     @property
     def encrypts_samples(self) -> bool:
-        """Whether vectors by sample are ciphertext; without that the run has no key at all."""
+        """Whether vectors by sample are ciphertext; if not, the run has no key at all."""
         return self >= Privacy.PAPER
 
     @property
     def encrypts_features(self) -> bool:
-        """Whether HyFDCA's vectors by feature, and its figures, are ciphertext."""
+        """Whether HyFDCA's vectors by feature and vectors of numbers are ciphertext."""
         return self >= Privacy.SEALED
 
-    # Words are compared by their letters, so that each comparison has to be defined anew.
+    # `str` compares words by their letters, so each comparison is defined again here.
     def __lt__(self, other: str) -> bool:
         return self._rank < Privacy(other)._rank
 

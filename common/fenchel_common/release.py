@@ -14,10 +14,10 @@ on every weight then is (ε, δ)-differentially private if and only if, with Φ 
 
 σ is the least that satisfies this, found by bisection: the analytic calibration, exact for every ε.
 
-What it protects: one sample, across all parties that hold a part of it, against whoever sees the released weights. What
-it does not: P, D, gap and accuracy, which the server sees in every run, carry no noise, and neither has the model that
-the parties keep; and that a model is released at all says that its rows were short and its gap reached. It is drawn in
-floating point. The server is one that follows the protocol.
+The noise protects one sample, across all parties that hold a part of it, against everyone who sees the released
+weights. It does not protect P, D, gap and accuracy, which the server sees in every run, nor the model that the parties
+keep. The fact that a model was released tells that all rows were short enough and that the gap was reached. The noise
+is drawn in floating point. The server must follow the protocol.
 
 References: Chaudhuri, Monteleoni, Sarwate, "Differentially Private Empirical Risk Minimization" (sensitivity); Balle,
 Wang, "Improving the Gaussian Mechanism for Differential Privacy" (calibration).
@@ -33,24 +33,24 @@ from fenchel_common.errors import InvalidConfig
 from fenchel_common.layout import MAX_CLIENTS
 
 ROW_SLACK: Final = 1e-6
-"""What a row may be longer than its bound, relatively: for rounding in floating point."""
+"""The fraction of its bound by which a row may be longer, because of rounding in floating point."""
 NORM_ERROR: Final = PRODUCT_FORMAT.error_bound(MAX_CLIENTS)
-"""How far a squared length can be off either way: that of a shared row is a sum in fixed point."""
+"""The largest error of a squared length, up or down: the squared length of a shared row is a sum in fixed point."""
 CALIBRATION: Final = 1e-12
-"""The relative precision of σ, which is never below the exact one by more than rounding."""
+"""The relative precision of σ. Apart from rounding, the computed σ is never below the exact one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseNoise:
-    """What a noisy release promises, and the noise that keeps the promise; all of it is public.
+    """The guarantee of a noisy release and the noise that it takes; all fields are public.
 
     Attributes
     ----------
     row_bound
-        R: a party with a longer row does not take part.
+        R; a party with a longer row does not take part.
     gap
-        The largest certified gap with which the model is released: the run's goal, not the gap that was reached, for σ
-        must not depend on the data.
+        The largest certified gap with which the model is released. It is the run's goal and not the gap that was
+        reached, because σ must not depend on the data.
     """
 
     epsilon: float
@@ -72,7 +72,7 @@ class ReleaseNoise:
         samples: int,
         settings: AlgorithmSettings,
     ) -> Self:
-        """For a run with these settings, which must be such that the bound on Δ holds for its model."""
+        """The noise of a run with these settings; raises `InvalidConfig` if Δ does not bound such a run's model."""
         goal = checked_goal(settings, gap=gap, quorum=quorum)
         sensitivity = model_sensitivity(
             lambda_=settings.lambda_,
@@ -86,11 +86,9 @@ class ReleaseNoise:
 
 
 def checked_goal(settings: AlgorithmSettings, *, gap: float | None, quorum: float) -> float:
-    """The gap that the run has to reach; refuses a run for whose model no noise can be vouched for."""
+    """The gap that the run must reach; raises `InvalidConfig` if Δ does not bound such a run's model."""
     if not settings.privacy.encrypts_features:
-        raise InvalidConfig(
-            "release: noise is of use only with privacy = 'sealed', where the server has no other model"
-        )
+        raise InvalidConfig("release: use privacy = 'sealed'; at other levels the server sees the model without noise")
     if not settings.family.bounds_model:
         raise InvalidConfig(
             "release: needs algorithm = 'hyfdca' with settings.local = 'corrective', which proves how far its model is "
@@ -106,17 +104,21 @@ def checked_goal(settings: AlgorithmSettings, *, gap: float | None, quorum: floa
 
 
 def longest(row_bound: float) -> float:
-    """The most that the true length of a row can be which passes as bounded, and as every row of that bound does."""
+    """The greatest true length of a row that passes the check of its length.
+
+    The check must pass every row within the bound, and a squared length can be off by `NORM_ERROR` up or down. So the
+    check allows for the error once, and a row that passes can exceed that by the error again.
+    """
     return math.sqrt((row_bound * (1.0 + ROW_SLACK)) ** 2 + 2.0 * NORM_ERROR)
 
 
 def model_sensitivity(*, lambda_: float, samples: int, row_bound: float, gap: float, lipschitz: float = 1.0) -> float:
-    """Δ: how far the certified models of two data sets that differ in one sample can be apart, in L2."""
+    """Δ: the largest L2 distance between the certified models of two data sets that differ in one sample."""
     return 2.0 * lipschitz * row_bound / (lambda_ * samples) + 2.0 * math.sqrt(2.0 * gap / lambda_)
 
 
 def balanced_gap(settings: AlgorithmSettings, *, samples: int, row_bound: float) -> float:
-    """The gap whose part in Δ is as large as that of the data: a larger one makes for most of the noise."""
+    """The gap whose term in Δ equals the term of the data; with a larger gap, most of the noise is due to the gap."""
     return (settings.loss_function.lipschitz * longest(row_bound)) ** 2 / (2.0 * settings.lambda_ * samples**2)
 
 
@@ -135,7 +137,7 @@ def gaussian_sigma(*, epsilon: float, delta: float, sensitivity: float) -> float
 
 
 def _delta_of(sigma: float, epsilon: float) -> float:
-    """The least δ of noise σ at sensitivity 1."""
+    """The least δ that noise of standard deviation σ gives at sensitivity 1."""
     return _phi(0.5 / sigma - epsilon * sigma) - math.exp(epsilon) * _phi(-0.5 / sigma - epsilon * sigma)
 
 

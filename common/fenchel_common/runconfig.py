@@ -1,4 +1,4 @@
-"""The configuration of a run: read from TOML, checked whole before anything starts, kept with the run as JSON."""
+"""The configuration of a run: read from TOML, checked as a whole before the run starts, stored with the run as JSON."""
 
 import difflib
 import hashlib
@@ -36,10 +36,11 @@ class KeyConfig(_Section):
 
 
 class RoundConfig(_Section):
-    """How a round deals with clients that are slow or gone.
+    """The rules for clients that are slow or gone.
 
-    Every phase ends after `deadline_s`. A round counts if at least the fraction `quorum` of the clients is there and
-    answering; otherwise it is tried again, `attempts` times in all, with up to `wait_s` for clients to come back.
+    Every phase ends after `deadline_s`. A round counts if at least the fraction `quorum` of the clients is connected
+    and answers. Otherwise it is tried again, `attempts` times in all, after waiting up to `wait_s` for clients to
+    return.
     """
 
     deadline_s: Annotated[float, Field(gt=0, le=86_400)] = defaults.DEADLINE_S
@@ -49,7 +50,7 @@ class RoundConfig(_Section):
 
 
 class ReleaseConfig(_Section):
-    """Noise on the model that the server gets, where the roster releases one: (ε, δ)-differential privacy of a sample.
+    """Noise on the model that the server gets if the roster releases it: (ε, δ)-differential privacy of a sample.
 
     `row_bound` is the greatest length ‖x_i‖ of a whole row. A party with a longer one does not take part.
     """
@@ -60,7 +61,7 @@ class ReleaseConfig(_Section):
 
 
 class RunConfig(_Section):
-    """All that a run is told before it starts; `settings` are the algorithm's own.
+    """The whole configuration of a run; `settings` are those of its algorithm.
 
     `acknowledge_row_leak` lets a run at the level `paper` start although the server can work out rows in it.
     """
@@ -139,7 +140,7 @@ class RunConfig(_Section):
         return self.model_dump_json()
 
     def digest(self) -> bytes:
-        """SHA-256 of the whole configuration: what parties compare to know that they were told of the same run."""
+        """SHA-256 of the whole configuration. Parties compare it to know that they take part in the same run."""
         return hashlib.sha256(TERMS_LABEL + self.to_json().encode()).digest()
 
     def algorithm_settings(self) -> AlgorithmSettings:
@@ -155,7 +156,7 @@ class RunConfig(_Section):
             raise InvalidConfig(f"settings.{error}") from None
 
     def release_noise(self, samples: int) -> ReleaseNoise | None:
-        """The noise that is due on a released model of so many samples; None if the model is to be exact."""
+        """The noise on the released model of a run with so many samples; None if there is none."""
         if self.release is None:
             return None
         return ReleaseNoise.calibrated(
@@ -170,7 +171,7 @@ class RunConfig(_Section):
 
 
 def _explain(error: ValidationError) -> str:
-    """One sentence about the first fault: which field, what it holds, and what would be right."""
+    """One sentence about the first fault: the field, its value, and what would be right."""
     first, *others = error.errors(include_url=False)
     more = f" ({len(others)} more after this one)" if others else ""
     return _fault(first) + more
@@ -187,8 +188,8 @@ def _fault(detail: ErrorDetails) -> str:
     if detail["type"] == "missing":
         return f"{field} is missing; add it"
     message = detail["msg"].replace("Input should be", "must be").replace("String should", "must")
-    held = detail["input"]
-    shown = f" = {held!r:.60}" if isinstance(held, str | int | float) else ""
+    given = detail["input"]
+    shown = f" = {given!r:.60}" if isinstance(given, str | int | float) else ""
     return f"{field}{shown}: {message}" if field else message
 
 

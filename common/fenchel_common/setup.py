@@ -1,7 +1,7 @@
 """What the parties and the server agree on before the first round, and what they part with after the last.
 
 introduce    RunTerms          → Introduction    every party
-key_make     certificates      → KeyMade         the key holder
+key_make     introductions     → KeyMade         the key holder
 key_take     KeyTake           → KeyTaken        every other party
 align_…      (see wire/alignment)                every party
 layout       ClientLayout      → LayoutResult    every party
@@ -11,13 +11,16 @@ finish       ModelPart         → ModelRelease, empty unless the roster release
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fenchel_common.blocks import BlockVector
 from fenchel_common.identity import Certificate
+from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
+
+INTRODUCTIONS_LABEL = b"fenchel/v1/introductions\x00"
 
 INTRODUCE = "introduce"
 KEY_MAKE = "key_make"
@@ -26,24 +29,42 @@ LAYOUT = "layout"
 LABELS = "labels"
 FINISH = "finish"
 
-NONCE_BYTES = 32
+POINT_BYTES = 65
+"""A P-256 public key as an uncompressed point."""
+MAX_SIGNATURE_BYTES = 72
+"""An ECDSA signature by a P-256 key, in DER form."""
+SECRET_BYTES = 32
 
 NOT_USABLE = "it cannot use what it opened; its own log says why"
 """A party's words for every refusal after decryption: which reason it was could tell the server of the value."""
+MAX_INTRODUCTION_BYTES = MAX_CERTIFICATE_BYTES + POINT_BYTES + MAX_SIGNATURE_BYTES + 32
+"""An introduction, and what frames its fields."""
 MAX_WRAPPED_BYTES = 96 * 1024
 """What the run's secrets, sealed for one party, may take."""
 
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """The certificate under which a party wants the key, and 32 random bytes that belong to one set-up alone."""
+    """How a party introduces itself in one set-up.
+
+    `ephemeral_key` is the public half of a key pair of this set-up alone, to which the key holder seals the run's
+    secrets. `signature` is made with the key of the certificate over `signed_part`.
+    """
 
     certificate: Certificate
-    nonce: bytes = field(repr=False)
+    ephemeral_key: bytes = field(repr=False)
+    signature: bytes = field(repr=False)
 
-    def binding(self, config: RunConfig) -> bytes:
-        """What secrets are sealed to, beside the recipient's key: the terms, and this very set-up."""
-        return hashlib.sha256(config.digest() + self.nonce).digest()
+    def signed_part(self, *, run: RunId, roster_fingerprint: str, terms: bytes) -> bytes:
+        """What the party signs; `terms` is the digest of the run's configuration as the party was told it."""
+        roster = bytes.fromhex(roster_fingerprint)
+        return framed(run.encode(), roster, terms, self.certificate.der(), self.ephemeral_key)
+
+
+def introductions_digest(introductions: Iterable[Introduction]) -> bytes:
+    """SHA-256 of the introductions of a set-up; the caller gives those of all parties, in the order of the roster."""
+    parts = [(one.certificate.der(), one.ephemeral_key, one.signature) for one in introductions]
+    return hashlib.sha256(INTRODUCTIONS_LABEL + framed(*(part for one in parts for part in one))).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +77,24 @@ class KeyMade:
 
 @dataclass(frozen=True, slots=True)
 class KeyTake:
-    """One party's sealed secrets, and the public key that they must match."""
+    """One party's sealed secrets, the public key that they must match, and the introductions of all parties."""
 
     public_key: bytes
     wrapped: bytes = field(repr=False)
+    introductions: tuple[Introduction, ...] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class WrappedKey:
-    """A private key sealed for one recipient and signed by the key holder; nothing in it is secret."""
+    """A run's secrets sealed for one recipient and signed by the key holder; nothing else in it is secret.
+
+    `terms` is the digest of the run's configuration, `introductions` that of all introductions of the set-up.
+    """
 
     run: RunId
     roster_fingerprint: str
     terms: bytes
+    introductions: bytes
     recipient: ClientId
     signer: ClientId
     signer_certificate: bytes = field(repr=False)
@@ -78,31 +104,33 @@ class WrappedKey:
 
     def context(self) -> bytes:
         """Everything that the seal and the signature are bound to, in one unambiguous string of bytes."""
-        fields = (
+        return framed(
             self.run.encode(),
             bytes.fromhex(self.roster_fingerprint),
             self.terms,
+            self.introductions,
             self.recipient.encode(),
             self.signer.encode(),
             self.signer_certificate,
             self.ephemeral_key,
         )
-        return b"".join(len(part).to_bytes(4, "big") + part for part in fields)
 
 
 @dataclass(frozen=True, slots=True)
 class RunSecrets:
     """What all parties of a run share and the server must not know.
 
-    Pseudonyms (where the alignment is by HMAC) and marks of labels are made with `alignment_secret`.
+    Pseudonyms of samples (where the alignment is by HMAC) and marks of labels are made with `alignment_secret`. From
+    `tag_secret` the parties derive one key for each further purpose.
     """
 
     private_key: bytes = field(repr=False)
     alignment_secret: bytes = field(repr=False)
+    tag_secret: bytes = field(repr=False)
 
     def digest(self) -> bytes:
         """SHA-256 by which a key is known again; it tells nothing of the secrets, which cannot be guessed."""
-        return hashlib.sha256(hashlib.sha256(self.private_key).digest() + self.alignment_secret).digest()
+        return hashlib.sha256(framed(self.private_key, self.alignment_secret, self.tag_secret)).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +188,8 @@ class Spent:
     @property
     def total_s(self) -> float:
         return self.encrypt_s + self.decrypt_s + self.compute_s + self.serialise_s
+
+
+def framed(*parts: bytes) -> bytes:
+    """The parts end to end, each with its length before it, so that no two lists of parts give the same bytes."""
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)

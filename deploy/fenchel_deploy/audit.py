@@ -1,7 +1,7 @@
-"""Accounts of a run's leakage: for each role what it saw, in which form, from the ledgers that the run left behind.
+"""Accounts of a run's leakage: the values that the server and each party saw, and their form, from the ledgers.
 
-Of what a party got, ciphertext counts by what is in it, because every party holds the run's key. What a party sent
-counts in the form in which it left, because that is what all others see of the party's data.
+Ciphertext that a party received counts as its content, because every party has the run's key. Ciphertext that a party
+sent counts as ciphertext, because this is the form in which the party's data left it.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ Classes = Mapping[Visibility, Fields]
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What one role got and gave. `opened` is the part of `received` that came as ciphertext and that it can read."""
+    """The values that one role received and sent. `opened` is the part of `received` that came as ciphertext."""
 
     role: str
     received: Classes
@@ -36,24 +36,24 @@ class Account:
     opened: Classes
 
     def seen(self, visibility: Visibility) -> int:
-        """How many values of a class it has seen, either way."""
-        return sum(held.get(visibility, Fields()).total() for held in (self.received, self.sent))
+        """The number of values of a class that the role received and sent."""
+        return sum(classes.get(visibility, Fields()).total() for classes in (self.received, self.sent))
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The accounts of a run, the server's first. `about` says what is known of the run, in words."""
+    """The accounts of a run, the server's first. `about` has facts about the run, by name."""
 
     run: str
     accounts: tuple[Account, ...]
     about: Mapping[str, str]
 
     def account(self, role: str) -> Account:
-        return next(held for held in self.accounts if held.role == role)
+        return next(account for account in self.accounts if account.role == role)
 
 
 def server_account(ledger: Ledger) -> Account:
-    """The server has seen what every party sent and what it sent to every party, and can open none of it."""
+    """The server's account: it has seen all that every party sent and received, and can open none of it."""
     return Account(
         role=SERVER,
         received=_classes(_on_the_wire(_of_all(ledger, Direction.UP))),
@@ -63,26 +63,26 @@ def server_account(ledger: Ledger) -> Account:
 
 
 def party_account(ledger: Ledger, party: str) -> Account:
-    """A party has sent its results, and can read what it got."""
-    got = next((ledger.tally(held, Direction.DOWN) for held in ledger.parties if held == party), Tally())
-    gave = next((ledger.tally(held, Direction.UP) for held in ledger.parties if held == party), Tally())
-    closed = Tally({sight: count for sight, count in got.items() if sight.visibility is not sight.content})
+    """A party's account; the party can read everything that it received."""
+    received = next((ledger.tally(name, Direction.DOWN) for name in ledger.parties if name == party), Tally())
+    sent = next((ledger.tally(name, Direction.UP) for name in ledger.parties if name == party), Tally())
+    encrypted = Tally({sight: count for sight, count in received.items() if sight.visibility is not sight.content})
     return Account(
         role=party,
-        received=_classes(_opened(got)),
-        sent=_classes(_on_the_wire(gave)),
-        opened=_classes(_opened(closed)),
+        received=_classes(_opened(received)),
+        sent=_classes(_on_the_wire(sent)),
+        opened=_classes(_opened(encrypted)),
     )
 
 
 def audit_of_server(state: Path, run: str | None) -> Audit:
-    """From a server's state folder: the server, and every party as far as the server took part in what it saw."""
+    """The accounts of the server and of every party, from a server's state folder."""
     with SqliteStore.inspect(state) as store:
         name = RunId(run or _only([record.run for record in store.runs()], state))
         record, rounds = store.run(name), store.rounds(name)
     ledger = Ledger.from_json(record.seen)
-    for held in rounds:
-        ledger.add_all(Ledger.from_json(held.seen))
+    for committed in rounds:
+        ledger.add_all(Ledger.from_json(committed.seen))
     if not ledger.parties:
         raise InvalidInput(f"run {name} has no ledger: nothing has crossed the wire in it, or it is older than ledgers")
     config = RunConfig.from_json(record.config)
@@ -97,7 +97,7 @@ def audit_of_server(state: Path, run: str | None) -> Audit:
 
 
 def audit_of_party(state: Path, run: str | None) -> Audit:
-    """From a party's state folder: that party alone."""
+    """The account of one party, from its state folder."""
     known = sorted(path.name.removesuffix(LEDGER) for path in state.glob(f"*{LEDGER}"))
     name = run or _only(known, state)
     if name not in known:
@@ -107,19 +107,19 @@ def audit_of_party(state: Path, run: str | None) -> Audit:
 
 
 def audit_of(state: Path, run: str | None) -> Audit:
-    """From the state folder of a server or of a party, whichever it is."""
+    """The accounts of a run, from the state folder of a server or of a party."""
     if (state / DATABASE_NAME).exists():
         return audit_of_server(state, run)
     if any(state.glob(f"*{LEDGER}")):
         return audit_of_party(state, run)
     raise InvalidInput(
-        f"{state} holds neither the state of a server nor a party's ledgers; name the folder that was given to "
+        f"{state} has neither the state of a server nor a party's ledgers; name the folder that was given to "
         "'fenchel server --state' or 'fenchel client --state'"
     )
 
 
 def words_for(field: str) -> str:
-    """What a field holds, for a person; its technical name where the contract has no words for it."""
+    """The meaning of a field's values, for people; the field's name if the proto files do not explain it."""
     return meaning_of(field) or field
 
 

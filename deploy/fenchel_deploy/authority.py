@@ -1,6 +1,6 @@
 """The federation's certificate authority: made once, kept in one folder, the root of all trust.
 
-Whoever holds its key can add a party. It belongs on the operator's machine, never on the server.
+Whoever has its key can add a party. It belongs on the operator's machine, never on the server.
 """
 
 import ipaddress
@@ -33,7 +33,7 @@ class Authority:
 
     @classmethod
     def open_or_make(cls, directory: Path, *, federation: str, skew: timedelta, now: datetime | None = None) -> Self:
-        """The authority kept in `directory`; made only where nothing of one exists."""
+        """The authority kept in `directory`; a new one is made only if there is no certificate of one."""
         has_key, has_certificate = (directory / KEY_FILE).exists(), (directory / AUTHORITY_FILE).exists()
         if has_certificate:
             return cls.open(directory, federation=federation)
@@ -47,13 +47,13 @@ class Authority:
 
     @classmethod
     def open(cls, directory: Path, *, federation: str | None = None) -> Self:
-        """The authority kept in `directory`, refused if it is another federation's or lacks its key."""
+        """The authority kept in `directory`; refused if it is another federation's or lacks its key."""
         if not (directory / AUTHORITY_FILE).exists():
             raise InvalidInput(f"there is no authority in {directory}; run `fenchel provision` first")
         certificate = read_certificate(directory, AUTHORITY_FILE)
         if federation is not None and certificate.federation != federation:
             raise InvalidInput(
-                f"{directory} holds the authority of federation {certificate.federation!r}, not of {federation!r};"
+                f"{directory} has the authority of federation {certificate.federation!r}, not of {federation!r};"
                 " choose another folder, or keep the name (it cannot be changed later)"
             )
         if not (directory / KEY_FILE).exists():
@@ -77,7 +77,7 @@ class Authority:
         skew: timedelta,
         now: datetime | None = None,
     ) -> Certificate:
-        """A certificate for one party or for the server; it never outlives the authority's own."""
+        """A certificate for one party or for the server; it expires no later than the authority's own."""
         moment = now or datetime.now(UTC)
         federation = self.certificate.federation
         end = min(moment + validity, self.certificate.not_after)
@@ -89,7 +89,7 @@ class Authority:
         # The server is also a client of its own health service; its role keeps it out of every other call.
         server_too = [ExtendedKeyUsageOID.SERVER_AUTH] if role is Role.SERVER else []
         identity = x509.UniformResourceIdentifier(f"urn:fenchel:{federation}:{role.value}:{name}")
-        # By this name clients know the server's key.
+        # Clients check this name, which is made of the server's key.
         known_by = [server_key_host(key_fingerprint(public_key))] if role is Role.SERVER else []
         builder = (
             _builder(public_key, subject=_subject(federation, role, name), start=moment - skew, end=end)
@@ -118,7 +118,7 @@ def key_to_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def general_name(host: str) -> x509.GeneralName:
-    """A host as a certificate names it: an IP address as such, anything else as a DNS name."""
+    """A host in a certificate: an IP address if it is one, else a DNS name."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a check of preflight found."""
+"""The checks of preflight, as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Status(Enum):
-    """How a check came out."""
+    """The outcome of a check."""
 
     OK = "ok"
     WARN = "warn"
@@ -15,11 +15,11 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding: what was looked at, how it came out, and what to do about it."""
+    """One check: its name, its outcome, a sentence about it, and what to do about a problem."""
 
     name: str
     status: Status
     detail: str
     cure: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What a person may want to compare, by name."""
+    """Values that a person may want to compare, by name."""

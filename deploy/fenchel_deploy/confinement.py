@@ -1,11 +1,11 @@
-"""What a process does at its start to keep the keys in its memory to itself."""
+"""Keeps other processes from reading the memory of this one, which has keys in it."""
 
 import ctypes
 import resource
 import sys
 
 PR_SET_DUMPABLE = 4
-"""Of Linux's <linux/prctl.h>."""
+"""From Linux's <linux/prctl.h>."""
 
 
 def keep_memory_private() -> None:

@@ -1,4 +1,4 @@
-"""The consent of one person who starts a whole federation, and with that is the operator of every party."""
+"""The consent of a person who starts a whole federation and therefore is the operator of every party."""
 
 from fenchel_client.consent import concessions_of
 from fenchel_common.runconfig import RunConfig

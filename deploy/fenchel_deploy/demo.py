@@ -1,17 +1,20 @@
-"""The demonstration: a training by real processes on this machine."""
+"""`fenchel demo`: a demonstration by processes on this machine."""
 
 import tempfile
 from pathlib import Path
 
+from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions, Report, Tell
 from fenchel_deploy.local import LocalFederation
-from fenchel_deploy.training import Report, Tell, Training, TrainingOptions
 
 
-def run_demo(options: TrainingOptions, *, directory: Path | None, tell: Tell) -> Report:
-    """Runs the federation and returns the figures; `tell` gets the server's events as they come."""
-    training = Training.prepare(options)
-    tell({"event": "centralized", "primal": training.optimum.primal})
+def run_demo(options: DemonstrationOptions, *, directory: Path | None, tell: Tell) -> Report:
+    """Runs the federation in `directory`, or in a temporary folder, and returns the report.
+
+    `tell` gets the server's events as they come.
+    """
+    demonstration = Demonstration.prepare(options)
+    tell({"event": "centralized", "primal": demonstration.optimum.primal})
     with tempfile.TemporaryDirectory(prefix="fenchel-demo-") as scratch:
-        place = directory or Path(scratch)
-        with LocalFederation(place, training.shards, training.config("demo")) as federation:
-            return training.follow(federation, tell)
+        folder = directory or Path(scratch)
+        with LocalFederation(folder, demonstration.shards, demonstration.config("demo")) as federation:
+            return demonstration.follow(federation, tell)

@@ -1,4 +1,4 @@
-"""The way of certificate requests, for parties that do not let their key be made elsewhere.
+"""Certificate requests, for parties that make their own key.
 
 The party makes its key and a request; the operator approves the request, which puts the key on the roster; the party
 puts the approved kit beside its key. The private key never leaves the party.
@@ -50,7 +50,7 @@ class Approval:
     directory: Path
     certificate: Certificate
     roster: Roster
-    """Names the party's key; where it is new, the server and every party need it."""
+    """The roster with the party's key; if its version is new, the server and every party need it."""
 
 
 def request(name: str, directory: Path) -> Request:
@@ -74,8 +74,8 @@ def approve(
     """Issues a certificate for a request, as the party that the operator says has sent it.
 
     Nothing of the request but its public key enters the certificate. The operator must know by other means that
-    the request came from `party`: comparing the key's fingerprint by telephone is enough. The key takes the place of
-    the party's earlier one on the roster.
+    the request came from `party`: comparing the key's fingerprint by telephone is enough. On the
+    roster the key replaces the party's earlier one.
     """
     moment = now or datetime.now(UTC)
     federation = saved_federation(out)
@@ -86,12 +86,12 @@ def approve(
         raise InvalidInput(f"there is no roster in {ca}; run `fenchel provision` first")
     before.party(party)
     public_key = _requested_key(request_path, party=party)
-    held = tuple(members(federation))
-    member = next(member for member in held if member.name == party)
+    everyone = tuple(members(federation))
+    member = next(member for member in everyone if member.name == party)
     issuer = KitIssuer(authority, federation, out, moment)
     _refuse_to_displace(issuer, member, public_key, replace=replace)
     certificate = issuer.issue(member, public_key)
-    certificates = {member.name: issuer.certificate_of(member) for member in held}
+    certificates = {member.name: issuer.certificate_of(member) for member in everyone}
     keys = {name: found.key_fingerprint() for name, found in certificates.items() if found is not None}
     roster = next_roster(federation, authority, keys, before=before, renew_within_days=0, now=moment)
     hand_out(roster, authority, ca=ca, kits=[out / name for name in keys])
@@ -110,7 +110,7 @@ def _requested_key(path: Path, *, party: str) -> ec.EllipticCurvePublicKey:
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InvalidInput(f"{path} is not a PEM certificate request; make one with `fenchel cert request`") from error
     if not genuine:
-        raise InvalidInput(f"{path} was altered: its own signature does not hold; ask the party for it again")
+        raise InvalidInput(f"{path} was altered: its own signature is not valid; ask the party for it again")
     if names != [party]:
         raise InvalidInput(f"{path} asks for {', '.join(map(repr, names)) or 'no name'}, not for {party!r}")
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
@@ -121,15 +121,15 @@ def _requested_key(path: Path, *, party: str) -> ec.EllipticCurvePublicKey:
 def _refuse_to_displace(
     issuer: KitIssuer, member: Member, public_key: ec.EllipticCurvePublicKey, *, replace: bool
 ) -> None:
-    """A second key for a party is issued on purpose only, and never beside a key that does not fit it."""
+    """Raises `InvalidInput` if the party has another key, unless `replace` is set and the other key is not in `out`."""
     if (issuer.out / member.name / KEY_FILE).exists():
         raise InvalidInput(
-            f"{issuer.out / member.name} holds a key that was made for {member.name!r};"
+            f"{issuer.out / member.name} has a key that was made for {member.name!r};"
             " move that folder away and set `own_key = true` for the party in federation.toml"
         )
     old = issuer.certificate_of(member)
     if old is not None and old.public_key() != public_key and not replace:
         raise InvalidInput(
             f"{member.name!r} already has a certificate for another key (valid until {old.not_after:%Y-%m-%d});"
-            " pass --replace to put the new key on the roster in its place"
+            " pass --replace to put the new key on the roster instead"
         )

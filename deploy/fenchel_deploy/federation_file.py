@@ -1,4 +1,4 @@
-"""`federation.toml`: what the operator writes down about a federation before provisioning it."""
+"""`federation.toml`: the operator's description of a federation, from which it is provisioned."""
 
 import difflib
 import tomllib
@@ -63,7 +63,7 @@ class ServerEntry(_Section):
     """Further host names and IP addresses in the server's certificate, for tools that check them; Fenchel's own clients
     know the server by its key."""
     listen: Annotated[str | None, AfterValidator(lambda text: text if text is None else _address(text))] = None
-    """Where the server listens, as HOST:PORT; without it on all interfaces, on the port of `address`."""
+    """Where the server listens, as HOST:PORT; by default on all interfaces, on the port of `address`."""
 
 
 class PartyEntry(_Section):
@@ -118,7 +118,7 @@ class Federation(_Section):
         return federation
 
     def parties(self, keys: Mapping[str, str] = MappingProxyType({})) -> tuple[Party, ...]:
-        """The parties as a roster names them, with the fingerprints of their keys as far as there are some."""
+        """The parties as a roster names them, with the fingerprints of the keys in `keys`."""
         return tuple(
             Party(
                 name=ClientId(entry.name),
@@ -148,15 +148,15 @@ _SECTIONS: dict[str, type[_Section]] = {"server": ServerEntry, "party": PartyEnt
 
 def _complaint(detail: ErrorDetails) -> str:
     """One of pydantic's findings in this project's words: the key first, then the cure."""
-    place = ".".join(str(part) for part in detail["loc"])
+    key = ".".join(str(part) for part in detail["loc"])
     for index in (part for part in detail["loc"] if isinstance(part, int)):
-        place = place.replace(f".{index}", f"[{index + 1}]")
+        key = key.replace(f".{index}", f"[{index + 1}]")
     if detail["type"] == "missing":
-        return f"{place} is missing; add it"
+        return f"{key} is missing; add it"
     if detail["type"] != "extra_forbidden":
-        return f"{place}: {detail['msg'].removeprefix('Value error, ')}"
+        return f"{key}: {detail['msg'].removeprefix('Value error, ')}"
     section = _SECTIONS.get(str(detail["loc"][0]), Federation) if len(detail["loc"]) > 1 else Federation
     known = sorted(section.model_fields)
     close = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1)
     cure = f"did you mean {close[0]!r}?" if close else f"remove it, or use one of: {', '.join(known)}"
-    return f"unknown key {place}; {cure}"
+    return f"unknown key {key}; {cure}"

@@ -1,4 +1,4 @@
-"""What the operator of a whole federation lays out before it starts, and the model that comes of it.
+"""The folder of a whole federation on one machine, and the model that its parties end with.
 
 DIRECTORY/kits/NAME/       one kit each, for the server and every party
 DIRECTORY/shards/NAME.npz
@@ -33,7 +33,10 @@ def lay_out(
     other_hosts: Sequence[str] = (),
     release_model_to_server: bool = False,
 ) -> None:
-    """Writes all of it; the first party is the key holder. Clients may dial the server by any of the hosts."""
+    """Writes the kits, the shards and the run's file; the first party is the key holder.
+
+    `host` is where clients dial the server; the server's certificate is valid for `other_hosts` too.
+    """
     parties = [
         PartyEntry(name=party, key_holder=index == 0, labels=shard.y is not None)
         for index, (party, shard) in enumerate(shards.items())
@@ -48,7 +51,7 @@ def lay_out(
 
 
 def whole_model(parts: Iterable[bytes], features: Sequence[str]) -> NDArray[np.float64]:
-    """The model by feature, from the parties' model files."""
+    """The weights of `features`, from the contents of the parties' model files."""
     weights: dict[str, float] = {}
     for content in parts:
         with np.load(io.BytesIO(content)) as part:

@@ -1,4 +1,4 @@
-"""The same small federation at several privacy levels, to put their ledgers side by side."""
+"""Runs the same small federation at several privacy levels, so that their ledgers can be compared."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -6,14 +6,14 @@ from pathlib import Path
 
 from fenchel_common.errors import InvalidInput
 from fenchel_deploy.audit import Audit, audit_of_server
+from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions
 from fenchel_deploy.local import LocalFederation
-from fenchel_deploy.training import Training, TrainingOptions
 
 
 def compare(
-    levels: Sequence[str], options: TrainingOptions, *, directory: Path, tell: Callable[[str], None]
+    levels: Sequence[str], options: DemonstrationOptions, *, directory: Path, tell: Callable[[str], None]
 ) -> dict[str, Audit]:
-    """Runs the same small federation, as real processes, at each privacy level."""
+    """Runs the demonstration, as processes on this machine, at each of the levels; returns their audits by level."""
     known = options.profile.privacy
     if wrong := [level for level in levels if level not in known]:
         raise InvalidInput(f"--compare: {options.algorithm} knows {', '.join(known)}; {wrong[0]!r} is none of these")
@@ -21,8 +21,8 @@ def compare(
     for level in known:
         if level in levels:
             tell(level)
-            training = Training.prepare(replace(options, privacy=level))
-            with LocalFederation(directory / level, training.shards, training.config(level)) as federation:
-                training.follow(federation, lambda _: None)
+            demonstration = Demonstration.prepare(replace(options, privacy=level))
+            with LocalFederation(directory / level, demonstration.shards, demonstration.config(level)) as federation:
+                demonstration.follow(federation, lambda _: None)
             audits[level] = audit_of_server(federation.state, None)
     return {level: audits[level] for level in levels}

@@ -1,4 +1,4 @@
-"""A federation on one machine: a real server process and one real client process a party, with mutual TLS.
+"""A federation on one machine: a server process and one client process for each party, with mutual TLS.
 
     with LocalFederation(directory, shards, config) as federation:
         for event in federation.events():
@@ -28,7 +28,7 @@ EXIT_WAIT_S = 20.0
 
 
 class LocalFederation:
-    """Starts, watches and ends the processes of one federation; all of them are gone when the context ends."""
+    """Starts and ends the processes of one federation; when the context ends, all of them have ended."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class LocalFederation:
         return self._directory / "server"
 
     def start_server(self) -> None:
-        """Starts the server, on the port it had before if it had one, and waits until it listens."""
+        """Starts the server, at a restart on the same port, and waits until it listens."""
         run_file = self._directory / "run.toml"
         self.server = self._start(
             "server",
@@ -81,7 +81,7 @@ class LocalFederation:
         self.port = int(listening["port"])
 
     def start_client(self, name: str) -> None:
-        """Starts a party's client, again if it was there before."""
+        """Starts a party's client process, the first time or again."""
         kit, shard = kit_folder(self._directory, name), shard_file(self._directory, name)
         arguments = ["--kit", str(kit), "--data", str(shard)]
         arguments += ["--state", str(self._directory / "clients" / name), "--server", f"localhost:{self.port}"]
@@ -89,12 +89,12 @@ class LocalFederation:
         self.clients[name] = self._start("client", arguments, [], name=name)
 
     def kill_server(self) -> None:
-        """Ends the server's process as a power cut would."""
+        """Kills the server's process, so that it cannot clean up."""
         assert self.server is not None
         _end(self.server)
 
     def kill_client(self, name: str) -> None:
-        """Ends a client's process as a power cut would."""
+        """Kills a client's process, so that it cannot clean up."""
         _end(self.clients[name])
 
     def events(self) -> Iterator[dict[str, Any]]:
@@ -105,18 +105,18 @@ class LocalFederation:
             yield json.loads(line)
 
     def wait(self) -> Mapping[str, int]:
-        """Waits until every process has ended by itself, and gives the exit codes by name."""
+        """Waits until every process has ended by itself, and returns the exit codes by name."""
         assert self.server is not None
         codes = {"server": self.server.wait()}
         return codes | {name: process.wait(EXIT_WAIT_S) for name, process in self.clients.items()}
 
     def model(self, features: Sequence[str]) -> NDArray[np.float64]:
-        """The whole model, put together from the parts that the parties got."""
+        """The whole model in the order of `features`, made of the parts in the parties' folders."""
         parts = (self._directory / "clients").glob("*/*.model.npz")
         return whole_model((path.read_bytes() for path in parts), features)
 
     def log(self, name: str) -> str:
-        """What a process wrote to its log."""
+        """The log that the server or a party has written so far; empty if there is none."""
         path = self._directory / "logs" / f"{name}.log"
         return path.read_text() if path.exists() else ""
 

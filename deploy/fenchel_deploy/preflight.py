@@ -1,7 +1,6 @@
-"""Preflight: is everything in order on this machine for this kit to take part? Said in plain words.
+"""Preflight: checks whether this machine, this kit and this data are ready to take part in a federation.
 
-The checks run along chains: where one fails, those that would need its result are left out, because its cure comes
-first.
+If a check fails, the checks that need its result are left out, because its cure comes first.
 """
 
 import socket
@@ -47,7 +46,10 @@ def run_checks(
     timeout_s: float = 5.0,
     now: datetime | None = None,
 ) -> Iterator[Check]:
-    """Every check that applies to the kit in `directory`, the table in `data` and the run.toml in `run`."""
+    """Makes the checks of the kit in `directory` and of the table in `data`, and yields each as it is made.
+
+    With the run.toml in `run`, the labels are checked against the loss of that run.
+    """
     moment = now or datetime.now(UTC)
     kit: Kit | None = None
     for check in _kit_checks(directory, moment):
@@ -84,7 +86,7 @@ def _kit_checks(directory: Path, now: datetime) -> Iterator[Check]:
 
 
 def _attempt(name: str, look: Callable[[], Check | str], *, cure: str) -> Check:
-    """The finding of `look`, or its refusal as a failed check."""
+    """The check that `look` returns, or a failed check if it raises."""
     try:
         found = look()
     except FenchelError as error:
@@ -196,7 +198,7 @@ def _tls_check(kit: Kit, connection: socket.socket, address: Address, now: datet
     context.load_cert_chain(kit.directory / CERTIFICATE_FILE, kit.directory / KEY_FILE)
     context.set_alpn_protocols(["h2"])
     try:
-        # As the client does: whatever its address, the server is who has the key that the roster names.
+        # As the client does: the server is identified by the key that the roster names, not by its address.
         with context.wrap_socket(connection, server_hostname=server_key_host(kit.roster.server_key_fingerprint)) as tls:
             version = tls.version()
             server = Certificate.from_der(tls.getpeercert(binary_form=True) or b"")

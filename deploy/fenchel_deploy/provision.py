@@ -4,10 +4,10 @@
                    settings of the last run
     OUT/NAME/      one kit each
 
-Running it again never makes a second authority. It makes the kits of new parties, and issues a certificate anew where
-the old one expires, does not fit federation.toml any more, or is to be replaced: for a new key, so that whoever has the
-new roster refuses the old certificate. A party that makes its own key keeps it until it asks with another one. The
-signed roster goes into every kit; where anything in it changes, with the next version.
+Running it again never makes a second authority. It makes the kits of new parties. It issues a new certificate for a
+new key if the old certificate expires, does not fit federation.toml any more, or is to be replaced; whoever has the new
+roster refuses the old certificate. A party that makes its own key keeps the key until a request with another one is
+approved. The signed roster goes into every kit, with the next version if anything in it has changed.
 """
 
 from collections.abc import Collection, Iterator
@@ -47,9 +47,9 @@ class KitState(Enum):
     MADE = "made"
     KEPT = "kept"
     RENEWED = "renewed"
-    """With a new certificate; where the key was made here, for a new key."""
+    """The kit has a new certificate, and a new key if the operator makes the key."""
     WAITING = "waiting"
-    """The party makes its own key, and no request of it is approved: the roster names no key for it."""
+    """The party makes its own key, and none of its requests is approved: the roster names no key for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +72,15 @@ class Provisioned:
     authority_made: bool
     roster: Roster
     roster_made: bool
-    """Whether it is a new version, which everybody needs."""
+    """Whether the roster has a new version, which everybody needs."""
     kits: tuple[KitReport, ...]
     removed: tuple[str, ...]
-    """Parties of the roster before that the new one does not name: whoever has the new roster refuses them."""
+    """Parties that only the previous roster names: whoever has the new roster refuses them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One holder of a kit, as federation.toml describes it."""
+    """The server or a party, as federation.toml describes it."""
 
     name: str
     role: Role
@@ -98,13 +98,13 @@ def provision(
 ) -> Provisioned:
     """Brings the folder `out` in line with `federation`; safe to run again, also after an interruption.
 
-    The members named in `replace` get a new key and certificate, and the old ones are good for nothing where the new
-    roster is in use. One that makes its own key is left without, until a new request of it is approved.
+    The members named in `replace` get a new key and certificate; whoever has the new roster refuses the old ones. A
+    party that makes its own key has no certificate until a new request is approved.
     """
     moment = now or datetime.now(UTC)
     ca = out / AUTHORITY_DIRECTORY
-    held = tuple(members(federation))
-    if unknown := sorted(set(replace) - {member.name for member in held}):
+    everyone = tuple(members(federation))
+    if unknown := sorted(set(replace) - {member.name for member in everyone}):
         raise InvalidInput(f"{unknown[0]!r} is neither a party of federation.toml nor its server; nothing is replaced")
     authority_made = not (ca / AUTHORITY_FILE).exists()
     authority = Authority.open_or_make(
@@ -114,7 +114,8 @@ def provision(
     before = newest_roster(ca)
     issuer = KitIssuer(authority, federation, out, moment)
     kits = tuple(
-        issuer.settle(member, renew_within_days=renew_within_days, replace=member.name in replace) for member in held
+        issuer.settle(member, renew_within_days=renew_within_days, replace=member.name in replace)
+        for member in everyone
     )
     keys = {kit.name: kit.certificate.key_fingerprint() for kit in kits if kit.certificate is not None}
     roster = next_roster(federation, authority, keys, before=before, renew_within_days=renew_within_days, now=moment)
@@ -144,7 +145,7 @@ def saved_federation(out: Path) -> Federation:
     try:
         return Federation.model_validate_json(path.read_bytes())
     except FileNotFoundError as error:
-        raise InvalidInput(f"{out} holds no provisioned federation; run `fenchel provision` first") from error
+        raise InvalidInput(f"{out} has no provisioned federation; run `fenchel provision` first") from error
     except (ValidationError, OSError) as error:
         raise InvalidInput(f"{path} is damaged; remove it and run `fenchel provision` again") from error
 
@@ -159,7 +160,7 @@ class KitIssuer:
     now: datetime
 
     def settle(self, member: Member, *, renew_within_days: int, replace: bool) -> KitReport:
-        """Leaves the member with a kit that is valid and says what federation.toml says."""
+        """Makes, keeps or renews the member's kit, so that it is valid and agrees with federation.toml."""
         directory = self.out / member.name
         old = self.certificate_of(member)
         if old is not None and not (replace or self._needs_renewal(old, member, renew_within_days)):
@@ -173,7 +174,7 @@ class KitIssuer:
             key = make_key()
             certificate = self.issue(member, key.public_key(), new_key=key)
         else:
-            # Where only its holder has the key of the old certificate, the new one is for the same.
+            # If only the member has the key of the old certificate, the new certificate is for the same key.
             public_key = _key_for(directory).public_key() if old is None else old.public_key()
             certificate = self.issue(member, public_key)
         state = KitState.MADE if old is None else KitState.RENEWED
@@ -186,7 +187,7 @@ class KitIssuer:
         *,
         new_key: ec.EllipticCurvePrivateKey | None = None,
     ) -> Certificate:
-        """Writes a new certificate for the member, its key if that is new, and all of its kit but the roster."""
+        """Issues a certificate for `public_key`, and writes the member's kit without a roster, and any `new_key`."""
         directory = self.out / member.name
         certificate = self.authority.issue(
             public_key,
@@ -198,7 +199,8 @@ class KitIssuer:
             now=self.now,
         )
         if new_key is not None:
-            # The next run completes a key without a certificate, and refuses one beside the certificate of another.
+            # After an interruption, the next run completes a key without a certificate, and refuses a certificate with
+            # the key of another.
             (directory / CERTIFICATE_FILE).unlink(missing_ok=True)
             write_atomic(directory / KEY_FILE, key_to_pem(new_key), mode=0o600)
         write_atomic(directory / CERTIFICATE_FILE, certificate.pem())

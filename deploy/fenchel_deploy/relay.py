@@ -1,4 +1,4 @@
-"""A stretch of wide-area network: a TCP relay that lets every byte arrive later, in order and at full throughput.
+"""A wide-area network in one process: a TCP relay that delays every byte, in order and at full throughput.
 
 Each direction of a connection is a queue of pieces, each with the moment at which it is due on the other side:
 
@@ -22,7 +22,7 @@ from fenchel_common.identity import Address
 
 PIECE_BYTES = 64 * 1024
 MAX_UNDER_WAY_BYTES = 64 * 1024 * 1024
-"""What one direction holds at most; beyond it the sender has to wait. Enough for 800 ms at 640 Mbit/s."""
+"""The most bytes under way in one direction; then the sender has to wait. Enough for 800 ms at 640 Mbit/s."""
 CONNECT_S = 30.0
 MAX_CONNECTIONS = 1024
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a direction does to the bytes: seconds of delay, and bytes a second at most (None: no limit)."""
+    """One direction of a connection: seconds of delay, and the most bytes a second (None: no limit)."""
 
     delay_s: float
     bytes_per_s: float | None = None
@@ -58,7 +58,7 @@ class _Pipe:
         self._changed = asyncio.Condition()
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Ends when the sender has ended its side and all that it sent is written."""
+        """Carries bytes until the sender has ended its side and everything that it sent is written."""
         async with asyncio.TaskGroup() as both:
             both.create_task(self._take_in(reader))
             both.create_task(self._give_out(writer))
@@ -93,7 +93,7 @@ class _Pipe:
 
 
 class Relay:
-    """Takes connections and relays each on to the target, with the line between them."""
+    """Accepts connections, and relays each to the target over a line."""
 
     def __init__(self, target: Address, line: Line) -> None:
         self._target = target
@@ -102,7 +102,7 @@ class Relay:
 
     @asynccontextmanager
     async def listening(self, address: Address) -> AsyncIterator[int]:
-        """Relays while the context lasts, and breaks what is open at its end; gives the port listened on."""
+        """Relays while the context lasts, and gives the port; at the end, open connections are broken."""
         try:
             server = await asyncio.start_server(self._serve, address.host, address.port)
         except OSError as error:
@@ -140,7 +140,7 @@ class Relay:
             log.warning("no connection to %s: %s", self._target, error)
             return
         ends.callback(far_writer.transport.abort)
-        # On the path that this stands for, the first byte follows a handshake of one round trip.
+        # On a real wide-area network, the first byte follows a handshake of one round trip.
         await asyncio.sleep(2 * self._line.delay_s)
         try:
             async with asyncio.TaskGroup() as both:

@@ -17,7 +17,7 @@ from fenchel_deploy.federation_file import Federation
 
 
 def newest_roster(ca: Path) -> Roster | None:
-    """The roster that was made last, if one was."""
+    """The roster that was made last; None before the first."""
     path = ca / ROSTER_FILE
     try:
         return Roster.from_bytes(path.read_bytes())
@@ -25,7 +25,7 @@ def newest_roster(ca: Path) -> Roster | None:
         return None
     except (RosterTampered, OSError) as error:
         raise InvalidInput(
-            f"{path} is damaged; put back the roster.json that the newest kit holds, for versions go on from it"
+            f"{path} is damaged; put back the roster.json of the newest kit: the next version follows from it"
         ) from error
 
 
@@ -38,7 +38,7 @@ def next_roster(
     renew_within_days: int,
     now: datetime,
 ) -> Roster:
-    """The roster that says what `federation` and `keys` say: the one before if it does, or one of the next version.
+    """The roster of `federation` and `keys`: `before` if that still fits and does not expire, else the next version.
 
     `keys` are the fingerprints of keys by name, the server's among them; a party may lack one.
     """
@@ -64,10 +64,10 @@ def next_roster(
 def hand_out(roster: Roster, authority: Authority, *, ca: Path, kits: Iterable[Path]) -> None:
     """Keeps the roster as the newest, and puts it, signed, into the kits.
 
-    It comes last in a kit, after the key and certificate that it names: a process that has the kit in use takes up all
-    of it, or nothing.
+    The roster must be written last, after the key and certificate that it names, so that a process that uses the kit
+    takes up all of them or none.
     """
-    # Before the first kit has it, so that no other roster can get its version.
+    # Written before any kit has the roster, so that no other roster can get its version.
     write_atomic(ca / ROSTER_FILE, roster.to_bytes())
     signature = roster.sign(authority.key)
     for kit in kits:

@@ -1,9 +1,10 @@
 """The server's half of the alignment: relays the parties' lists round a ring and lays out what comes of it.
 
 Phase `align_0` asks every party for its own list under its own secret. In phase `align_j` party p raises the list of
-the party j places before it in the roster, so that all lists travel at once and after K − 1 relays every party has
+the party j positions before it in the roster, so that all lists travel at once and after K − 1 relays every party has
 raised every list. A party meets its own list only at the start; the finished lists come to the server alone. With
-`hmac`, `align_0` is all.
+`hmac`, `align_0` is all. Each list carries a tag that the server cannot make; the parties know by it whether the list
+is the one that is due.
 
 The server learns which pseudonyms are equal and the order in which a party lists them; it never sees an id.
 """
@@ -20,7 +21,7 @@ from fenchel_common.wire.alignment import (
     ELEMENT_BYTES,
     AlignmentMethod,
     Listing,
-    Relay,
+    TaggedList,
     listing_from_bytes,
     opening_to_bytes,
     phase_name,
@@ -36,7 +37,7 @@ _T = TypeVar("_T")
 class AlignmentServer:
     """Drives the alignment of one run; all parties must answer every phase.
 
-    Nothing of it is durable: after a crash, or when a party fell out (`AlignmentIncomplete`), `open` starts afresh.
+    Nothing of it is durable: after a crash, or if a party did not answer (`AlignmentIncomplete`), `begin` begins again.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class AlignmentServer:
         self._overlap = overlap
         self._step = 0
         self._listings: dict[ClientId, Listing] = {}
-        self._lists: dict[ClientId, bytes] = {}
+        self._lists: dict[ClientId, TaggedList] = {}
 
     def begin(self) -> PhaseRequest:
         """Starts from the beginning, forgetting whatever went before."""
@@ -76,7 +77,7 @@ class AlignmentServer:
             raise AlignmentIncomplete(f"no answer in {phase} from {', '.join(missing)}; the alignment starts afresh")
         if self._step == 0:
             self._listings = {client: _parsed(client, listing_from_bytes, results[client]) for client in self._clients}
-            self._lists = {client: listing.elements for client, listing in self._listings.items()}
+            self._lists = {client: listing.ids for client, listing in self._listings.items()}
         else:
             self._lists = {self._owner(client): self._raised(client, results[client]) for client in self._clients}
         if self._method is AlignmentMethod.HMAC or self._step == len(self._clients) - 1:
@@ -84,29 +85,26 @@ class AlignmentServer:
         self._step += 1
         return PhaseRequest(
             phase=phase_name(self._step),
-            tasks={client: self._relay(client) for client in self._clients},
+            tasks={client: relay_to_bytes(self._lists[self._owner(client)]) for client in self._clients},
         )
 
     def _owner(self, client: ClientId) -> ClientId:
         """Whose list `client` raises in the step under way."""
         return self._clients[(self._clients.index(client) - self._step) % len(self._clients)]
 
-    def _relay(self, client: ClientId) -> bytes:
-        elements = self._lists[self._owner(client)]
-        return relay_to_bytes(Relay(session=self._listings[client].session, elements=elements))
-
-    def _raised(self, client: ClientId, body: bytes) -> bytes:
-        elements = _parsed(client, raised_from_bytes, body)
-        count, expected = (len(held) // ELEMENT_BYTES for held in (elements, self._lists[self._owner(client)]))
+    def _raised(self, client: ClientId, body: bytes) -> TaggedList:
+        raised = _parsed(client, raised_from_bytes, body)
+        sent = self._lists[self._owner(client)]
+        count, expected = (len(listed.elements) // ELEMENT_BYTES for listed in (raised, sent))
         if count != expected:
             raise ResultRejected(client, f"{count} elements where {expected} were sent")
-        return elements
+        return raised
 
     def _outcome(self) -> Alignment:
         holdings = [
             Holding(
                 client=client,
-                pseudonyms=np.frombuffer(self._lists[client], dtype=f"S{ELEMENT_BYTES}"),
+                pseudonyms=np.frombuffer(self._lists[client].elements, dtype=f"S{ELEMENT_BYTES}"),
                 features=self._listings[client].features,
                 has_labels=self._listings[client].has_labels,
             )

@@ -1,4 +1,4 @@
-"""The server process: listens, works through the runs on record, and tells what happens as events.
+"""The server process: it listens, works on the runs on record, and announces what happens as events.
 
 Events are mappings that can be written as JSON lines: `listening`, `waiting`, `phase`, `warning`, `round`, `ended`,
 `leaving`.
@@ -31,7 +31,7 @@ IDLE_LOOK_S = 1.0
 """How often a server without work looks for a queued run."""
 STOP_GRACE_S = 5.0
 FAREWELL_S = 30.0
-"""How long a server that is done waits for parties that have not heard so: two of a client's longest pauses."""
+"""How long a server without further runs waits for parties to dismiss: two of a client's longest pauses."""
 
 Announce = Callable[[Mapping[str, object]], None]
 
@@ -39,10 +39,14 @@ log = logging.getLogger(__name__)
 
 
 class Listen(Protocol):
-    """One way to be reached by the clients."""
+    """Opens one kind of listener, through which clients reach the server."""
 
     def __call__(self, kit: LiveKit, *, address: Address) -> Listener:
-        """Listens at an address, with the kit that is in use whenever a client connects."""
+        """Listens at an address, and returns when clients can connect.
+
+        Each connection is judged by the kit that is in use when the client connects. Raises `InvalidInput` if the
+        server cannot listen at the address, and `WrongRole` if the kit is not a server's. The caller must call `stop`.
+        """
         ...
 
 
@@ -58,12 +62,12 @@ def serve(
     results: Path | None = None,
     farewell_s: float = FAREWELL_S,
 ) -> bool:
-    """Works until no run is left to work on (for ever with `stay`); tells whether all of them completed.
+    """Works on the runs until none is left, or for ever with `stay`; returns whether all of them completed.
 
-    A run of `config` that is over already is told of once more. Nobody is left waiting for a server that is gone: the
-    server leaves when every party of the roster has been dismissed, also those that come late, within `farewell_s`.
-    `results` is a folder for the figures of each run that ends. The models that parties release go there too, or into
-    the state folder. A run that is taken up has the roster that is in the kit's folder then, to its end.
+    If the run of `config` has ended already, its end is announced once more. At the end the server dismisses every
+    party of the roster; it waits `farewell_s` for parties that are not attached. `results` is a folder for the figures
+    of each run that ends. The models that parties release are written there too, or into the state folder if there is
+    no such folder. A run uses one roster to its end: the one in the kit's folder when the server begins to work on it.
     """
 
     if config is not None and config.release is not None and not kit.roster.release_model_to_server:
@@ -91,7 +95,7 @@ def serve(
 
 
 def enqueue(store: Store, config: RunConfig) -> RunRecord:
-    """Puts a run on record, or takes up the one of that name if it was begun before."""
+    """Puts a run on record; if there is a run of that name already, queues it again if it has stopped or failed."""
     for record in store.runs():
         if record.name != config.name:
             continue
@@ -151,7 +155,7 @@ def _keep_model(directory: Path, run: RunId, release: Release) -> None:
 
 
 def ended_event(record: RunRecord) -> Mapping[str, object]:
-    """What a finished run amounts to."""
+    """The event that announces the end of a run, with its outcome."""
     return {
         "event": "ended",
         "run": record.run,

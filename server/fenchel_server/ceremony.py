@@ -1,4 +1,4 @@
-"""The server's part of the key ceremony: it passes on between the parties what it cannot open."""
+"""The server's part of the key ceremony: it relays sealed secrets between the parties, and cannot open them."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
@@ -8,7 +8,7 @@ from fenchel_common.errors import FenchelError, ResultRejected
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, KeyMade, KeyTake
+from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, Introduction, KeyMade, KeyTake
 from fenchel_common.wire.ceremony import introductions_to_bytes
 from fenchel_common.wire.setup import (
     introduction_from_bytes,
@@ -37,6 +37,7 @@ class KeyCeremony:
         self.public_key = b""
         self._config = config
         self._roster = roster
+        self._introductions: tuple[Introduction, ...] = ()
 
     def begin(self) -> PhaseRequest:
         return PhaseRequest(INTRODUCE, dict.fromkeys(self._roster.names, terms_to_bytes(self._config)))
@@ -52,8 +53,9 @@ class KeyCeremony:
         return None
 
     def _ask_for_key(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
-        introductions = [_read(name, introduction_from_bytes, results[name]) for name in self._roster.names]
-        return PhaseRequest(KEY_MAKE, {self._roster.key_holder.name: introductions_to_bytes(introductions)})
+        names = self._roster.names
+        self._introductions = tuple(_read(name, introduction_from_bytes, results[name]) for name in names)
+        return PhaseRequest(KEY_MAKE, {self._roster.key_holder.name: introductions_to_bytes(self._introductions)})
 
     def _relay_key(self, results: Mapping[ClientId, bytes]) -> PhaseRequest | None:
         holder = self._roster.key_holder.name
@@ -62,7 +64,10 @@ class KeyCeremony:
         self.public_key = made.public_key
         if not made.sealed:
             return None
-        tasks = {party: key_take_to_bytes(KeyTake(made.public_key, blob)) for party, blob in made.sealed.items()}
+        tasks = {
+            party: key_take_to_bytes(KeyTake(made.public_key, blob, self._introductions))
+            for party, blob in made.sealed.items()
+        }
         return PhaseRequest(KEY_TAKE, tasks)
 
     def _check_made(self, holder: ClientId, made: KeyMade) -> None:
@@ -72,13 +77,13 @@ class KeyCeremony:
             if made.public_key:
                 raise ResultRejected(holder, "a run in clear has no key")
         elif _read(holder, PublicKey.from_bytes, made.public_key).bits != self._config.key.bits:
-            raise ResultRejected(holder, f"the key has not the {self._config.key.bits} bits of the configuration")
+            raise ResultRejected(holder, f"the key must have the {self._config.key.bits} bits of the configuration")
 
     def _check_keys(self, results: Mapping[ClientId, bytes]) -> None:
         expected = PublicKey.from_bytes(self.public_key).fingerprint if self.public_key else b""
         for party, body in results.items():
             if _read(party, key_taken_from_bytes, body) != expected:
-                raise ResultRejected(party, "it holds another key than the key holder made")
+                raise ResultRejected(party, "its key is not the one that the key holder made")
 
 
 def _read(party: ClientId, parse: Callable[[bytes], T], body: bytes) -> T:

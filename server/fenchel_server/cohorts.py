@@ -1,8 +1,9 @@
-"""From who holds which pseudonyms and features to cohorts, blocks and layouts.
+"""Makes cohorts, blocks and layouts from the pseudonyms and features that each party holds.
 
 A cohort is the set of samples that have exactly the same holders. Its samples are shuffled and cut into blocks of at
-most S. Nothing here depends on the values of the pseudonyms, only on which of them are equal: pseudonyms differ
-from run to run, and a run's layouts must follow from its seed and the order in which parties list their samples.
+most S. Nothing here depends on the values of the pseudonyms of samples, only on which of them are equal: pseudonyms
+differ from run to run, and blocks of samples must follow from the seed and the order in which parties list their
+samples. Features are in the order of their pseudonyms, so that their order tells nothing of their names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ _NAMES_SHOWN = 5
 
 
 class OverlapRule(Enum):
-    """What to do where two parties hold the same feature of the same sample; the value is the configuration's word."""
+    """The rule for a feature of a sample that two parties hold; the values are those of the configuration."""
 
     ERROR = "error"
     FIRST = "first"
@@ -31,9 +32,9 @@ class OverlapRule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What the server knows of one party: its pseudonyms in the party's own order, features, labels or not.
+    """The server's knowledge of one party: pseudonyms in the party's own order, features, and whether it has labels.
 
-    The pseudonyms of all parties have the same number of bytes.
+    The pseudonyms of all parties have the same number of bytes. `features` are pseudonyms of names, as text.
     """
 
     client: ClientId
@@ -44,7 +45,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The outcome: the server's layout, and for each party its own."""
+    """The result of the alignment: the layout of the server, and the layout of each party."""
 
     federation: FederationLayout
     clients: Mapping[ClientId, ClientLayout]
@@ -59,7 +60,10 @@ class Cohort:
 
 
 def lay_out(holdings: Sequence[Holding], *, slots: int, seed: int, overlap: OverlapRule) -> Alignment:
-    """Checks that the holdings make one table and lays it out in blocks; `holdings` come in roster order."""
+    """Checks that the holdings, in roster order, make one table, and divides the table into blocks.
+
+    Raises `AlignmentError` if they do not, `ResultRejected` if a party lists a sample twice.
+    """
     numbers = _sample_numbers(holdings)
     cohorts = _cohorts(numbers)
     _check_linked(holdings, cohorts)
@@ -74,19 +78,19 @@ def lay_out(holdings: Sequence[Holding], *, slots: int, seed: int, overlap: Over
     slot_of[np.concatenate([cohort.samples for cohort in shuffled])] = np.arange(federation.sample_count)
     cuts = _ignored(holdings, federation)
     clients = {
-        holding.client: _client_layout(federation, holding.client, slot_of[numbers[place]], cuts[place])
-        for place, holding in enumerate(holdings)
+        holding.client: _client_layout(federation, holding.client, slot_of[numbers[position]], cuts[position])
+        for position, holding in enumerate(holdings)
     }
     return Alignment(federation=federation, clients=clients)
 
 
 def _sample_numbers(holdings: Sequence[Holding]) -> list[NDArray[np.int64]]:
-    """For each party the number of the sample in each place of its list; samples count in order of first mention."""
+    """For each party, the numbers of the samples in its list; samples are numbered in the order of first mention."""
     lists = [np.asarray(holding.pseudonyms, dtype=np.bytes_) for holding in holdings]
-    _, first, place = np.unique(np.concatenate(lists), return_index=True, return_inverse=True)
+    _, first, position = np.unique(np.concatenate(lists), return_index=True, return_inverse=True)
     number_of = np.empty(len(first), dtype=np.int64)
     number_of[np.argsort(first)] = np.arange(len(first))
-    numbers = np.split(number_of[place], np.cumsum([len(listed) for listed in lists])[:-1])
+    numbers = np.split(number_of[position], np.cumsum([len(listed) for listed in lists])[:-1])
     for holding, listed in zip(holdings, numbers, strict=True):
         if len(np.unique(listed)) != len(listed):
             raise ResultRejected(holding.client, "it lists a sample twice")
@@ -97,17 +101,17 @@ def _cohorts(numbers: Sequence[NDArray[np.int64]]) -> list[Cohort]:
     """The cohorts, ordered by their holders; within one, samples in order of first mention."""
     count = 1 + max(int(listed.max()) for listed in numbers)
     cohort_of = np.zeros(count, dtype=np.int64)
-    held = []
+    masks = []
     for listed in numbers:
         mask = np.zeros(count, dtype=bool)
         mask[listed] = True
-        held.append(mask)
+        masks.append(mask)
         # Renumbered at each step, so that the codes stay below 2·count however many parties there are.
         cohort_of = np.unique(2 * cohort_of + mask, return_inverse=True)[1]
     by_cohort = np.argsort(cohort_of, kind="stable")
     starts = np.flatnonzero(np.diff(cohort_of[by_cohort])) + 1
     cohorts = [
-        Cohort(tuple(place for place, mask in enumerate(held) if mask[samples[0]]), samples)
+        Cohort(tuple(position for position, mask in enumerate(masks) if mask[samples[0]]), samples)
         for samples in np.split(by_cohort, starts)
     ]
     return sorted(cohorts, key=lambda cohort: cohort.holders)
@@ -116,12 +120,12 @@ def _cohorts(numbers: Sequence[NDArray[np.int64]]) -> list[Cohort]:
 def _federation_layout(holdings: Sequence[Holding], cohorts: Sequence[Cohort], *, slots: int) -> FederationLayout:
     blocks: list[Block] = []
     for cohort in cohorts:
-        holders = tuple(holdings[place].client for place in cohort.holders)
+        holders = tuple(holdings[position].client for position in cohort.holders)
         for start in range(0, len(cohort.samples), slots):
             size = min(slots, len(cohort.samples) - start)
             blocks.append(Block(id=len(blocks), size=size, holders=holders))
     features = tuple(sorted({feature for holding in holdings for feature in holding.features}))
-    index = {feature: place for place, feature in enumerate(features)}
+    index = {feature: position for position, feature in enumerate(features)}
     return FederationLayout(
         clients=tuple(holding.client for holding in holdings),
         sample_count=sum(len(cohort.samples) for cohort in cohorts),
@@ -157,32 +161,32 @@ def _client_layout(
 
 
 def _ignored(holdings: Sequence[Holding], federation: FederationLayout) -> list[tuple[IgnoredFeatures, ...]]:
-    """For each party the features that an earlier holder of the same block gives, with those blocks."""
-    place_of = {holding.client: place for place, holding in enumerate(holdings)}
+    """For each party, the features that an earlier holder of the same blocks has too, with these blocks."""
+    position_of = {holding.client: position for position, holding in enumerate(holdings)}
     features = [frozenset(holding.features) for holding in holdings]
-    place_in = [{name: place for place, name in enumerate(sorted(holding.features))} for holding in holdings]
+    position_in = [{name: position for position, name in enumerate(sorted(holding.features))} for holding in holdings]
     blocks_by_holders: dict[tuple[ClientId, ...], list[int]] = {}
     for block in federation.blocks:
         blocks_by_holders.setdefault(block.holders, []).append(block.id)
     cuts: list[dict[tuple[str, ...], list[int]]] = [{} for _ in holdings]
     for holders, block_ids in blocks_by_holders.items():
         taken: frozenset[str] = frozenset()
-        for place in (place_of[holder] for holder in holders):
-            twice = tuple(sorted(features[place] & taken))
+        for position in (position_of[holder] for holder in holders):
+            twice = tuple(sorted(features[position] & taken))
             if twice:
-                cuts[place].setdefault(twice, []).extend(block_ids)
-            taken |= features[place]
+                cuts[position].setdefault(twice, []).extend(block_ids)
+            taken |= features[position]
     return [
         tuple(
             IgnoredFeatures(features=np.array([own[name] for name in names]), block_ids=np.array(ids))
             for names, ids in cut.items()
         )
-        for own, cut in zip(place_in, cuts, strict=True)
+        for own, cut in zip(position_in, cuts, strict=True)
     ]
 
 
 def _check_linked(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> None:
-    """Refuses parties that nothing joins to one table, which nearly always means ids written differently."""
+    """Refuses parties without common samples or features; nearly always they write the same ids differently."""
     features = [frozenset(holding.features) for holding in holdings]
     if all(len(cohort.holders) == 1 for cohort in cohorts) and len(set(features)) > 1:
         raise AlignmentError(
@@ -200,9 +204,9 @@ def _check_linked(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> Non
 
 def _parties_by_feature(holdings: Sequence[Holding]) -> list[set[int]]:
     holders: dict[str, set[int]] = {}
-    for place, holding in enumerate(holdings):
+    for position, holding in enumerate(holdings):
         for feature in holding.features:
-            holders.setdefault(feature, set()).add(place)
+            holders.setdefault(feature, set()).add(position)
     return [set(group) for group in {frozenset(group) for group in holders.values()}]
 
 
@@ -229,12 +233,13 @@ def _check_no_overlap(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) ->
     if problems:
         raise AlignmentError(
             f"features would be counted twice: {'; '.join(problems)}. Remove them at one party, or set "
-            'overlap = "first" to use them from the party that comes first in the roster'
+            'overlap = "first" to use them from the party that comes first in the roster; RUN.features.csv in the '
+            "state folder of each of these parties tells their names"
         )
 
 
 def _check_labelled(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> None:
-    bare = [cohort for cohort in cohorts if not any(holdings[place].has_labels for place in cohort.holders)]
+    bare = [cohort for cohort in cohorts if not any(holdings[position].has_labels for position in cohort.holders)]
     if bare:
         total = sum(len(cohort.samples) for cohort in bare)
         parts = "; ".join(
@@ -247,8 +252,8 @@ def _check_labelled(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> N
         )
 
 
-def _parties(holdings: Sequence[Holding], places: Sequence[int]) -> str:
-    return _enumeration([holdings[place].client for place in places])
+def _parties(holdings: Sequence[Holding], positions: Sequence[int]) -> str:
+    return _enumeration([holdings[position].client for position in positions])
 
 
 def _enumeration(names: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
-"""What the round driver and the server halves agree on: a round is a chain of phases that ends in a report.
+"""The contract between the round driver and the server halves: a round is a chain of phases that ends in a report.
 
-Both sides import this module, and neither imports the other.
+The driver and the server halves import this module, and neither imports the other.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from fenchel_common.metrics import RoundMetrics
 
 @dataclass(frozen=True, slots=True)
 class PhaseRequest:
-    """A phase to fan out; `tasks` holds the serialised body for each client that takes part."""
+    """A phase to send to the clients; `tasks` has the serialised body of the task of each client that takes part."""
 
     phase: str
     tasks: Mapping[ClientId, bytes]
@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RoundReport:
-    """The end of a round; with an outcome it is the end of the run, and `reason` says why in words."""
+    """The end of a round; with an `outcome` it is the end of the run too, and `reason` says why in words."""
 
     metrics: RoundMetrics
     outcome: Outcome | None = None
@@ -38,7 +38,11 @@ class RoundReport:
 
 
 class AlgorithmServer(Protocol):
-    """The server half of an algorithm: no sockets, clocks or files, and only seeded randomness."""
+    """The server half of an algorithm: no sockets, clocks or files, and only seeded randomness.
+
+    The caller begins round t + 1 only after round t has ended in a report, or after the half was restored from a
+    snapshot. A half that has raised an error is not used again; the caller restores one from the last snapshot.
+    """
 
     def begin_round(
         self,
@@ -48,26 +52,66 @@ class AlgorithmServer(Protocol):
         *,
         closing: bool = False,
     ) -> PhaseRequest:
-        """Begins a round with the clients that are there.
+        """Begins a round.
 
         Parameters
         ----------
+        round_id
+            The last round that has ended, plus 1.
+        available
+            The clients that are attached. The round asks no other client.
         restarted
-            Clients that have lost their state since the last round. An algorithm that was made from a snapshot must
-            expect any state of the others, until they have shown theirs.
+            The available clients that have lost their state since the last round. An algorithm that was restored from
+            a snapshot cannot know the state of the other clients before they have answered.
         closing
-            Certify the model as it is and change nothing: the last round of a run that is to stop.
+            Whether the round is the last one of a run that is to stop: it certifies the model and changes nothing.
+
+        Returns
+        -------
+        PhaseRequest
+            The first phase of the round.
+
+        Raises
+        ------
+        InvalidInput
+            If `round_id` does not follow the last round.
         """
         ...
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
-        """Takes the results of a phase, without those of absent clients, and gives the next phase or the report."""
+        """Takes the results of the phase under way; called once for each phase.
+
+        Parameters
+        ----------
+        phase
+            The name of the phase that was requested last.
+        results
+            The body of each result that came; absent clients are missing.
+
+        Returns
+        -------
+        PhaseRequest | RoundReport
+            The next phase of the round, or the report with which the round ends.
+
+        Raises
+        ------
+        ResultRejected
+            If the result of one client makes it impossible to continue the round; the round can be tried again.
+        InvalidInput
+            If `phase` is not under way, or if results contradict each other. The run then fails.
+        """
         ...
 
     def snapshot(self) -> bytes:
-        """The whole durable state between two rounds."""
+        """The whole durable state; called between two rounds, and before the first one.
+
+        A half restored from it continues like this one, except that it must learn again what each client knows.
+        """
         ...
 
     def last_state(self, client: ClientId) -> bytes:
-        """What a client's half makes the final model of, whatever the client remembers."""
+        """The message from which a client makes its part of the final model, without any memory of earlier rounds.
+
+        Called between two rounds, when the run ends.
+        """
         ...

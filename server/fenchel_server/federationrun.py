@@ -1,4 +1,4 @@
-"""The parts of one run that the driver needs."""
+"""The `RunParts` of a real federation, from its configuration and roster."""
 
 from collections.abc import Callable, Mapping
 
@@ -19,7 +19,10 @@ from fenchel_server.store import SetupRecord
 
 
 class FederationRun:
-    """A fresh set-up, the algorithm restored from the store, and the end of the run."""
+    """The set-up, the algorithm and the last phase of one run.
+
+    `certificate` gives the last certificate of the committed rounds; it is called in the last phase.
+    """
 
     def __init__(self, config: RunConfig, roster: Roster, *, certificate: Callable[[], LastCertificate]) -> None:
         self._config = config

@@ -1,6 +1,6 @@
-"""The comparison of labels at the server: adds up the parties' encrypted marks of labels, and hears whether they agree.
+"""The comparison of labels at the server, which adds the parties' encrypted marks of labels and reads their verdicts.
 
-It compares nothing itself. `fenchel_client.labels` says what a mark is and what a party tells of the sums.
+The server itself compares nothing. `fenchel_client.labels` says what a mark is and what a party tells of the sums.
 """
 
 from collections.abc import Mapping
@@ -17,14 +17,17 @@ from fenchel_common.wire.labels import label_sums_to_bytes, labels_compared_from
 def read_layout_results(
     results: Mapping[ClientId, bytes], *, layout: FederationLayout, key: RunKey
 ) -> dict[ClientId, LayoutResult]:
-    """Each party's answer to its layout; with marks where, and only where, it shares labels of a sample."""
+    """Each party's answer to its layout.
+
+    An answer has marks if and only if another party has labels of some of the same samples. Raises `ResultRejected`.
+    """
     read = {}
     for client, data in results.items():
         blocks = layout.label_index.shared_of(client)
         try:
-            result = layout_result_from_bytes(data, held=frozenset(blocks), slots=layout.slots, key=key)
+            result = layout_result_from_bytes(data, blocks=frozenset(blocks), slots=layout.slots, key=key)
             if (result.marks is not None) != bool(blocks):
-                raise InvalidInput("marks: must be there if and only if the party shares labels of a sample")
+                raise InvalidInput("marks: must be there if and only if another party has labels of the same samples")
             if result.marks is not None:
                 check_fresh(result.marks, blocks, "marks")
         except FenchelError as error:
@@ -34,7 +37,7 @@ def read_layout_results(
 
 
 def label_tasks(results: Mapping[ClientId, LayoutResult]) -> dict[ClientId, bytes]:
-    """For each party that gave marks the sums over all label holders of its blocks; empty if none did."""
+    """For each party that gave marks, the sums over all label holders of its blocks; empty if no party gave marks."""
     given = {client: result.marks for client, result in results.items() if result.marks is not None}
     sums = summed(given.values())
     tasks = {}
@@ -46,7 +49,7 @@ def label_tasks(results: Mapping[ClientId, LayoutResult]) -> dict[ClientId, byte
 
 
 def check_labels(results: Mapping[ClientId, bytes]) -> None:
-    """Raises `LabelsDiffer` if a party found labels that differ from its own."""
+    """Raises `LabelsDiffer` if a party found that another party's labels differ from its own."""
     differing = []
     for client, data in results.items():
         try:

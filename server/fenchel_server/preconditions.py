@@ -1,4 +1,4 @@
-"""Whether a run may start, once the server knows who holds what, and what people should know before it does."""
+"""Whether a run may begin, once the server knows who holds which samples and features; and warnings for people."""
 
 from typing import Final
 
@@ -9,14 +9,14 @@ from fenchel_common.release import balanced_gap
 from fenchel_common.runconfig import RunConfig
 
 SMALL_COHORT: Final = 5
-"""Fewer samples with the same holders than this are worth a warning: they are nearly known by being that few."""
+"""A cohort of fewer samples causes a warning: a sum over so few samples tells much about each of them."""
 SHOWN: Final = 5
 
 
 def check_preconditions(config: RunConfig, layout: FederationLayout) -> tuple[str, ...]:
-    """Refuses a run that must not start with `InvalidConfig`; otherwise gives the warnings, for people to read.
+    """Raises `InvalidConfig` if the run must not begin; otherwise gives the warnings, for people to read.
 
-    A run is refused if its algorithm does not take shards that are split like these, or if rows can leak to the server
+    A run is refused if its algorithm does not support this partition of the table, or if rows can leak to the server
     and nobody has acknowledged it. Warnings name parties and counts, never a sample.
     """
     check_partition(config.algorithm, layout.partition)
@@ -30,7 +30,7 @@ def check_preconditions(config: RunConfig, layout: FederationLayout) -> tuple[st
 
 
 def coarse_gap(config: RunConfig, layout: FederationLayout) -> tuple[str, ...]:
-    """A warning if most of the noise on a released model is due to the gap that the run may stop at."""
+    """A warning if most of the noise on a released model is due to the gap at which the run stops."""
     noise = config.release_noise(layout.sample_count)
     if noise is None:
         return ()
@@ -39,14 +39,14 @@ def coarse_gap(config: RunConfig, layout: FederationLayout) -> tuple[str, ...]:
     if noise.gap <= fitting:
         return ()
     warning = (
-        f"stop.gap = {noise.gap:g} makes for more of the noise on the released model than the data do; "
-        f"at {fitting:.2g} it would make for half of it"
+        f"more than half of the noise on the released model is due to stop.gap = {noise.gap:g}; "
+        f"at {fitting:.2g} it would be half; set that or less for less noise"
     )
     return (warning,)
 
 
 def small_cohorts(layout: FederationLayout) -> tuple[str, ...]:
-    """One warning about all cohorts of very few samples, with how many there are and who holds them."""
+    """One warning about all cohorts of very few samples: how many there are, and who holds them."""
     sizes = layout.cohort_sizes
     small = {holders: size for holders, size in sizes.items() if size < SMALL_COHORT}
     if not small:
@@ -56,6 +56,6 @@ def small_cohorts(layout: FederationLayout) -> tuple[str, ...]:
         parts[SHOWN:] = [f"{len(parts) - SHOWN} groups more"]
     warning = (
         f"{len(small)} of {len(sizes)} groups of samples with the same holders have fewer than {SMALL_COHORT} samples "
-        f"({'; '.join(parts)}): what is told of such a group is told of nearly each of them"
+        f"({'; '.join(parts)}): a sum over such a group tells much about each of its samples"
     )
     return (warning,)

@@ -1,7 +1,7 @@
 """The final model as the parties release it to the server, put together from their parts and checked.
 
-Which parts there are is the parties' decision, each by its own signed roster. Exact weights come from every holder of a
-feature, and all must give the same; noisy ones from the first holder alone.
+Each party decides by its own signed roster whether it releases its part. Exact weights come from every holder of a
+feature, and all its holders must give the same weights. Noisy weights come from the first holder alone.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ReleaseSummary:
-    """What goes on record about a release, without a weight; `reason` says why the model is not whole."""
+    """The record of a release, without any weights; `reason` says why the model is not whole."""
 
     whole: bool
     reason: str
@@ -31,10 +31,10 @@ class ReleaseSummary:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Release:
-    """The whole model, in the order of `features`; or no weights, and the reason why it is not whole.
+    """The whole model, in the order of `features`; or no weights, and the reason why the model is not whole.
 
-    `certificate` proves how good the exact model is. It has no place beside a noisy one, of which it would tell more
-    than the noise allows.
+    `certificate` proves how good the exact model is. It is empty beside a noisy model: it would tell more about the
+    exact model than the noise allows.
     """
 
     features: tuple[str, ...]
@@ -54,7 +54,7 @@ def put_together(
     certificate: LastCertificate,
     noise: ReleaseNoise | None,
 ) -> Release:
-    """The model from the parties' answers to the last phase."""
+    """The model that the parties' answers to the last phase make; a part that is missing or wrong leaves no model."""
     try:
         weights = _whole(results, layout, _due_exact(layout) if noise is None else _due_noisy(layout))
     except InvalidInput as error:
@@ -73,7 +73,7 @@ def _due_exact(layout: FederationLayout) -> Mapping[ClientId, Indices]:
 
 
 def _due_noisy(layout: FederationLayout) -> Mapping[ClientId, Indices]:
-    """The features that each client answers for, in the order in which it gives them."""
+    """The features for which each client gives the weights, in the order of these weights."""
     nothing = np.zeros(0, dtype=np.int64)
     answering = layout.feature_index.first_holders(layout.clients)
     return {
@@ -95,11 +95,11 @@ def _whole(
             given = model_release_from_bytes(results[client], features=len(due[client]))
         except InvalidInput as error:
             raise InvalidInput(f"{client}: {error}") from None
-        places = due[client][: len(given)]
-        known = weights[places]
+        positions = due[client][: len(given)]
+        known = weights[positions]
         if not (np.isnan(known) | (known == given)).all():
-            raise InvalidInput(f"{client}: other weights than an earlier party gave for the same features")
-        weights[places] = given
+            raise InvalidInput(f"{client}: its weights differ from those that another party gave for the same features")
+        weights[positions] = given
     if missing := np.count_nonzero(np.isnan(weights)):
-        raise InvalidInput(f"the weights of {missing} features came from nobody")
+        raise InvalidInput(f"no party gave the weights of {missing} features")
     return weights

@@ -18,7 +18,7 @@ from fenchel_server.store import RunRecord
 
 
 def result_of(record: RunRecord, *, parties: int) -> dict[str, object]:
-    """What the server knows of an ended run; the certificate's figures are None where no round had one."""
+    """The server's knowledge of an ended run; the figures of the certificate are None if no round had a certificate."""
     outcome = None if record.outcome is None else RunOutcome.from_json(record.outcome)
     certificate = LastCertificate() if outcome is None else outcome.certificate
     written = {} if outcome is None else outcome.to_mapping()
@@ -43,9 +43,12 @@ def write_result(directory: Path, record: RunRecord, *, parties: int) -> Path:
 
 
 def write_model(directory: Path, run: RunId, release: Release) -> Path:
-    """Writes RUN.model.npz into `directory`: features and weights, and P, D and gap, or what the noise promises."""
+    """Writes RUN.model.npz into `directory`: features and weights, and P, D and gap, or the parameters of the noise.
+
+    Features are pseudonyms. Each party has the names of its own features in its RUN.features.csv.
+    """
     if release.weights is None:
-        raise AssertionError("there is a model to write")
+        raise AssertionError("only a whole model is written")
     proof = _known_of(release.certificate) if release.noise is None else asdict(release.noise)
     content = io.BytesIO()
     np.savez(content, features=np.array(release.features), weights=release.weights, **proof)
@@ -53,13 +56,13 @@ def write_model(directory: Path, run: RunId, release: Release) -> Path:
 
 
 def _known_of(certificate: LastCertificate) -> dict[str, float]:
-    """P, D and gap; an algorithm without a certificate has P alone."""
+    """P, D and gap, as far as they are known; an algorithm without a certificate has P alone."""
     figures = {"primal": certificate.primal, "dual": certificate.dual, "gap": certificate.gap}
     return {name: value for name, value in figures.items() if value is not None}
 
 
 def _written(path: Path, content: bytes) -> Path:
-    """Whoever looks finds the whole file or none."""
+    """Writes the file at once: a reader finds the whole file or none."""
     scratch = path.with_name(f".{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

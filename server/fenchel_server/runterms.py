@@ -1,4 +1,4 @@
-"""What follows from a run's configuration: the key of its vectors, and how long a party's results may be."""
+"""Consequences of a run's configuration: the key of its vectors, and how long a party's results may be."""
 
 from collections.abc import Mapping
 
@@ -10,13 +10,13 @@ from fenchel_common.wire.limits import Extent, round_limits
 
 
 def run_key(config: RunConfig, public_key: bytes) -> RunKey:
-    """What the run's vectors by sample are under."""
+    """The key under which the run's vectors by sample are encrypted; no key in a run in clear."""
     if not config.privacy.encrypts_samples:
         return RunKey.in_clear(config.key.bits)
     return RunKey.of(PublicKey.from_bytes(public_key))
 
 
 def result_limits(phase: str, config: RunConfig, extents: Mapping[ClientId, Extent]) -> dict[ClientId, int]:
-    """For each client the most bytes of its result in a phase after the layout."""
+    """For each client the most bytes that its result may have in a phase after the layout."""
     settings = config.algorithm_settings()
     return {client: round_limits(phase, extent, settings).result for client, extent in extents.items()}

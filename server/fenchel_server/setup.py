@@ -1,8 +1,7 @@
-"""The server's half of a run's set-up: who takes part, the key ceremony as an untrusted relay, the alignment, layouts,
-and the comparison of labels.
+"""The server's half of a run's set-up: the key ceremony, the alignment, the layouts and the comparison of labels.
 
-The server sees public keys, certificates, sealed secrets that it cannot open, pseudonyms and ciphertext. Nothing of
-the set-up is durable before its end: when a party falls out, or the server does, it begins anew with a fresh key.
+The server sees public keys, certificates, sealed secrets that it cannot open, pseudonyms and ciphertexts. Nothing of
+the set-up is durable before its end: if a party or the server fails, the set-up begins again with a fresh key.
 """
 
 import logging
@@ -97,7 +96,7 @@ class FederationSetup:
         algorithm = half(settings, layout=layout, key=key, preparations=self._preparations)
         if key.public is not None:
             log.info(
-                "the run's key: Paillier (%s), %d bits, %d slots, fingerprint %s, made by %s, held by %s",
+                "the run's key: Paillier (%s), %d bits, %d slots, fingerprint %s, made by %s, known to %s",
                 self._config.key.kind,
                 key.bits,
                 layout.slots,
@@ -106,7 +105,7 @@ class FederationSetup:
                 ", ".join(self._roster.names),
             )
         else:
-            log.warning("PLAINTEXT: this run is a benchmark, nothing in it is encrypted")
+            log.warning("PLAINTEXT: this run is a benchmark; nothing in it is encrypted")
         record = SetupRecord(
             public_key=self._ceremony.public_key,
             layout=federation_layout_to_bytes(layout),

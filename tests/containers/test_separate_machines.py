@@ -110,7 +110,7 @@ def machines(tmp_path: Path, image: str, client_image: str, docker_engine: Any) 
     shards = tmp_path / "shards"
     fenchel("shard", "--dataset", "breast_cancer", "--grid", "2x1", "--names", ",".join(PARTIES), "--out", str(shards))
     images = {"server": image, "north": image, "south": client_image}
-    held: dict[str, Machine] = {}
+    machines: dict[str, Machine] = {}
     for name in ("server", *PARTIES):
         folder = tmp_path / "machines" / name
         shutil.copytree(tmp_path / "kits" / name, folder / "kit")
@@ -127,11 +127,11 @@ def machines(tmp_path: Path, image: str, client_image: str, docker_engine: Any) 
             environment["FENCHEL_APPROVE_ROSTER"] = provisioned["roster_fingerprint"]
         hand_over(folder)
         file = "server.yml" if name == "server" else "client.yml"
-        held[name] = Machine(folder, f"fenchel-test-{port}-{name}", file, environment)
+        machines[name] = Machine(folder, f"fenchel-test-{port}-{name}", file, environment)
     try:
-        yield held
+        yield machines
     finally:
-        for machine in held.values():
+        for machine in machines.values():
             machine.compose("down", "--volumes", "--timeout", "1", check=False)
 
 
@@ -160,12 +160,12 @@ def test_machines_that_share_nothing_but_the_servers_port_train_together(
         )[0]
         for name, machine in machines.items()
     }
-    networks = {name: tuple(held.attrs["NetworkSettings"]["Networks"]) for name, held in containers.items()}
+    networks = {name: tuple(container.attrs["NetworkSettings"]["Networks"]) for name, container in containers.items()}
     assert len(set(networks.values())) == 3, "each machine has a network of its own"
-    published = {name: held.attrs["HostConfig"]["PortBindings"] for name, held in containers.items()}
+    published = {name: container.attrs["HostConfig"]["PortBindings"] for name, container in containers.items()}
     assert all(bool(ports) == (name == "server") for name, ports in published.items()), "only the server listens"
-    codes = {name: held.wait(timeout=200)["StatusCode"] for name, held in containers.items()}
-    logs = {name: held.logs(tail=50).decode() for name, held in containers.items()}
+    codes = {name: container.wait(timeout=200)["StatusCode"] for name, container in containers.items()}
+    logs = {name: container.logs(tail=50).decode() for name, container in containers.items()}
     assert set(codes.values()) == {0}, logs
     (result,) = (machines["server"].folder / "results").glob("*.json")
     figures = json.loads(result.read_text())

@@ -33,7 +33,7 @@ SCOPE = wire.Scope(
     slots=SLOTS,
     length=5,
     samples={0: 2, 4: SLOTS},
-    held={1: 3, 2: 2},
+    coordinate_blocks={1: 3, 2: 2},
     vectors=Vectors(kept=("own",), reported=("loss",)),
 )
 
@@ -84,7 +84,7 @@ def averaging_decoders() -> list[Decoder]:
     return [
         Decoder(
             "averaging.task_from_bytes",
-            lambda data: wire.task_from_bytes(data, replace(SCOPE, held={})),
+            lambda data: wire.task_from_bytes(data, replace(SCOPE, coordinate_blocks={})),
             (wire.task_to_bytes(task),),
             (wire.task_from_bytes,),
             pb.AveragingTask,

@@ -150,62 +150,62 @@ def _parts_of(message: Message) -> list[Message]:
 
 
 def _alter_list(values: MutableSequence[Any], field: FieldDescriptor, rng: random.Random) -> None:
-    place = rng.randrange(len(values)) if values else 0
+    position = rng.randrange(len(values)) if values else 0
     deed = rng.randrange(4)
     if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
         if not values or deed == 0:
             alter_message(values.add(), rng)  # type: ignore[attr-defined]  # of message lists alone
         elif deed == 1:
-            values.append(values[place])
+            values.append(values[position])
         elif deed == 2:
-            del values[place]
+            del values[position]
         else:
-            alter_message(values[place], rng)
+            alter_message(values[position], rng)
     elif not values or deed == 0:
         values.append(_value(field, 0, rng))
     elif deed == 1:
-        values.insert(rng.randrange(len(values) + 1), values[place])
+        values.insert(rng.randrange(len(values) + 1), values[position])
     elif deed == 2:
-        del values[place]
+        del values[position]
     else:
-        values[place] = _value(field, values[place], rng)
+        values[position] = _value(field, values[position], rng)
 
 
-def _value(field: FieldDescriptor, held: Any, rng: random.Random) -> Any:
+def _value(field: FieldDescriptor, value: Any, rng: random.Random) -> Any:
     """Another value for a field that is not a message."""
     if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
-        return not held
+        return not value
     if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
         if field.type == FieldDescriptor.TYPE_STRING:
-            return rng.choice(TEXTS) if rng.random() < 0.7 or not held else held[: rng.randrange(len(held))]
-        return _bytes_value(held or b"", rng)
+            return rng.choice(TEXTS) if rng.random() < 0.7 or not value else value[: rng.randrange(len(value))]
+        return _bytes_value(value or b"", rng)
     if field.cpp_type in _REAL:
         return rng.choice(DOUBLES)
     if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
         return rng.choice((0, 1, 2, 3, 100))
-    number = held + rng.choice((-1, 1)) if held and rng.random() < 0.3 else rng.choice(INTEGERS)
+    number = value + rng.choice((-1, 1)) if value and rng.random() < 0.3 else rng.choice(INTEGERS)
     bits = 64 if field.cpp_type in _WIDE else 32
     return number % (1 << bits) if field.cpp_type in _UNSIGNED else number % (1 << (bits - 1))
 
 
-def _bytes_value(held: bytes, rng: random.Random) -> bytes:
+def _bytes_value(value: bytes, rng: random.Random) -> bytes:
     deed = rng.randrange(6)
     if deed == 0:
         return b""
     if deed == 1:
-        return held + held[:64]
+        return value + value[:64]
     if deed == 2:
-        return bytes(len(held))
+        return bytes(len(value))
     if deed == 3:
-        return b"\xff" * len(held)
-    return rng.choice(_BYTE_MUTATIONS)(held, held, rng)
+        return b"\xff" * len(value)
+    return rng.choice(_BYTE_MUTATIONS)(value, value, rng)
 
 
 def _flip(data: bytes, _other: bytes, rng: random.Random) -> bytes:
     if not data:
         return bytes([rng.randrange(256)])
-    place = rng.randrange(len(data))
-    return data[:place] + bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1 :]
+    position = rng.randrange(len(data))
+    return data[:position] + bytes([data[position] ^ 1 << rng.randrange(8)]) + data[position + 1 :]
 
 
 def _cut(data: bytes, _other: bytes, rng: random.Random) -> bytes:
@@ -229,27 +229,27 @@ def _splice(data: bytes, other: bytes, rng: random.Random) -> bytes:
 
 def _insert_length(data: bytes, _other: bytes, rng: random.Random) -> bytes:
     """A length or a number of protobuf's own that announces far more than follows."""
-    place = rng.randrange(len(data) + 1)
-    return data[:place] + varint(rng.choice(INTEGERS)) + data[place + rng.randrange(3) :]
+    position = rng.randrange(len(data) + 1)
+    return data[:position] + varint(rng.choice(INTEGERS)) + data[position + rng.randrange(3) :]
 
 
 def _insert_double(data: bytes, _other: bytes, rng: random.Random) -> bytes:
-    place = rng.randrange(len(data) + 1)
-    return data[:place] + struct.pack("<d", rng.choice(DOUBLES)) + data[place + 8 :]
+    position = rng.randrange(len(data) + 1)
+    return data[:position] + struct.pack("<d", rng.choice(DOUBLES)) + data[position + 8 :]
 
 
 def _noise(data: bytes, _other: bytes, rng: random.Random) -> bytes:
-    place = rng.randrange(len(data) + 1)
+    position = rng.randrange(len(data) + 1)
     count = rng.randint(1, 24)
-    return data[:place] + rng.randbytes(count) + data[place + rng.choice((0, count)) :]
+    return data[:position] + rng.randbytes(count) + data[position + rng.choice((0, count)) :]
 
 
 def _word(data: bytes, _other: bytes, rng: random.Random) -> bytes:
-    """Puts a word of configuration files in the place of another."""
+    """Puts a word of configuration files in the position of another."""
     tokens = list(_TOKEN.finditer(data[:4096]))
     if not tokens or rng.random() < 0.2:
-        place = rng.randrange(len(data) + 1)
-        return data[:place] + rng.choice(WORDS) + data[place:]
+        position = rng.randrange(len(data) + 1)
+        return data[:position] + rng.choice(WORDS) + data[position:]
     token = rng.choice(tokens)
     word = rng.choice(tokens)[0] if rng.random() < 0.3 else rng.choice(WORDS)
     return data[: token.start()] + word + data[token.end() :]

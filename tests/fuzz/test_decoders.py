@@ -22,9 +22,9 @@ DECODER_NAME = re.compile(r"[a-z]\w*_from_(bytes|proto)")
 def wire_decoders() -> Iterator[Callable[..., object]]:
     """Every public function of the wire package that decodes."""
     for module in pkgutil.iter_modules(wire.__path__):
-        held = importlib.import_module(f"{wire.__name__}.{module.name}")
-        for name, function in inspect.getmembers(held, inspect.isfunction):
-            if DECODER_NAME.fullmatch(name) and function.__module__ == held.__name__:
+        loaded = importlib.import_module(f"{wire.__name__}.{module.name}")
+        for name, function in inspect.getmembers(loaded, inspect.isfunction):
+            if DECODER_NAME.fullmatch(name) and function.__module__ == loaded.__name__:
                 yield function
 
 

@@ -79,7 +79,7 @@ def _certificates() -> list[Vector]:
             Vector(
                 "setup.introduction_from_bytes",
                 fault,
-                setup_pb2.Introduction(certificate=data, nonce=bytes(32)).SerializeToString(),
+                setup_pb2.Introduction(certificate=data, ephemeral_key=bytes(65), signature=b"x").SerializeToString(),
                 MalformedCertificate,
             ),
         )
@@ -117,9 +117,9 @@ def _shards() -> list[Vector]:
         archives[fault] = loose.getvalue()
     whole = archives["MemoryError: an array of 16 TB announced"]
     # The method of compression is the third 16-bit field of the local header and the fourth of the directory's.
-    for fault, place, value in (("NotImplementedError: version", 4, 110), ("NotImplementedError: method", 8, 77)):
+    for fault, position, value in (("NotImplementedError: version", 4, 110), ("NotImplementedError: method", 8, 77)):
         data = bytearray(whole)
-        data[place] = data[whole.index(b"PK\x01\x02") + place + 2] = value
+        data[position] = data[whole.index(b"PK\x01\x02") + position + 2] = value
         archives[fault] = bytes(data)
     return [Vector("Shard.load", fault, data, InvalidInput) for fault, data in archives.items()]
 
@@ -135,11 +135,13 @@ def _archive(members: dict[str, bytes]) -> bytes:
 def _crowds() -> list[Vector]:
     """Messages of a few hundred kilobytes that became objects of many megabytes."""
     many = MAX_ELEMENTS + 1
-    empty_names = alignment_pb2.AlignmentListing(elements=bytes(32), features=bytes(MAX_FEATURES + 1))
+    too_many = alignment_pb2.AlignmentListing(
+        elements=bytes(32), tag=bytes(32), features=bytes(16 * (MAX_FEATURES + 1))
+    )
     layout = "alignment.client_layout_from_bytes"
     faults = [
-        ("alignment.listing_from_bytes", "empty names", empty_names.SerializeToString()),
-        ("alignment.listing_from_bytes", "empty names one by one", b"\x12\x00" * many),
+        ("alignment.listing_from_bytes", "pseudonyms", too_many.SerializeToString()),
+        ("alignment.listing_from_bytes", "empty pseudonyms one by one", b"\x0a\x00" * many),
         ("alignment.relay_from_bytes", "one character again and again", b"\x0a\x01a" * many),
         (layout, "empty messages", b"\x42\x00" * many),
         (layout, "numbers", _inside(7, b"\x01" * many)),

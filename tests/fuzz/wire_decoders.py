@@ -9,6 +9,7 @@ import numpy as np
 from google.protobuf.message import Message
 
 from fenchel.v1 import alignment_pb2, ceremony_pb2, federation_pb2, hyfdca_pb2, labels_pb2, setup_pb2, vectors_pb2
+from fenchel_client.crypto.introductions import fresh_key, introduce
 from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_client.crypto.keywrap import unwrap, wrap
 from fenchel_common.blocks import BlockVector
@@ -57,7 +58,7 @@ def vector_decoders() -> list[Decoder]:
     encrypted = vectors.vector_to_bytes(cipher(BITS).encrypt(values, FORMAT))
     plain = PlainCipher(BITS).encrypt(values, FORMAT)
     block_vector = blocks.block_vector_to_proto(BlockVector((2, 5), plain)).SerializeToString()
-    held = {2: slots, 5: 4, 9: 1}
+    allowed = {2: slots, 5: 4, 9: 1}
     ciphertexts = vectors_pb2.Vector.FromString(encrypted).encrypted.ciphertexts
     return [
         _of_bytes(vectors_pb2.Vector, vectors.vector_from_bytes, encrypted, key=RunKey.of(key)),
@@ -70,13 +71,13 @@ def vector_decoders() -> list[Decoder]:
             hyfdca_pb2.BlockVector,
             blocks.block_vector_from_proto,
             block_vector,
-            held=held,
+            allowed=allowed,
             slots=slots,
             key=in_clear,
             vector_format=FORMAT,
             field="vector",
         ),
-        _of_bytes(None, blocks.block_ids_from_bytes, arrays.numbers_to_bytes([2, 9]), held=held, field="blocks"),
+        _of_bytes(None, blocks.block_ids_from_bytes, arrays.numbers_to_bytes([2, 9]), allowed=allowed, field="blocks"),
         _of_message(
             alignment_pb2.BlockPlaces,
             blocks.block_places_from_proto,
@@ -94,16 +95,16 @@ def vector_decoders() -> list[Decoder]:
 
 
 def alignment_decoders() -> list[Decoder]:
-    session, elements = bytes(range(16)), bytes(32) + bytes(range(32))
-    listing = alignment.Listing(session=session, features=("age", "bmi"), has_labels=True, elements=elements)
+    listed = alignment.TaggedList(bytes(32) + bytes(range(32)), bytes(range(100, 132)))
+    listing = alignment.Listing(features=(bytes(16).hex(), bytes(range(16)).hex()), has_labels=True, ids=listed)
     layout, held = small_federation_layout(), small_client_layout()
     preparations = [alignment.opening_to_bytes(method) for method in alignment.AlignmentMethod]
-    relay = alignment.relay_to_bytes(alignment.Relay(session, elements))
+    relay, raised = alignment.relay_to_bytes(listed), alignment.raised_to_bytes(listed)
     return [
         _of_bytes(alignment_pb2.AlignmentStart, alignment.opening_from_bytes, *preparations),
         _of_bytes(alignment_pb2.AlignmentListing, alignment.listing_from_bytes, alignment.listing_to_bytes(listing)),
         _of_bytes(alignment_pb2.AlignmentRelay, alignment.relay_from_bytes, relay),
-        _of_bytes(alignment_pb2.AlignmentRaised, alignment.raised_from_bytes, alignment.raised_to_bytes(elements)),
+        _of_bytes(alignment_pb2.AlignmentRaised, alignment.raised_from_bytes, raised),
         _of_bytes(
             alignment_pb2.FederationLayout,
             alignment.federation_layout_from_bytes,
@@ -123,7 +124,7 @@ def label_decoders() -> list[Decoder]:
     slots, key = cipher(BITS).slots, run_key(BITS)
     marks = BlockVector((2, 5), cipher(BITS).encrypt(np.linspace(0.0, 1.0, 2 * slots), FORMAT))
     results = [labels.layout_result_to_bytes(LayoutResult(b"preparation", given)) for given in (marks, None)]
-    bound = {"held": {2, 5, 9}, "slots": slots, "key": key}
+    bound = {"blocks": {2, 5, 9}, "slots": slots, "key": key}
     return [
         _of_bytes(labels_pb2.LayoutResult, labels.layout_result_from_bytes, *results, **bound),
         _of_bytes(labels_pb2.LabelSums, labels.label_sums_from_bytes, labels.label_sums_to_bytes(marks), **bound),
@@ -138,11 +139,12 @@ def label_decoders() -> list[Decoder]:
 def setup_decoders() -> list[Decoder]:
     kits = federation()
     config = RunConfig.from_mapping({"name": "trial", "settings": {"lambda": 0.5}})
-    secrets = RunSecrets(private_key_to_bytes(private_key(BITS)), bytes(range(32)))
+    secrets = RunSecrets(private_key_to_bytes(private_key(BITS)), bytes(range(32)), bytes(32))
     public = private_key(BITS).public_key.to_bytes()
     part = ModelPart(b"state", primal=0.5, dual=0.25, gap=0.25)
     noisy = ModelPart(b"state", primal=None, dual=None, gap=None, first_holder_of=(0, 3))
-    introductions = [Introduction(kits[name].certificate, bytes(32)) for name in ("north", "south")]
+    introductions = tuple(_introduction(kits[name]) for name in ("north", "south"))
+    take = KeyTake(public, b"sealed", introductions)
     return [
         _of_bytes(setup_pb2.RunTerms, setup.terms_from_bytes, setup.terms_to_bytes(config)),
         _of_bytes(setup_pb2.Introduction, setup.introduction_from_bytes, setup.introduction_to_bytes(introductions[0])),
@@ -151,7 +153,7 @@ def setup_decoders() -> list[Decoder]:
             setup.key_made_from_bytes,
             setup.key_made_to_bytes(KeyMade(public, {ClientId("south"): b"sealed"})),
         ),
-        _of_bytes(setup_pb2.KeyTake, setup.key_take_from_bytes, setup.key_take_to_bytes(KeyTake(public, b"sealed"))),
+        _of_bytes(setup_pb2.KeyTake, setup.key_take_from_bytes, setup.key_take_to_bytes(take)),
         _of_bytes(setup_pb2.KeyTaken, setup.key_taken_from_bytes, setup.key_taken_to_bytes(bytes(32))),
         _of_bytes(setup_pb2.RunSecrets, setup.secrets_from_bytes, setup.secrets_to_bytes(secrets)),
         _of_bytes(
@@ -194,27 +196,33 @@ def setup_decoders() -> list[Decoder]:
     ]
 
 
+def _introduction(kit: Kit) -> Introduction:
+    return introduce(kit, fresh_key().public_key(), run=RUN, terms=bytes(32))
+
+
 def _wrapped_key(kits: dict[str, Kit]) -> Decoder:
-    holder, recipient = kits["north"], kits["south"]
+    holder, recipient, ephemeral = kits["north"], kits["south"], fresh_key()
     wrapped = wrap(
         private_key_to_bytes(private_key(BITS)),
-        recipient_cert=recipient.certificate,
+        recipient=introduce(recipient, ephemeral.public_key(), run=RUN, terms=bytes(32)),
         signer_key=holder.private_key(),
         signer_cert=holder.certificate,
         roster_fingerprint=holder.roster.fingerprint(),
         run=RUN,
         terms=bytes(32),
+        introductions=bytes(32),
     )
 
     def read(data: bytes) -> bytes:
         return unwrap(
             ceremony.wrapped_key_from_bytes(data),
             recipient=recipient.client_id,
-            recipient_key=recipient.private_key(),
+            recipient_key=ephemeral,
             authority=recipient.authority,
             roster=recipient.roster,
             run=RUN,
             terms=bytes(32),
+            introductions=bytes(32),
         )
 
     covers = (unwrap, ceremony.wrapped_key_from_bytes)

@@ -39,9 +39,9 @@ def test_an_encrypted_demo_gives_the_model_of_the_one_in_clear_and_no_gap(tmp_pa
     assert sealed["rtc_per_round"] == 1
     assert sealed["primal"] == clear["primal"]
     assert sealed["server_saw"]["the model"] == "ciphertext"
-    measured = [held["primal"] for held in sealed["history"] if held["primal"] is not None]
+    measured = [entry["primal"] for entry in sealed["history"] if entry["primal"] is not None]
     assert len(measured) == 3
-    assert measured == [held["primal"] for held in clear["history"] if held["primal"] is not None]
+    assert measured == [entry["primal"] for entry in clear["history"] if entry["primal"] is not None]
     assert measured[-1] == pytest.approx(sealed["primal"], abs=1e-7)
     data = load_dataset("breast_cancer")
     weights = dict[str, float]()

@@ -94,7 +94,7 @@ def _assert_nothing_private_at_the_server(
         assert weight.tobytes() not in seen
         assert PRODUCT_FORMAT.quantise(np.array([weight])).tobytes() not in seen
     for client in (directory / "clients").iterdir():
-        assert {path.suffix for path in client.iterdir()} == {".npz", ".json"}, (
+        assert {path.suffix for path in client.iterdir()} == {".npz", ".json", ".csv"}, (
             "the run's key is gone when the run is over"
         )
 
@@ -239,7 +239,7 @@ def test_parties_that_did_not_consent_to_a_weaker_run_stop_it_before_any_key_is_
     final, federation = stopped_run(tmp_path, named_shards(DATASET, grid=(1, 2)), alignment="hmac")
     assert final["status"] == "stopped"
     assert "p2 (refused: its operator does not accept: 2048-bits, hmac)" in final["reason"]
-    assert "start the client with --accept 2048-bits --accept hmac if that is meant" in federation.log("p2")
+    assert "if you agree to that, start the client with --accept 2048-bits --accept hmac" in federation.log("p2")
     assert not list((tmp_path / "clients").glob("*/*.run"))
 
 

@@ -2,7 +2,7 @@
 
 In every phase the bodies are as long as the phase allows and full of elements, and one is longer. Each is refused, the
 run goes on, and the server's peak memory stays below four times the longest body that the phase allows, above what it
-held before.
+used before.
 """
 
 import threading
@@ -66,13 +66,13 @@ class HostileParty:
     done: threading.Event = field(default_factory=threading.Event)
     _plans: dict[str, Bodies] = field(default_factory=dict)
     _extent: Extent | None = None
-    _held_before: int | None = None
+    _bytes_before: int | None = None
 
     def handle(self, task: Task) -> bytes:
-        if self._held_before is not None:
-            growth = self.server.peak_bytes - self._held_before
+        if self._bytes_before is not None:
+            growth = self.server.peak_bytes - self._bytes_before
             self.attacks[-1] = replace(self.attacks[-1], growth=growth)
-            self._held_before = None
+            self._bytes_before = None
         if task.phase == LAYOUT:
             layout = client_layout_from_bytes(task.body, samples=ROWS, features=COLUMNS // 2)
             self._extent = Extent.of_client(layout, key_bits=CONFIG.key.bits)
@@ -99,7 +99,7 @@ class HostileParty:
     def _attack(self, phase: str, name: str, make: Callable[[], bytes]) -> bytes:
         body = phase_result_to_bytes(make(), Spent())
         self.attacks.append(Attack(phase, name, len(body), self._limit(phase), growth=0))
-        self._held_before = self.server.forget_peak()
+        self._bytes_before = self.server.forget_peak()
         return body
 
 

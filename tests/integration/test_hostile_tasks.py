@@ -1,7 +1,7 @@
 """A real client, over real TLS, whose server sends bodies that are made to take its memory.
 
 In every phase the bodies are as long as the phase allows and full of elements, and one is longer. Each is refused, the
-client goes on, and its peak memory stays below four times the longest body that the phase allows, above what it held
+client goes on, and its peak memory stays below four times the longest body that the phase allows, above what it used
 before.
 """
 
@@ -121,7 +121,7 @@ def work_through(rogue: RogueServer, kit: Kit) -> None:
 @pytest.mark.parametrize("name", ["p1", "p2"], ids=["key holder", "other party"])
 def test_no_task_takes_more_of_a_client_than_four_times_the_longest_of_its_phase(tmp_path: Path, name: str) -> None:
     federation = LocalFederation(tmp_path, SHARDS, CONFIG)
-    kits = {held: Kit.load(kit_folder(tmp_path, held)) for held in ("server", *SHARDS)}
+    kits = {member: Kit.load(kit_folder(tmp_path, member)) for member in ("server", *SHARDS)}
     (other,) = SHARDS.keys() - {name}
     consent = Consent(approved_roster=kits[other].roster.fingerprint(), accepts=frozenset(Concession))
     party = Party(kits[other], SHARDS[other], state=tmp_path / "other", consent=consent)

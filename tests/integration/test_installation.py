@@ -51,9 +51,9 @@ def test_the_bill_of_materials_lists_what_an_installation_runs_and_no_tools(tmp_
     bill = tmp_path / "fenchel.cdx.json"
     made = subprocess.run(["make", "sbom", f"SBOM={bill}"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
-    held = json.loads(bill.read_text())
-    assert (held["bomFormat"], held["metadata"]["component"]["name"]) == ("CycloneDX", "fenchel")
-    versions = {component["name"].lower().replace("_", "-"): component["version"] for component in held["components"]}
+    listed = json.loads(bill.read_text())
+    assert (listed["bomFormat"], listed["metadata"]["component"]["name"]) == ("CycloneDX", "fenchel")
+    versions = {component["name"].lower().replace("_", "-"): component["version"] for component in listed["components"]}
     pinned = dict(re.findall(r"^([a-z0-9-]+)==([^ ]+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
     assert {"grpcio", "phe", "gmpy2", "cryptography", "numpy", "docker"} <= versions.keys()
     assert versions.items() <= pinned.items()

@@ -13,7 +13,7 @@ from fenchel_deploy.local import LocalFederation
 from support.tables import named_shards, small_dataset
 
 DATASET = small_dataset()
-LABEL_TROUBLE = re.compile(r"\b(\d+) of the (\d+) labels that this party shares with others differ")
+LABEL_TROUBLE = re.compile(r"\b(\d+) of the (\d+) labels of samples that other parties hold too differ")
 
 
 def config() -> RunConfig:

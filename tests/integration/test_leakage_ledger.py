@@ -15,11 +15,11 @@ from fenchel_client.statefolder import LEDGER
 from fenchel_common.leakage import Ledger, Visibility
 from fenchel_deploy.audit import SERVER, Audit, audit_of_party
 from fenchel_deploy.cli import audit
+from fenchel_deploy.demonstration import DemonstrationOptions
 from fenchel_deploy.levels import compare
-from fenchel_deploy.training import TrainingOptions
 from fenchel_server.store import SqliteStore
 
-OPTIONS = TrainingOptions(algorithm="fedavg", grid=(1, 2), rounds=2, parameters={"measure_every": 1})
+OPTIONS = DemonstrationOptions(algorithm="fedavg", grid=(1, 2), rounds=2, parameters={"measure_every": 1})
 PARTIES = ("hospital-1", "hospital-2")
 LISTED_BY_THE_PROFILE = {"AveragingMeasurement.loss_sum", "AveragingMeasurement.correct"}
 """Sums of losses and correct predictions over a party's rows: what FedAvg's profile says that the server sees."""
@@ -64,7 +64,7 @@ def test_what_the_server_counted_is_what_its_parties_counted(run: SealedRun) -> 
         summed.add_all(ledger)
     with SqliteStore.inspect(run.server_state) as store:
         (record,) = store.runs()
-        for text in (record.seen, *(held.seen for held in store.rounds(record.run))):
+        for text in (record.seen, *(committed.seen for committed in store.rounds(record.run))):
             assert Ledger.from_json(text).parties == PARTIES
             seen.add_all(Ledger.from_json(text))
     assert seen == summed
@@ -90,9 +90,9 @@ def test_a_partys_ledger_is_its_own_has_numbers_only_and_outlives_the_run(run: S
     path = run.party_file(PARTIES[1])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not list(path.parent.glob("*.run"))
-    held = json.loads(path.read_text())
-    assert set(held) == {"run", "party", "seen"}
-    assert all(isinstance(leaf, int) for leaf in _leaves(held["seen"]))
+    content = json.loads(path.read_text())
+    assert set(content) == {"run", "party", "seen"}
+    assert all(isinstance(leaf, int) for leaf in _leaves(content["seen"]))
 
 
 def test_audit_says_to_a_person_what_the_server_saw(run: SealedRun) -> None:
@@ -115,4 +115,4 @@ def test_audit_of_a_party_says_what_its_data_became(run: SealedRun) -> None:
 
 
 def _leaves(value: Any) -> list[Any]:
-    return [leaf for held in value.values() for leaf in _leaves(held)] if isinstance(value, dict) else [value]
+    return [leaf for inner in value.values() for leaf in _leaves(inner)] if isinstance(value, dict) else [value]

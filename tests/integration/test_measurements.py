@@ -51,8 +51,8 @@ def test_the_parts_add_up_to_the_wall_clock_for_the_run_each_round_and_each_part
     assert len(costs) == outcome["rounds"]
     for way in ("up", "down"):
         for spent in costs:
-            assert sum(held[f"bytes_{way}"] for held in spent["clients"].values()) == spent["bytes"][way]
-        assert sum(held[f"bytes_{way}"] for held in outcome["clients_detail"].values()) == outcome["bytes"][way]
+            assert sum(party[f"bytes_{way}"] for party in spent["clients"].values()) == spent["bytes"][way]
+        assert sum(party[f"bytes_{way}"] for party in outcome["clients_detail"].values()) == outcome["bytes"][way]
     trained_s = sum(spent["seconds"]["total"] for spent in costs)
     parts_s = sum(value for spent in costs for kind, value in spent["seconds"].items() if kind != "total")
     assert parts_s == pytest.approx(trained_s, rel=0.02)

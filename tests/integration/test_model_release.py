@@ -1,5 +1,6 @@
 """A roster that releases the model to the server, with real processes, TLS and 2048-bit keys."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,13 @@ def test_the_model_stands_beside_the_run_s_result_exactly_as_the_parties_have_it
         assert set(federation.wait().values()) == {0}, federation.log("server")
     with np.load(results / f"{ended['run']}.model.npz") as model:
         assert set(model) == {"features", "weights", "primal", "dual", "gap"}
-        assert model["features"].tolist() == sorted(DATASET.features)
-        assert np.array_equal(model["weights"], federation.model(sorted(DATASET.features)))
+        names: dict[str, str] = {}
+        for told in tmp_path.glob("clients/*/*.features.csv"):
+            with told.open(newline="") as file:
+                names |= {row["pseudonym"]: row["feature"] for row in csv.DictReader(file)}
+        order = [names[pseudonym] for pseudonym in model["features"]]
+        assert sorted(order) == sorted(DATASET.features)
+        assert np.array_equal(model["weights"], federation.model(order))
         assert float(model["gap"]) == ended["outcome"]["certificate"]["gap"] <= 1e-3
     result = json.loads((results / f"{ended['run']}.json").read_text())
     assert result["release"] == {"whole": True, "reason": "", "noise": None}

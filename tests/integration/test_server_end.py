@@ -84,7 +84,7 @@ def test_a_run_that_diverged_is_no_success_when_the_server_is_started_again(tmp_
     config = RunConfig.from_mapping({"name": "wild"})
     with SqliteStore.serve(tmp_path / "state") as store:
         run = store.create_run(new_run_id(), name=config.name, config=config.to_json()).run
-        store.open_attempt(run)
+        store.begin_attempt(run)
         store.close_run(run, RunStatus.DIVERGED, reason="the gap grows")
     events: list[Mapping[str, object]] = []
     completed = serve(

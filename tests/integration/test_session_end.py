@@ -29,8 +29,8 @@ def server(kits: dict[str, Path]) -> Iterator[Server]:
         yield started
 
 
-def calls_held() -> int:
-    return sum(isinstance(held, grpc.Call) and isinstance(held, grpc.Future) for held in gc.get_objects())
+def open_calls() -> int:
+    return sum(isinstance(found, grpc.Call) and isinstance(found, grpc.Future) for found in gc.get_objects())
 
 
 @pytest.mark.parametrize(
@@ -45,15 +45,15 @@ def test_a_session_leaves_no_call_that_could_block_the_end_of_its_process(
     kits: dict[str, Path], server: Server, end: Callable[[Server, Attending], None], kind: EndKind
 ) -> None:
     gc.collect()
-    before = calls_held()
+    before = open_calls()
     with Attending(kits["north"], echo, server.address) as attending:
         assert server.transport.wait_for(frozenset({NORTH}), timeout_s=WAIT_S)
-        assert calls_held() == before + 1
+        assert open_calls() == before + 1
         end(server, attending)
         ended = attending.end()
         assert isinstance(ended, SessionEnd)
         assert ended.kind is kind
-        assert calls_held() == before
+        assert open_calls() == before
 
 
 def test_a_party_that_comes_after_the_dismissal_is_dismissed_too(kits: dict[str, Path], server: Server) -> None:

@@ -22,7 +22,7 @@ TIMEOUT_S = 120
 def test_three_bodies_of_64_mb_in_a_row_cost_each_side_little_more_than_one(tmp_path: Path, direction: str) -> None:
     """The bound is 1.75 bodies: the body itself, once, and room for chunks and flow control.
 
-    A second copy on either side, or a body held on to until the next one has come, would take 2.
+    A second copy on either side, or a body kept until the next one has come, would take 2.
     """
     kits = make_federation(tmp_path, ("north", "south"))
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}

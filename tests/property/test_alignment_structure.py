@@ -32,7 +32,7 @@ def _aligned(holders: Holders, *, orders: st.DataObject, method: AlignmentMethod
     roster = holders["patient-0"]
     shards = {}
     for client in roster:
-        own = [sample for sample, held_by in holders.items() if client in held_by]
+        own = [sample for sample, own_holders in holders.items() if client in own_holders]
         shards[client] = make_shard(orders.draw(st.permutations(own)), [f"feature of {client}"])
     return align(shards, method=method, slots=slots, seed=seed)
 
@@ -50,14 +50,14 @@ def test_blocks_are_the_plain_cohorts_cut_in_pieces(
         assert len(contents) == 1, "all holders see the same samples in the same slots"
         seen[block.holders].extend(contents.pop())
     plain: dict[tuple[ClientId, ...], list[str]] = defaultdict(list)
-    for sample, held_by in holders.items():
-        plain[held_by].append(sample)
+    for sample, own_holders in holders.items():
+        plain[own_holders].append(sample)
     assert {key: sorted(samples) for key, samples in seen.items()} == {
         key: sorted(samples) for key, samples in plain.items()
     }
     assert federation.sample_count == len(holders)
-    for held_by, samples in plain.items():
-        assert sum(block.holders == held_by for block in federation.blocks) == -(-len(samples) // slots)
+    for own_holders, samples in plain.items():
+        assert sum(block.holders == own_holders for block in federation.blocks) == -(-len(samples) // slots)
 
 
 @settings(max_examples=40, deadline=None)
@@ -69,7 +69,7 @@ def test_every_sample_is_exactly_once_in_each_holders_layout_with_its_holder_cou
     for client, layout in aligned.outcome.clients.items():
         by_block = aligned.ids_by_block(client)
         assert sorted(sample for samples in by_block.values() for sample in samples) == sorted(
-            sample for sample, held_by in holders.items() if client in held_by
+            sample for sample, own_holders in holders.items() if client in own_holders
         )
         for block_id, count, shared in zip(layout.block_ids, layout.holder_counts, layout.shared, strict=True):
             for sample in by_block[int(block_id)]:
@@ -105,6 +105,6 @@ def test_layouts_survive_the_way_over_the_wire(holders: Holders, orders: st.Data
     federation = outcome.federation
     assert federation_layout_from_bytes(federation_layout_to_bytes(federation)) == federation
     for layout in outcome.clients.values():
-        features = sum(len(places) for places in layout.feature_blocks.values())
+        features = sum(len(positions) for positions in layout.feature_blocks.values())
         body = client_layout_to_bytes(layout)
         assert client_layout_from_bytes(body, samples=len(layout.rows), features=features) == layout

@@ -48,8 +48,8 @@ class LockstepStores(RuleBasedStateMachine):
         return RunId(run)
 
     @rule(run=runs)
-    def open_attempt(self, run: RunId) -> None:
-        self.both(lambda store: store.open_attempt(run))
+    def begin_attempt(self, run: RunId) -> None:
+        self.both(lambda store: store.begin_attempt(run))
 
     @rule(run=runs, snapshot=SNAPSHOTS)
     def commit_setup(self, run: RunId, snapshot: bytes) -> None:

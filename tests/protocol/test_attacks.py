@@ -13,10 +13,9 @@ import pytest
 
 from fenchel_client.alignment.ecdh import hash_to_curve
 from fenchel_common.algorithms.dual import PRIMAL
-from fenchel_common.errors import ChecksumMismatch, FederationFailed, InvalidInput, NotForUs, Refusal, WrongKey
+from fenchel_common.errors import ChecksumMismatch, FederationFailed, InvalidInput, WrongKey
 from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
-from fenchel_common.setup import KEY_TAKE
 from fenchel_common.wire.alignment import listing_from_bytes, listing_to_bytes, phase_name
 from fenchel_deploy.attacks import ATTACKS, markdown, outsider, run_attacks
 from fenchel_deploy.attacks import federation as recording
@@ -28,7 +27,7 @@ from fenchel_deploy.attacks.pseudonyms import by_public_hashes, lists_of
 from fenchel_deploy.attacks.recorded import Recorded, Scenario
 from fenchel_deploy.attacks.tables import ALL_DENSE
 from fenchel_deploy.attacks.views import Transcript
-from support.credulous import CredulousParty, believe_every_key
+from support.credulous import CredulousParty, believe_every_key, believe_every_list
 
 LEVELS_TRIED: Mapping[str, Sequence[Privacy]] = {
     # On many rounds: what these read is in clear at the level `paper` too, and there the same to the last bit.
@@ -75,6 +74,16 @@ def test_what_parties_refuse_today_they_did_not_refuse_before(
     findings = list(ATTACKS[attack].findings(Bench(tmp_path, CredulousParty), levels=[Privacy.SEALED]))
     assert findings
     assert [finding.setting for finding in findings if not finding.succeeds] == []
+
+
+@pytest.mark.parametrize("attack", ["dictionary-slipped-in", "ring-lists"])
+def test_a_party_that_does_not_check_its_lists_raises_all_of_them(
+    attack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    believe_every_list(monkeypatch)
+    findings = list(ATTACKS[attack].findings(Bench(tmp_path)))
+    assert findings
+    assert [finding.score for finding in findings] == [1.0] * len(findings)
 
 
 def test_every_kind_of_safety_has_an_attack_that_bites_where_there_is_none(
@@ -148,7 +157,7 @@ def test_ids_that_went_round_without_a_secret_would_be_recognised(bench: Bench) 
         if message.client == victim and message.phase == phase_name(0):
             told = listing_from_bytes(message.result)
             bare = b"".join(hash_to_curve(sample, transcript.run) for sample in ids)
-            told = replace(told, elements=bare + told.elements[len(bare) :])
+            told = replace(told, ids=replace(told.ids, elements=bare + told.ids.elements[len(bare) :]))
             message = replace(message, result=listing_to_bytes(told))
         messages.append(message)
     guessed = by_public_hashes(replace(transcript, messages=tuple(messages)), victim, DICTIONARY)
@@ -203,16 +212,6 @@ def test_ciphertext_of_another_run_is_refused_for_its_key(bench: Bench) -> None:
     foreign = [message for message in other.transcript.of(client) if message.phase == PRIMAL][-1]
     with pytest.raises((WrongKey, ChecksumMismatch)):
         recorded.ask(client, foreign.round_id, foreign.phase, foreign.task)
-
-
-def test_a_key_that_was_sealed_for_another_is_refused_as_such_and_the_right_one_is_taken(bench: Bench) -> None:
-    recorded = bench.record(Scenario(Privacy.SEALED, h=1, rounds=0))
-    _, second, third, _ = recorded.transcript.layout.clients
-    tasks = {message.client: message.task for message in recorded.transcript.messages if message.phase == KEY_TAKE}
-    with pytest.raises(Refusal) as refused:
-        recorded.ask(second, 0, KEY_TAKE, tasks[third])
-    assert isinstance(refused.value.__cause__, NotForUs)
-    assert recorded.ask(second, 0, KEY_TAKE, tasks[second])
 
 
 def test_the_table_has_a_line_for_each_finding_and_unknown_attacks_are_named() -> None:

@@ -39,7 +39,7 @@ GRIDS = {"horizontal": (3, 1), "vertical": (1, 3), "hybrid": (2, 2)}
 SMALL = problem(rows=60, columns=8, lambda_=0.1)
 KEY = run_key(2 * SMALL_BITS)
 CIPHER = PaillierCipher(private_key(2 * SMALL_BITS), ObfuscatorPool(private_key(2 * SMALL_BITS)))
-EVERYONE = {ClientId(f"party-{place:02d}") for place in range(4)}
+EVERYONE = {ClientId(f"party-{number:02d}") for number in range(4)}
 THIRD = ClientId("party-02")
 
 
@@ -79,14 +79,14 @@ def test_a_round_is_one_round_trip_and_a_measurement_takes_a_second_where_sample
 def reference_fedavg(run: Averaging, features: Sequence[str], rounds: int) -> Array:
     """Section 2 of the paper, in floating point and in the open: local SGD, concatenation, averages at overlaps."""
     settings = run.settings
-    place = {name: index for index, name in enumerate(features)}
+    position = {name: index for index, name in enumerate(features)}
     model = np.zeros(len(features))
     for t in range(1, rounds + 1):
         sums, weights = np.zeros(len(features)), np.zeros(len(features))
         for stream, client in enumerate(run.shards):
             half = run.clients[client]
             X, y = np.asarray(half.X), half.labels()
-            columns = [place[name] for name in sorted(run.shards[client].features)]
+            columns = [position[name] for name in sorted(run.shards[client].features)]
             w = model[columns]
             rng = np.random.default_rng([settings.seed, t, stream])
             for row in rng.permutation(len(y)):
@@ -122,7 +122,7 @@ def test_hyfem_clients_go_on_from_their_own_models_and_the_average_draws_them() 
 
     def spread(run: Averaging) -> float:
         """How far two holders of the same columns are from each other."""
-        first, third = (run.clients[ClientId(f"party-{place:02d}")]._kept["model"] for place in (0, 2))
+        first, third = (run.clients[ClientId(f"party-{number:02d}")]._kept["model"] for number in (0, 2))
         return float(np.abs(first - third).max() / np.abs(first).max())
 
     assert spread(tied) < spread(free)
@@ -163,7 +163,7 @@ def test_a_server_killed_in_any_phase_ends_with_the_result_of_an_undisturbed_run
     run.round(restarted=run.names)
     run.run(1)
     assert np.array_equal(model_of(run), model_of(undisturbed))
-    assert [held.metrics.primal for held in run.reports] == [held.metrics.primal for held in undisturbed.reports]
+    assert [one.metrics.primal for one in run.reports] == [report.metrics.primal for report in undisturbed.reports]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -213,9 +213,9 @@ def test_columns_whose_holders_are_all_away_keep_their_weights() -> None:
         run.restart(client)
     run.round(available=frozenset(EVERYONE - holders), restarted=run.names)
     after = model_of(run)
-    held = [SMALL.data.features.index(name) for name in run.shards[ClientId("party-01")].features]
-    assert np.array_equal(before[held], after[held])
-    assert not np.isclose(np.delete(before, held), np.delete(after, held)).any()
+    own = [SMALL.data.features.index(name) for name in run.shards[ClientId("party-01")].features]
+    assert np.array_equal(before[own], after[own])
+    assert not np.isclose(np.delete(before, own), np.delete(after, own)).any()
 
 
 def test_parties_without_labels_take_part_in_measurements_alone() -> None:
@@ -226,8 +226,8 @@ def test_parties_without_labels_take_part_in_measurements_alone() -> None:
     assert asked == {name for name, shard in run.shards.items() if shard.y is not None}
     assert reports[1].metrics.primal is not None
     blind = [name for shard in shards if shard.y is None for name in shard.features]
-    held = [SMALL.data.features.index(name) for name in blind]
-    assert not model_of(run)[held].any()
+    unlabelled = [SMALL.data.features.index(name) for name in blind]
+    assert not model_of(run)[unlabelled].any()
 
 
 def test_every_sample_needs_a_party_with_its_label() -> None:
@@ -270,8 +270,8 @@ def test_a_party_gets_no_block_of_features_that_it_does_not_hold() -> None:
     run.run(3)
     for client, half in run.clients.items():
         assert isinstance(half, AveragingClient)
-        held = run.alignment.federation.client_features[client]
-        assert sum(len(places) for places in half._coordinates.positions.values()) == len(held)
+        features = run.alignment.federation.client_features[client]
+        assert sum(len(positions) for positions in half._coordinates.positions.values()) == len(features)
 
 
 def shared_covtype() -> Dataset:

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fenchel_server.algorithms.corrective.ending import UNTOLD, VOID
+from fenchel_server.algorithms.corrective.ending import UNREPORTED, VOID
 from fenchel_server.algorithms.corrective.server import UNCERTIFIED
 from fenchel_server.contract import Outcome
 from support.corrective import CASE, FIRST, FIXED_POINT, LAST, SECOND, Ascent, error_of, simulation
@@ -72,7 +72,7 @@ def test_a_closing_round_whose_model_was_not_told_whole_is_void() -> None:
     run.absent = lambda at, during, who: (at, during, who) == (4, "primal", FIRST)
     report = run.round()
     assert report.outcome is None
-    assert UNTOLD in report.metrics.note
+    assert UNREPORTED in report.metrics.note
     np.testing.assert_array_equal(run.model(), model)
     report = run.round(closing=True)
     assert report.outcome is Outcome.FINISHED

@@ -240,7 +240,7 @@ def test_a_point_that_no_honest_sum_gives_is_refused(grid: tuple[int, int]) -> N
     run = simulation(problem(**SMALL), grid, stop={"gap": None})
     run.tampering[(2, "local_dual", FIRST)] = changed(RESULTS["local_dual"], lambda m: beyond_one(m.point))
     run.round()
-    with pytest.raises(InvalidInput, match="1 blocks came back impossible"):
+    with pytest.raises(InvalidInput, match="1 blocks are outside their interval"):
         run.round()
 
 
@@ -251,5 +251,5 @@ def test_a_party_that_lost_its_memory_refuses_impossible_dual_variables() -> Non
     request = run.server.begin_round(RoundId(3), run.names, frozenset({FIRST}))
     task = TASKS[request.phase].FromString(request.tasks[FIRST])
     beyond_one(task.round_start.restored.alpha)
-    with pytest.raises(InvalidInput, match="1 blocks came back impossible"):
+    with pytest.raises(InvalidInput, match="1 blocks are outside their interval"):
         run.clients[FIRST].answer(request.phase, task.SerializeToString())

@@ -59,9 +59,9 @@ def test_in_a_chain_of_parties_the_blocks_without_the_absent_one_go_on() -> None
     for _ in range(4):
         run.round(available=run.names - {last})
         ascent.check()
-    held = [case.ids.index(sample) for sample in run.shards[last].ids]
+    own_rows = [case.ids.index(sample) for sample in run.shards[last].ids]
     moved = run.alpha(case.ids) != before
-    assert not moved[held].any()
+    assert not moved[own_rows].any()
     assert moved.any()
     while (ascent.check().metrics.gap or 1.0) > 1e-3:
         run.round()
@@ -162,8 +162,8 @@ def storm(case: Problem, *, seed: int, grid: tuple[int, int]) -> Simulation:
         before = run.alpha(case.ids)
         run.round(available=there, restarted=restarted)
         ascent.check()
-        held = [case.ids.index(sample) for client in run.names - there for sample in run.shards[client].ids]
-        np.testing.assert_array_equal(run.alpha(case.ids)[held], before[held])
+        own_rows = [case.ids.index(sample) for client in run.names - there for sample in run.shards[client].ids]
+        np.testing.assert_array_equal(run.alpha(case.ids)[own_rows], before[own_rows])
     assert ascent.certificates > 0
     while (ascent.check().metrics.gap or 1.0) > 1e-3:
         run.round()
@@ -338,8 +338,8 @@ def test_rounds_and_phases_come_in_order() -> None:
     run = simulation(problem(**CASE))
     with pytest.raises(InvalidInput, match="round_id"):
         run.server.begin_round(RoundId(2), run.names, frozenset())
-    with pytest.raises(InvalidInput, match="no round is open"):
+    with pytest.raises(InvalidInput, match="no round is under way"):
         run.server.advance("primal", {})
     run.server.begin_round(RoundId(1), run.names, frozenset())
-    with pytest.raises(InvalidInput, match="not the open phase"):
+    with pytest.raises(InvalidInput, match="is not under way"):
         run.server.advance("primal", {})

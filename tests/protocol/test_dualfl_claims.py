@@ -27,7 +27,7 @@ def parts(clients: int, *, by_label: bool = False) -> Parts:
 
 def condition(split: Parts, settings: DualflSettings) -> float:
     """κ = L/μ"""
-    largest = max(smoothness(settings, X, share=split.share) for X in split.X)
+    largest = max(smoothness(settings, X, loss_weight=split.fraction) for X in split.X)
     return largest / settings.strong_convexity
 
 
@@ -71,9 +71,10 @@ def test_nonsmooth_problems_converge_like_one_over_n_squared(by_label: bool) -> 
     split = parts(clients, by_label=by_label)
     X, y = np.concatenate(split.X), np.concatenate(split.y)
     central = solve_centralized(X, y, loss=LOSSES["hinge"], lambda_=lambda_)
-    ends = np.cumsum([0, *(len(held) for held in split.y)])
+    ends = np.cumsum([0, *(len(labels) for labels in split.y)])
     dual_norm = sum(
-        float(np.sum((split.share * split.X[j].T @ central.alpha[ends[j] : ends[j + 1]]) ** 2)) for j in range(clients)
+        float(np.sum((split.fraction * split.X[j].T @ central.alpha[ends[j] : ends[j + 1]]) ** 2))
+        for j in range(clients)
     )
     found = np.array(errors(split, settings, 0.0, 60, central.w))
     n = np.arange(1, 61)
@@ -114,8 +115,8 @@ def _proximal_of_g(split: Parts, j: int, centre: Array, nu: float) -> Array:
     theta = np.zeros_like(centre)
     for _ in range(50):
         odds = 1.0 / (1.0 + np.exp(y * (X @ theta)))
-        gradient = nu * (theta - centre) - split.share * X.T @ (y * odds)
-        hessian = nu * np.eye(len(theta)) + split.share * (X.T * (odds * (1.0 - odds))) @ X
+        gradient = nu * (theta - centre) - split.fraction * X.T @ (y * odds)
+        hessian = nu * np.eye(len(theta)) + split.fraction * (X.T * (odds * (1.0 - odds))) @ X
         step = np.linalg.solve(hessian, gradient)
         theta = theta - step
         if float(np.abs(step).max()) < 1e-14:

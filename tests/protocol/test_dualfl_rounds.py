@@ -79,15 +79,15 @@ def test_a_run_is_algorithm_1_to_fixed_point_precision() -> None:
     *_, expected = islice(epochs(split, settings, 0.02), 12)
     for _ in range(12):
         run.round()
-    ordered = sorted(range(8), key=lambda place: SMALL.data.features[place])
+    ordered = sorted(range(8), key=lambda position: SMALL.data.features[position])
     assert model_of(run)[ordered] == pytest.approx(expected.theta, abs=1e-7)
 
 
 def test_rho_is_nu_over_the_largest_smoothness_that_a_party_reports() -> None:
     run = small_run()
     run.run(2)
-    shares = [np.linalg.norm(np.asarray(half.X), 2) ** 2 for half in run.clients.values()]
-    exact = SMALL.lambda_ / (3.0 / 70.0 * max(shares) * 0.25 + SMALL.lambda_)
+    squared_norms = [np.linalg.norm(np.asarray(half.X), 2) ** 2 for half in run.clients.values()]
+    exact = SMALL.lambda_ / (3.0 / 70.0 * max(squared_norms) * 0.25 + SMALL.lambda_)
     assert run.reports[-1].metrics.figures["rho"] == pytest.approx(exact, rel=1e-2)
 
 
@@ -120,7 +120,7 @@ def test_a_server_killed_in_a_round_ends_with_the_result_of_an_undisturbed_run(a
     run.round(restarted=run.names)
     run.run(12 - after - 1)
     assert np.array_equal(model_of(run), model_of(undisturbed))
-    assert [held.metrics for held in run.reports] == [held.metrics for held in undisturbed.reports]
+    assert [report.metrics for report in run.reports] == [report.metrics for report in undisturbed.reports]
 
 
 def test_restarted_clients_are_brought_back_from_the_servers_ciphertexts() -> None:

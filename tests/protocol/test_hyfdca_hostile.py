@@ -15,24 +15,24 @@ from support.hyfdca import CASE, FIRST, LAST, simulation
 from support.problems import problem
 
 
-def beyond_its_bound(share: hyfdca_pb2.BlockVector) -> None:
-    share.vector.plain.values = share.vector.plain.values[:-8] + (1 << 60).to_bytes(8, "little")
+def beyond_its_bound(contribution: hyfdca_pb2.BlockVector) -> None:
+    contribution.vector.plain.values = contribution.vector.plain.values[:-8] + (1 << 60).to_bytes(8, "little")
 
 
-def of_two_terms(share: hyfdca_pb2.BlockVector) -> None:
-    share.vector.plain.terms = 2
+def of_two_terms(contribution: hyfdca_pb2.BlockVector) -> None:
+    contribution.vector.plain.terms = 2
 
 
-def without_a_block(share: hyfdca_pb2.BlockVector) -> None:
-    share.blocks = b""
+def without_a_block(contribution: hyfdca_pb2.BlockVector) -> None:
+    contribution.blocks = b""
 
 
-def of_a_foreign_block(share: hyfdca_pb2.BlockVector) -> None:
-    share.blocks = numbers_to_bytes([1000]) + share.blocks[NUMBER_BYTES:]
+def of_a_foreign_block(contribution: hyfdca_pb2.BlockVector) -> None:
+    contribution.blocks = numbers_to_bytes([1000]) + contribution.blocks[NUMBER_BYTES:]
 
 
-def encrypted_under_another_key(share: hyfdca_pb2.BlockVector) -> None:
-    share.vector.encrypted.key_fingerprint = b"another"
+def encrypted_under_another_key(contribution: hyfdca_pb2.BlockVector) -> None:
+    contribution.vector.encrypted.key_fingerprint = b"another"
 
 
 Tampering = Callable[[hyfdca_pb2.BlockVector], None]
@@ -65,7 +65,7 @@ def test_clients_that_open_other_figures_than_the_first_are_rejected(liar: Clien
     run.round()
     rejected = run.names - {FIRST} if liar == FIRST else {LAST}
     assert run.round().metrics.absences == dict.fromkeys(
-        rejected, f"primal: rejected: figures: are not those that {FIRST} found"
+        rejected, f"primal: rejected: figures: differ from those that {FIRST} found"
     )
     assert run.round().metrics.absences == {}
 
@@ -81,7 +81,7 @@ def test_dual_variables_that_cannot_be_are_refused_by_all_who_hold_their_samples
 
     run.tampering[(2, "local_dual", LAST)] = changed(hyfdca_pb2.HyfdcaDualResult, add_too_much)
     run.round()
-    with pytest.raises(InvalidInput, match="1 blocks came back impossible: a party that holds"):
+    with pytest.raises(InvalidInput, match="1 blocks are outside their interval: a party that holds"):
         run.round()
 
 

@@ -112,7 +112,7 @@ def test_the_server_holds_the_kind_of_vectors_of_its_level_and_no_model(level: s
     by_feature = EncryptedVector if level == "sealed" else PlainVector
     assert {type(vector) for vector in state.alpha.values()} == {by_sample}
     assert {type(vector) for vector in state.model.values()} == {by_feature}
-    assert {type(vector) for share in state.contributions.values() for vector in share.values()} == {by_feature}
+    assert {type(vector) for parts in state.contributions.values() for vector in parts.values()} == {by_feature}
 
 
 @pytest.mark.parametrize("level", ["sealed", "paper"])

@@ -196,18 +196,18 @@ def test_cached_inner_products_of_clients_that_left_are_those_of_the_present_mod
         run.round()
         state = run.server._state
         assert isinstance(state, HyfdcaState)
-        w, shares = np.zeros(len(case.data.features)), state.summed_contributions()
-        for held in run.alignment.federation.feature_blocks:
-            if held.id in shares:
-                w[held.features] = run.cipher.decrypt(shares[held.id])[: len(held.features)]
-        row = {sample: place for place, sample in enumerate(case.ids)}
+        w, contributions = np.zeros(len(case.data.features)), state.summed_contributions()
+        for block in run.alignment.federation.feature_blocks:
+            if block.id in contributions:
+                w[block.features] = run.cipher.decrypt(contributions[block.id])[: len(block.features)]
+        row = {sample: position for position, sample in enumerate(case.ids)}
         layout, shard = run.alignment.clients[FIRST], run.shards[FIRST]
         if len(run.reports) < 2:
             continue  # the second set has not given any yet
         for block in layout.block_ids:
             products = state.products_of([int(block)])
             assert products is not None
-            rows = [row[shard.ids[place]] for place in layout.rows_of([int(block)])]
+            rows = [row[shard.ids[position]] for position in layout.rows_of([int(block)])]
             expected = case.data.X[rows] @ w
             np.testing.assert_allclose(run.cipher.decrypt(products.vector)[: len(rows)], expected, atol=4 * 2.0**-33)
 
@@ -232,9 +232,9 @@ def test_a_share_is_as_long_whatever_has_changed() -> None:
         run.run(4)
         for _, phase, _, _, result in run.messages:
             if phase == "primal":
-                share = hyfdca_pb2.HyfdcaPrimalResult.FromString(result).contribution
-                assert numbers_in(share.blocks) == [0, 1, 2]
-                assert len(share.vector.plain.values) == 8 * 3 * 31
+                contribution = hyfdca_pb2.HyfdcaPrimalResult.FromString(result).contribution
+                assert numbers_in(contribution.blocks) == [0, 1, 2]
+                assert len(contribution.vector.plain.values) == 8 * 3 * 31
 
 
 def test_the_model_travels_whole_and_only_to_those_who_lack_it() -> None:
@@ -278,8 +278,8 @@ def test_rounds_and_phases_out_of_order_are_refused() -> None:
     run = simulation(problem(**CASE))
     with pytest.raises(InvalidInput, match="round_id"):
         run.server.begin_round(RoundId(2), run.names, frozenset())
-    with pytest.raises(InvalidInput, match="no round is open"):
+    with pytest.raises(InvalidInput, match="no round is under way"):
         run.server.advance("primal", {})
     run.server.begin_round(RoundId(1), run.names, frozenset())
-    with pytest.raises(InvalidInput, match="not the open phase"):
+    with pytest.raises(InvalidInput, match="is not under way"):
         run.server.advance("primal", {})

@@ -124,15 +124,15 @@ def test_theorem_4_8_bounds_the_horizontal_run_with_random_clients(lambda_: floa
         assert mean[t] <= 2.0 * G / (1.0 + P * H / (2.0 * N) * (t - t0)) + 3.0 * error[t]
 
 
-@pytest.mark.parametrize("contribution", [1.0, 0.75])
-def test_theorem_4_11_bounds_the_vertical_run_with_sets_in_turn(share: float) -> None:
+@pytest.mark.parametrize("fraction", [1.0, 0.75])
+def test_theorem_4_11_bounds_the_vertical_run_with_sets_in_turn(fraction: float) -> None:
     """E[ε_D^t] ≤ (J_1 + J_2·(ln(t − C + 1) + 1))/t^{H/N} for t ≥ C; Q = 4 clients in C = 2 sets, γ_t = 1/t.
 
     λ = 10, where the bound falls well below the error at the start and so says something.
     """
     case = problem(rows=40, lambda_=10.0)
     N, C, rounds = len(case.ids), 2, 120
-    H = int(share * N)
+    H = int(fraction * N)
     settings = [theory(case, h=H, seed=seed, participation=f"cyclic:{C}") for seed in range(4)]
     shards = partition(case.data, grid=(1, 4))
     mean, error = mean_and_error(np.array([dual_errors(case, Simulation.of(shards, s), rounds) for s in settings]))

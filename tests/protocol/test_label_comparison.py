@@ -87,7 +87,9 @@ def test_a_run_whose_labels_differ_ends_before_its_first_round(
     assert [name for _, name in phases(run)].count(LABELS) == 1, "the set-up is not tried again"
     own = errors_of(caplog)
     assert len(own) == 2
-    assert all("3 of the 90 labels that this party shares with others differ from another party's" in it for it in own)
+    assert all(
+        "3 of the 90 labels of samples that other parties hold too differ from another party's" in it for it in own
+    )
     _assert_that_training_is_refused(run)
 
 

@@ -56,7 +56,7 @@ def test_runs_in_clear_are_those_on_record() -> None:
         capture_output=True,
         cwd=tests.parent,
     )
-    assert {name: tuple(held) for name, held in json.loads(made.stdout).items()} == RECORDED
+    assert {name: tuple(digests) for name, digests in json.loads(made.stdout).items()} == RECORDED
 
 
 @pytest.mark.parametrize("level", ["paper", "sealed"])

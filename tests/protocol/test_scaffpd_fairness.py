@@ -102,7 +102,7 @@ def spreads(load: Callable[[int], Images], tuned: Tuned, *, rounds: int, splits:
             x = trained(method, train, step=step, rounds=rounds)
             spread = accuracy_spread([client.correct(x) / len(client.y) for client in test])
             found[method].append((100.0 * spread["average_accuracy"], 100.0 * spread["worst_20_accuracy"]))
-    return {method: (fmean(a for a, _ in held), fmean(w for _, w in held)) for method, held in found.items()}
+    return {method: (fmean(a for a, _ in pairs), fmean(w for _, w in pairs)) for method, pairs in found.items()}
 
 
 def check_table_3(found: dict[str, tuple[float, float]]) -> None:
@@ -145,8 +145,8 @@ def test_a_dirichlet_split_deals_out_every_row_once_and_thins_three_clients_of_t
     _, y = digits()
     split = dirichlet_rows(y, 10, alpha=0.1, seed=0)
     assert sorted(np.concatenate(split)) == list(range(len(y)))
-    shares = [np.bincount(y[rows].astype(np.int64), minlength=10).max() / len(rows) for rows in split]
-    assert np.mean(shares) > 0.4
+    fractions = [np.bincount(y[rows].astype(np.int64), minlength=10).max() / len(rows) for rows in split]
+    assert np.mean(fractions) > 0.4
     thinned = thinned_rows(split, seed=0)
     ratios = sorted(len(after) / len(before) for after, before in zip(thinned, split, strict=True))
     assert ratios[3:] == [1.0] * 7

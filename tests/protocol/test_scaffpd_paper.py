@@ -87,10 +87,10 @@ def test_agnostic_learning_converges_as_one_over_the_square_of_rounds() -> None:
     everyone = np.arange(5)
 
     def bound(point: Array) -> Array:
-        return np.array([point[-1] - clients[place].value(point[:-1]) for place in everyone])
+        return np.array([point[-1] - clients[number].value(point[:-1]) for number in everyone])
 
     def slope(point: Array) -> Array:
-        return np.array([[*-clients[place].gradient(point[:-1]), 1.0] for place in everyone])
+        return np.array([[*-clients[number].gradient(point[:-1]), 1.0] for number in everyone])
 
     def largest(point: Array) -> tuple[float, Array]:
         return float(point[-1]), np.eye(11)[-1]
@@ -125,27 +125,27 @@ def test_the_mean_of_the_worst_share_is_reached_too() -> None:
 
 def test_condition_3_1_has_the_growth_of_lemma_e_3() -> None:
     """(E.25) and (E.27): τ_r σ_r is constant, θ_r = σ_{r−1}/σ_r, γ_r ≥ μ²τ_0²γ_0 r²/9."""
-    first = held = Pace(tau=0.5, sigma=2.0, theta=1.0, strong_convexity=0.3)
+    first = current = Pace(tau=0.5, sigma=2.0, theta=1.0, strong_convexity=0.3)
     for r in range(1, 400):
-        following = held.next()
+        following = current.next()
         assert following.tau * following.sigma == pytest.approx(first.tau * first.sigma)
-        assert following.theta == pytest.approx(held.sigma / following.sigma)
+        assert following.theta == pytest.approx(current.sigma / following.sigma)
         gamma, gamma_0 = following.sigma / following.tau, first.sigma / first.tau
-        assert gamma == pytest.approx(held.sigma / held.tau * (1.0 + 0.3 * held.tau))
+        assert gamma == pytest.approx(current.sigma / current.tau * (1.0 + 0.3 * current.tau))
         assert gamma >= 0.3**2 * first.tau**2 * gamma_0 * r**2 / 9.0
-        held = following
+        current = following
 
 
 def test_condition_3_2_meets_the_inequalities_of_lemma_e_8_and_its_rate() -> None:
     """(E.49) with π = θσL_λx, and ‖x^R − x*‖² falls at least as θ^R (Theorem 3.5)."""
     clients, ambiguity = robust_regression(0.1, ridge=1.0), Ambiguity(0.1)
     solution, _ = saddle_point(clients, ambiguity)
-    curvatures = [np.asarray(2.0 * held.X.T @ held.X / len(held.y) + np.eye(10)) for held in clients]
-    mu = min(float(np.linalg.eigvalsh(held)[0]) for held in curvatures)
-    smoothness = max(float(np.linalg.eigvalsh(held)[-1]) for held in curvatures)
+    curvatures = [np.asarray(2.0 * client.X.T @ client.X / len(client.y) + np.eye(10)) for client in clients]
+    mu = min(float(np.linalg.eigvalsh(curvature)[0]) for curvature in curvatures)
+    smoothness = max(float(np.linalg.eigvalsh(curvature)[-1]) for curvature in curvatures)
     # L_λx bounds the gradients where the iterates are: between the start and a little beyond the solution.
     ends = [np.array([client.gradient(x) for client in clients]) for x in (np.zeros(10), solution)]
-    coupling = max(float(np.linalg.norm(held, 2)) for held in ends)
+    coupling = max(float(np.linalg.norm(end, 2)) for end in ends)
     rule = Pace.strongly_concave(mu_x=mu, mu_dual=0.5, smoothness=smoothness, coupling=coupling)
     tau, sigma, theta = rule.tau, rule.sigma, rule.theta
     pi = theta * sigma * coupling
@@ -164,8 +164,8 @@ def test_noisy_local_gradients_lead_near_the_saddle_point() -> None:
     solution, _ = saddle_point(clients, ambiguity)
     levels = []
     for step, rounds in ((0.02, 40), (0.002, 150)):
-        held = pace(step=step, steps=20, sigma=1.0)
-        course = scaffpd(clients, ambiguity, held, rounds=rounds, steps=20, solution=solution, batch=10, seed=3)
+        chosen = pace(step=step, steps=20, sigma=1.0)
+        course = scaffpd(clients, ambiguity, chosen, rounds=rounds, steps=20, solution=solution, batch=10, seed=3)
         levels.append(np.mean(course.errors[-20:]))
     assert levels[1] < levels[0] / 2.0 < 1e-2
 

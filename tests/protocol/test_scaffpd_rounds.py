@@ -83,7 +83,7 @@ def regression_shards() -> tuple[list[Shard], list[LocalObjective]]:
     X = np.concatenate([np.asarray(client.X) for client in clients])
     y = np.concatenate([client.y for client in clients])
     data = Dataset("regression", X, y, tuple(f"x{column}" for column in range(10)))
-    return row_shards(data, [np.arange(100 * place, 100 * place + 100) for place in range(5)]), clients
+    return row_shards(data, [np.arange(100 * number, 100 * number + 100) for number in range(5)]), clients
 
 
 def test_a_federation_reaches_the_saddle_point_of_the_robust_regression() -> None:
@@ -129,9 +129,9 @@ def test_afl_weighs_by_the_losses_of_the_round_before() -> None:
     x, weights = np.zeros(6), np.full(3, 1.0 / 3.0)
     for _ in range(6):
         ends = [x] * 3
-        for place, client in enumerate(OBJECTIVES):
+        for number, client in enumerate(OBJECTIVES):
             for _ in range(4):
-                ends[place] = ends[place] - client.gradient(ends[place])
+                ends[number] = ends[number] - client.gradient(ends[number])
         risen = Ambiguity().dual_step(weights, np.array([client.value(x) for client in OBJECTIVES]), 0.5)
         x, weights = weights @ np.array(ends), risen
     np.testing.assert_allclose(trained("afl", 6, dual_step=0.5), x, atol=1e-7)
@@ -212,7 +212,7 @@ def test_scaffpd_asks_for_losses_once_in_a_round_of_the_paper() -> None:
     """Algorithm 1 has one dual step a round: three round trips, of which the first tells the losses."""
     run = small_run("scaffpd", measure_every=0)
     run.run(6)
-    asked = [[phase for held, phase in run.phases if held == round_id] for round_id in range(1, 8)]
+    asked = [[phase for own, phase in run.phases if own == round_id] for round_id in range(1, 8)]
     assert asked == [["survey", "local"], ["local"]] * 3 + [["local"]]  # the last one measures the model
     np.testing.assert_allclose(
         model_of(run),
@@ -296,8 +296,8 @@ def test_condition_3_2_sets_the_pace_of_a_run() -> None:
     )
     expected = Pace.strongly_concave(mu_x=0.5, mu_dual=0.3, smoothness=2.0, coupling=1.0)
     assert expected == expected.next()
-    held = settings.first_pace(3)
-    assert (held.tau, held.sigma, held.theta) == pytest.approx((expected.tau, expected.sigma, expected.theta))
+    first = settings.first_pace(3)
+    assert (first.tau, first.sigma, first.theta) == pytest.approx((expected.tau, expected.sigma, expected.theta))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

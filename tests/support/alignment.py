@@ -1,11 +1,11 @@
-"""Runs an alignment between real halves in memory, and keeps what each side saw."""
+"""Runs an alignment between real halves in memory, and records all bodies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from fenchel_client.alignment import AlignmentClient, arrange
+from fenchel_client.alignment import AlignmentClient, Ring, arrange
 from fenchel_client.table import PartyTable
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId, RunId
@@ -16,6 +16,9 @@ from fenchel_server.cohorts import Alignment, OverlapRule
 
 RUN = RunId("run-1")
 SHARED_SECRET = bytes(range(32))
+RING_KEY = bytes(range(32, 64))
+TAG_SECRET = bytes(range(64, 96))
+ALONE = (ClientId("anna"),)
 
 
 @dataclass
@@ -41,9 +44,20 @@ def make_shard(ids: Sequence[str], features: Sequence[str], *, labels: bool = Tr
     return Shard(ids=tuple(ids), features=tuple(features), X=values.reshape(len(ids), len(features)), y=y)
 
 
-def make_client(shard: Shard, *, method: AlignmentMethod = AlignmentMethod.ECDH, run: RunId = RUN) -> AlignmentClient:
+def make_client(
+    shard: Shard,
+    *,
+    method: AlignmentMethod = AlignmentMethod.ECDH,
+    roster: Sequence[ClientId] = ALONE,
+    own: ClientId = ALONE[0],
+    key: bytes = RING_KEY,
+) -> AlignmentClient:
+    """The client half of one party of the roster; without a roster, of a party that is alone."""
     secret = SHARED_SECRET if method is AlignmentMethod.HMAC else None
-    return AlignmentClient(arrange(shard), run=run, method=method, shared_secret=secret)
+    ring = Ring(roster, own, key=key, run=RUN)
+    return AlignmentClient(
+        arrange(shard), run=RUN, method=method, tag_secret=TAG_SECRET, ring=ring, shared_secret=secret
+    )
 
 
 def align(
@@ -54,7 +68,8 @@ def align(
     seed: int = 7,
     overlap: OverlapRule = OverlapRule.ERROR,
 ) -> Aligned:
-    clients = {client: make_client(shard, method=method) for client, shard in shards.items()}
+    roster = tuple(shards)
+    clients = {client: make_client(shard, method=method, roster=roster, own=client) for client, shard in shards.items()}
     server = AlignmentServer(list(clients), method=method, slots=slots, seed=seed, overlap=overlap)
     transcript: list[tuple[str, ClientId, bytes, bytes]] = []
 

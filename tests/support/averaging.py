@@ -47,7 +47,7 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
         return cls(shards, parsed, client_half=client_half, server_half=server_half, **values)
 
     def run(self, rounds: int) -> RoundReport:
-        """This many rounds, then the one that measures the model at the end."""
+        """Runs this many rounds, then the closing round, which measures the model."""
         for _ in range(rounds):
             report = self.round()
             if report.outcome is not None:
@@ -55,7 +55,7 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
         return self.round(closing=True)
 
     def restore(self, snapshot: bytes) -> None:
-        """Puts a server in place that was made from a snapshot; every client is then `restarted`."""
+        """Replaces the server by one made from a snapshot; every client is then `restarted`."""
         restored = self.server_class.restore(
             snapshot, settings=self.settings, layout=self.alignment.federation, key=self.key
         )
@@ -65,7 +65,7 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
     def kill_server_in(self, round_id: int) -> bytes:
         """Runs up to the round, and loses the server once the clients have answered the round's first phase.
 
-        The server that takes its place is made from the snapshot after the round before, which is returned.
+        The new server is made from the snapshot after the round before, which is returned.
         """
         for _ in range(round_id - 1):
             self.round()

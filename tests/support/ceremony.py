@@ -1,6 +1,6 @@
-"""A federation of two parties whose set-up goes through a relay that a test can make dishonest."""
+"""A federation, usually of two parties, whose set-up goes through a relay that a test can make dishonest."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,14 @@ from fenchel_client.concessions import Concession
 from fenchel_client.consent import Consent
 from fenchel_client.party import Party
 from fenchel_common.clientlayout import ClientLayout
+from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import ModelPart
+from fenchel_common.setup import INTRODUCE, Introduction, ModelPart
 from fenchel_common.wire.alignment import client_layout_from_bytes
-from fenchel_common.wire.setup import model_part_to_bytes
+from fenchel_common.wire.setup import introduction_from_bytes, model_part_to_bytes, terms_to_bytes
 from fenchel_deploy.inprocess.parties import asked
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.rounds.setup import SetupDone
@@ -40,18 +41,31 @@ def config(**changes: Any) -> RunConfig:
 class Federation:
     """Parties and server of one federation in one process, with a relay that a test can make dishonest."""
 
-    def __init__(self, directory: Path, *, consent: Callable[[Kit], Consent] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        consent: Callable[[Kit], Consent] | None = None,
+        shards: Mapping[str, Shard] = SHARDS,
+    ) -> None:
         self.directory = directory
-        self.kits = {name: Kit.load(path) for name, path in make_federation(directory / "kits", NAMES).items()}
+        self._shards = shards
+        kits = make_federation(directory / "kits", tuple(shards))
+        self.kits = {name: Kit.load(path) for name, path in kits.items()}
         self._consent = consent or (lambda kit: Consent(kit.roster.fingerprint(), accepts=frozenset(Concession)))
-        self.parties = {ClientId(name): self.party(name) for name in NAMES}
+        self.parties = {ClientId(name): self.party(name) for name in shards}
 
     def party(self, name: str) -> Party:
         kit = self.kits[name]
-        return Party(kit, SHARDS[name], state=self.directory / name, consent=self._consent(kit))
+        return Party(kit, self._shards[name], state=self.directory / name, consent=self._consent(kit))
 
     def answer(self, name: ClientId, phase: str, body: bytes, *, round_id: int = 0, run: RunId = RUN) -> bytes:
         return asked(self.parties[name], run, round_id, phase, body)
+
+    def introduced(self, terms: RunConfig | None = None) -> tuple[Introduction, ...]:
+        """Begins a set-up at all parties: what each of them introduces itself with."""
+        body = terms_to_bytes(terms or config())
+        return tuple(introduction_from_bytes(self.answer(ClientId(name), INTRODUCE, body)) for name in self._shards)
 
     def set_up(
         self,
@@ -76,7 +90,7 @@ def only(phase: str, change: Callable[[bytes], bytes]) -> Tamper:
 
 
 class Listener:
-    """A relay that keeps what it carried to one party."""
+    """A relay that records the tasks of one party."""
 
     def __init__(self, party: ClientId = OTHER) -> None:
         self.party = party

@@ -24,14 +24,14 @@ STOP_S = 20.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """Sizes of the results, and why there are none of the others."""
+    """The sizes of the results, and the reasons of the absences."""
 
     results: dict[str, int]
     absences: dict[str, str]
 
 
 class Commanded:
-    """The process, seen from the test."""
+    """The test's handle on the process."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
@@ -39,12 +39,12 @@ class Commanded:
         self.address = Address("localhost", int(self._line()))
 
     def gather(self, sizes: Mapping[str, int], *, deadline_s: float = STOP_S) -> Outcome:
-        """Opens a phase and waits for its end."""
+        """Begins a phase and waits for its end."""
         self.begin(sizes, deadline_s=deadline_s)
         return self.end()
 
     def begin(self, sizes: Mapping[str, int], *, deadline_s: float = STOP_S) -> str:
-        """Opens a phase; its name."""
+        """Begins a phase, and returns its name."""
         assert self._process.stdin is not None
         self._phases += 1
         name = f"p{self._phases}"
@@ -54,7 +54,7 @@ class Commanded:
         return name
 
     def end(self) -> Outcome:
-        """The outcome of the phase that was opened last."""
+        """The outcome of the phase that was begun last."""
         return Outcome(**json.loads(self._line()))
 
     def status(self, field: str) -> int:

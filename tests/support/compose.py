@@ -78,7 +78,7 @@ class ComposeProject:
         )
 
     def run(self, *words: str) -> str:
-        """Does a command to its end, which must be a good one, and returns its output."""
+        """Runs a command, which must succeed, and returns its output."""
         process = self.start(*words)
         try:
             output, _ = process.communicate(timeout=COMMAND_S)
@@ -100,7 +100,7 @@ class ComposeProject:
         return codes
 
     def wait(self, service: str) -> int:
-        """Waits until a container has ended, and gives its exit code."""
+        """Waits until a container has ended, and returns its exit code."""
         return int(self.container(service).wait(timeout=COMMAND_S)["StatusCode"])
 
     def volume(self, name: str) -> str:
@@ -124,7 +124,7 @@ class ComposeProject:
         return printed.decode()
 
     def result(self) -> dict[str, Any]:
-        """The figures of the one run."""
+        """The results of the one run."""
         found: dict[str, Any] = json.loads(self.read("results", "*.json", user_id=USER_IDS["server"]))
         return found
 

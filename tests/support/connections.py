@@ -124,7 +124,7 @@ def channel_with(kit: Kit, authority_pem: bytes, address: Address, *, with_certi
 
 
 class RawClient:
-    """Says exactly what a test has it say."""
+    """A client that sends exactly the messages that a test gives it."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class RawClient:
 def gathering(
     transport: Transport, name: str, tasks: dict[ClientId, bytes], *, deadline_s: float = JOIN_S
 ) -> Iterator[list[Gathered]]:
-    """A phase that is open during the block; its outcome is in the list afterwards."""
+    """A phase that is under way during the block; its outcome is in the list afterwards."""
     outcome: list[Gathered] = []
     thread = threading.Thread(
         target=lambda: outcome.append(transport.gather(phase(name), tasks, deadline_s=deadline_s)), daemon=True

@@ -1,4 +1,4 @@
-"""Corrective HyFDCA federations in one process, at any privacy level, and what tests ask of them."""
+"""Corrective HyFDCA federations in one process, at any privacy level, and checks that several tests use."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -54,7 +54,7 @@ def simulation(case: Problem, grid: tuple[int, int] = (2, 2), **values: object) 
 
 
 def at_level(case: Problem, grid: tuple[int, int], level: str, *, labels: str = "all", **values: object) -> Simulation:
-    """With a real key of 2048 bits unless the level is plain."""
+    """A run with a real key of 2048 bits, or in clear at the level plain."""
     shards = partition(case.data, grid=grid, labels="first" if labels == "first" else "all")
     chosen = settings(case, privacy=level, **values)
     if level == "plain":
@@ -63,7 +63,7 @@ def at_level(case: Problem, grid: tuple[int, int], level: str, *, labels: str = 
 
 
 def chained() -> tuple[Problem, list[Shard]]:
-    """Three parties in a chain: the first two share some rows, the last two others, and each has rows of its own."""
+    """Three parties in a chain: the first two have samples in common, the last two others, and each has its own."""
     case = problem(**{**CASE, "rows": 120})
     parts = [(slice(70), slice(3)), (slice(40, 100), slice(3, 6)), (slice(80, 120), slice(6, 8))]
     full, X = np.asarray(case.data.X), np.zeros(case.data.X.shape)

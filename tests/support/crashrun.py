@@ -29,7 +29,7 @@ MOST_POINTS = 500
 
 
 class Countdown:
-    """Kills this process when it is reached for the given time."""
+    """Called again and again; kills this process at call number `point`, counted from 0."""
 
     def __init__(self, point: int) -> None:
         self.left = point
@@ -48,7 +48,7 @@ def figures_of(record: RoundRecord) -> dict[str, Any]:
 
 
 def work(state: Path, *, watch: Watcher = lambda _: None) -> None:
-    """One life of a server."""
+    """Serves the toy run from its stored state to its end."""
     with SqliteStore.serve(state) as store:
         if not store.runs():
             store.create_run(RUN, name="toy", config=toy_config())
@@ -60,7 +60,7 @@ def work(state: Path, *, watch: Watcher = lambda _: None) -> None:
         result = {
             "status": record.status,
             "reason": record.reason,
-            "rounds": [(held.round_id, figures_of(held)) for held in store.rounds(RUN)],
+            "rounds": [(committed.round_id, figures_of(committed)) for committed in store.rounds(RUN)],
             "snapshot": snapshot.state.decode(),
             "files": sorted(path.name for path in (state / "snapshots").iterdir()),
         }
@@ -68,7 +68,7 @@ def work(state: Path, *, watch: Watcher = lambda _: None) -> None:
 
 
 def deadly_work(state: Path, countdown: Countdown) -> None:
-    """One life of a server whose storage counts down."""
+    """Does `work`, counting down at each write to disk; the countdown kills this process."""
     connect, fsync, unlink = sqlite3.connect, os.fsync, Path.unlink
 
     class DeadlyConnection(sqlite3.Connection):
@@ -100,7 +100,7 @@ def deadly_work(state: Path, countdown: Countdown) -> None:
 
 
 def survives(life: Callable[[], None]) -> bool:
-    """Lives in a process of its own, and tells whether it came to its end."""
+    """Runs `life` in a process of its own, and returns whether the process ended by itself."""
     child = os.fork()
     if child == 0:
         try:

@@ -1,16 +1,20 @@
-"""Parties that believe a server, as they did before they checked it: attacks that fail today must work on them."""
+"""Parties that do not check the server: attacks that fail on real parties must succeed on these."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from fenchel_client import activerun
 from fenchel_client.activerun import ActiveRun
+from fenchel_client.alignment import Ring
 from fenchel_client.consent import Consent
+from fenchel_client.crypto.introductions import fresh_key
 from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.currentrun import CurrentRun
 from fenchel_client.party import Party
 from fenchel_client.runrecords import RunRecords
+from fenchel_client.setup import SetupClient
 from fenchel_client.statefolder import StateFolder
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
@@ -22,6 +26,8 @@ from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import Introduction, PartyRun, RunSecrets
+
+LASTING_KEY = fresh_key()
 
 
 class KeepsRuns(StateFolder):
@@ -58,7 +64,10 @@ class CredulousParty(Party):
 
 
 def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Binds nothing into a wrapped key, compares it with nothing, and works in clear where there is none."""
+    """Makes parties accept any wrapped key, and work in clear if there is none.
+
+    Every party introduces itself in all set-ups with one and the same key.
+    """
     encrypted = activerun._cipher
 
     def cipher(
@@ -71,6 +80,17 @@ def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
     def public_key(secrets: RunSecrets, _config: RunConfig) -> PublicKey | None:
         return private_key_from_bytes(secrets.private_key).public_key if secrets.private_key else None
 
+    def introduced(_setup: SetupClient, relayed: Iterable[Introduction], _config: RunConfig) -> dict[str, Introduction]:
+        return {introduction.certificate.common_name: introduction for introduction in relayed}
+
     monkeypatch.setattr(activerun, "_cipher", cipher)
     monkeypatch.setattr("fenchel_client.setup.public_key_of", public_key)
-    monkeypatch.setattr(Introduction, "binding", lambda _introduction, _config: bytes(32))
+    monkeypatch.setattr("fenchel_client.setup.fresh_key", lambda: LASTING_KEY)
+    monkeypatch.setattr("fenchel_client.setup.introductions_digest", lambda _introductions: bytes(32))
+    monkeypatch.setattr(SetupClient, "_introduced", introduced)
+    monkeypatch.setattr(RunConfig, "digest", lambda _config: bytes(32))
+
+
+def believe_every_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raises whatever list the server relays, in whatever step and however often."""
+    monkeypatch.setattr(Ring, "check", lambda _ring, _step, _relayed: None)

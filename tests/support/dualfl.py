@@ -1,4 +1,4 @@
-"""DualFL by its pure functions alone, in one place and in double precision: no rails, no fixed point."""
+"""DualFL by its pure functions alone, on all rows together and in double precision: no rails, no fixed point."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ class Parts:
         return cls(tuple(X[piece] for piece in pieces), tuple(y[piece] for piece in pieces))
 
     @property
-    def share(self) -> float:
+    def fraction(self) -> float:
         return len(self.X) / sum(len(y) for y in self.y)
 
     def whole(self, settings: DualflSettings, *, mu: float | None = None) -> LocalProblem:
-        """E as one problem."""
+        """The objective E of all rows as one problem."""
         X, y = np.concatenate(self.X), np.concatenate(self.y)
         shape = (X.shape[1],) if settings.width == 1 else (X.shape[1], settings.width)
         convexity = settings.strong_convexity if mu is None else mu
@@ -66,7 +66,7 @@ class Epoch:
 
 
 def epochs(parts: Parts, settings: DualflSettings, rho: float, *, tolerance: float | None = None) -> Iterator[Epoch]:
-    """Algorithm 1, without end; local problems as exact as the criteria ask, or to `tolerance`."""
+    """Algorithm 1, round after round without end; local problems as exact as the criteria ask, or to `tolerance`."""
     clients = len(parts.X)
     length = parts.X[0].shape[1] * settings.width
     theta, previous = np.zeros(length), np.zeros(length)
@@ -82,7 +82,7 @@ def epochs(parts: Parts, settings: DualflSettings, rho: float, *, tolerance: flo
                 parts.y[j],
                 variates[j],
                 duals[j],
-                share=parts.share,
+                loss_weight=parts.fraction,
                 tolerance=bound if tolerance is None else tolerance,
             )
             for j in range(clients)

@@ -11,11 +11,11 @@ EVERY: Final[dict[str, AlgorithmSettings]] = {
         f"{name} {local}": entry.parse({"local": local}) for name, entry in SETTINGS.items() for local in entry.by_local
     },
 }
-"""By the algorithm's name, and by `local` where the algorithm has it."""
+"""Settings by the algorithm's name, and by `local` if the algorithm has it."""
 
 BY_FAMILY: Final[dict[str, AlgorithmSettings]] = {
     "hyfdca": EVERY["hyfdca paper"],
     "corrective": EVERY["hyfdca corrective"],
     "averaging": EVERY["scaffold"],
 }
-"""By the name of the family."""
+"""One algorithm's settings by the name of the family."""

@@ -26,7 +26,7 @@ from support.records import RUN
 
 
 def handler_of(party: Party) -> Handler:
-    """What answers for a party; like its session, it takes no task beyond the party's limit."""
+    """The handler of a party; like a session, it refuses tasks beyond the party's limit."""
 
     def handle(task: Task) -> bytes:
         limit = party.task_limit(TaskKey(task.run, task.round, task.phase, task.attempt))
@@ -58,7 +58,7 @@ class InProcessFederation:
         self.releases: list[Release] = []
 
     def drive(self) -> Ending:
-        """Works to the run's end; what the parties release is in `releases`."""
+        """Drives the run to its end; released models are in `releases`."""
         return Driver(
             RUN,
             FederationRun(self.config, self.roster, certificate=lambda: certificate_of(self.store.rounds(RUN))),

@@ -1,4 +1,4 @@
-"""The two halves of an algorithm in one process: who is there and what crosses, round by round."""
+"""Both halves of an algorithm in one process, with absent clients and altered messages, round by round."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ def nobody_is_absent(_round_id: RoundId, _phase: str, _client: ClientId) -> bool
 
 
 def changed(kind: type[Message], change: Callable[[Any], None]) -> Tampering:
-    """An answer that is changed as the message that it is."""
+    """An answer, decoded, changed and encoded again."""
 
     def tamper(result: bytes) -> bytes:
         message = kind.FromString(result)
@@ -36,7 +36,7 @@ def changed(kind: type[Message], change: Callable[[Any], None]) -> Tampering:
 
 
 class Halves(halves.Halves[C, S]):
-    """Clients and server of a run, with everything that crossed between them on record."""
+    """Clients and server of a run, with a record of all messages between them."""
 
     def __init__(self, *args: Any, absent: Absent = nobody_is_absent, **values: Any) -> None:
         super().__init__(*args, **values)
@@ -44,7 +44,7 @@ class Halves(halves.Halves[C, S]):
         self.phases: list[tuple[RoundId, str]] = []
         self.messages: list[tuple[RoundId, str, ClientId, bytes, bytes]] = []
         self.tampering: dict[tuple[int, str, ClientId], Tampering] = {}
-        """What happens to a client's answer to a phase of a round on its way to the server."""
+        """By round, phase and client: the change to the client's answer before the server gets it."""
 
     def answer(self, round_id: RoundId, phase: str, client: ClientId, body: bytes) -> bytes | None:
         if (round_id, phase) not in self.phases[-1:]:
@@ -74,7 +74,7 @@ class _Reached:
 
 @dataclass(frozen=True)
 class _Interrupted:
-    """A server half that ends when it has opened a phase."""
+    """A server half that ends as soon as it has begun the phase `until`."""
 
     server: AlgorithmServer
     until: str

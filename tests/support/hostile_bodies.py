@@ -1,4 +1,4 @@
-"""Bodies made to take far more memory than they have bytes, and what they took of a process."""
+"""Bodies made to take far more memory than they have bytes, and the memory that a process took for them."""
 
 import operator
 from collections.abc import Callable
@@ -17,10 +17,9 @@ ROOM_BYTES = 24 * 1024 * 1024
 """Besides bodies: chunks under way, flow control, what the allocator keeps, a phase of a small federation."""
 LONG_BYTES = 64 * 1024 * 1024
 _DELIMITED = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_MESSAGE)
-_WIDE_CHARACTERS = 16_000_000
 
 Bodies = dict[str, Callable[[], bytes]]
-"""By name; each is made when it is due."""
+"""Bodies by name; each is made when it is sent."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Process:
     pid: int
 
     def forget_peak(self) -> int:
-        """Begins to look for the peak anew; the bytes that are held now."""
+        """Forgets the peak so far, and returns the bytes in use now."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
         return self._status_bytes("VmRSS")
 
@@ -76,22 +75,20 @@ def too_long(limit: int) -> Bodies:
 
 
 def listings() -> Bodies:
-    """Listings of names that are empty or have one character, and of as many names and elements as there may be."""
+    """Listings of one pseudonym again and again, and of as many pseudonyms and elements as there may be."""
 
     def listing(features: bytes, elements: bytes = bytes(32)) -> bytes:
-        message = alignment_pb2.AlignmentListing(session=bytes(16), features=features, elements=elements)
+        message = alignment_pb2.AlignmentListing(features=features, elements=elements, tag=bytes(32))
         return message.SerializeToString()
 
-    def most_names() -> bytes:
-        names = "".join(f"{number:x}\0" for number in range(MAX_FEATURES - 1))
-        return listing(names.encode() + b"1\0")
+    def most_features() -> bytes:
+        ascending = b"".join(number.to_bytes(16, "big") for number in range(MAX_FEATURES - 1))
+        return listing(ascending + bytes(16))
 
     return {
-        "empty names": lambda: listing(bytes(LONG_BYTES)),
-        "names of one character": lambda: listing(b"a\0" * (LONG_BYTES // 2)),
-        "as many names as there may be": most_names,
-        "one name of wide characters": lambda: listing("\U0001f511".encode() * _WIDE_CHARACTERS + b"\0"),
-        "as many elements as there may be": lambda: listing(b"a\0", bytes(32 * MAX_PARTY_SAMPLES)),
+        "one pseudonym again and again": lambda: listing(bytes(LONG_BYTES // 16 * 16)),
+        "as many features as there may be": most_features,
+        "as many elements as there may be": lambda: listing(bytes(15), bytes(32 * MAX_PARTY_SAMPLES)),
     }
 
 

@@ -1,4 +1,4 @@
-"""What the tests with hostile callers share: a server with an honest party, and the check that both stay unharmed."""
+"""For tests with hostile callers: a server with an honest party, and the check that both stay unharmed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Keys that tests share, because making one takes a noticeable part of a second."""
+"""Keys for all tests, because making one takes a noticeable part of a second."""
 
 from functools import lru_cache
 
@@ -22,7 +22,7 @@ def cipher(bits: int = 2048, kind: KeyKind = KeyKind.STANDARD) -> PaillierCipher
 
 
 def run_key(bits: int = 2048) -> RunKey:
-    """What vectors by sample are under in a run with that key."""
+    """The run key of vectors by sample in a run with that key."""
     return RunKey.of(private_key(bits).public_key)
 
 

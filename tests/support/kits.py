@@ -18,7 +18,7 @@ def federation_of(
     validity_days: int = 30,
     release_model_to_server: bool = False,
 ) -> Federation:
-    """A federation whose first party holds the key; all parties have labels."""
+    """A federation whose first party is the key holder; all parties have labels."""
     return Federation(
         name=federation,
         server=ServerEntry(address=address),
@@ -46,7 +46,7 @@ def make_federation(
 
 
 def hand_over(kit: Path, to: Path, *, files: Sequence[str] = ()) -> Path:
-    """Copies a kit, or some files of it, to the folder of the one who uses it; what was there is overwritten."""
+    """Copies a kit, or some files of it, to another folder, and overwrites the files there."""
     to.mkdir(parents=True, exist_ok=True)
     for path in sorted(kit.iterdir()):
         if not files or path.name in files:

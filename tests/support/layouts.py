@@ -1,4 +1,4 @@
-"""Two small layouts that hold a bit of everything."""
+"""Two small layouts with something in every field."""
 
 import numpy as np
 

@@ -35,7 +35,7 @@ def received(outbox: Outbox) -> Item:
 
 
 def reach_the_task(outbox: Outbox) -> None:
-    """Reads on until the task; the phase is open then."""
+    """Reads until the task comes; the phase is then under way."""
     while not isinstance(received(outbox), Delivery):
         pass
 

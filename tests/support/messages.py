@@ -19,7 +19,7 @@ def vectors_in(message: Message) -> Iterator[tuple[str, vectors_pb2.Vector]]:
 
 
 def varint(number: int) -> bytes:
-    """The number as messages carry it: seven bits a byte, the lowest first."""
+    """The number as a varint: seven bits a byte, the lowest first."""
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)

@@ -1,4 +1,4 @@
-"""A stretch of network between client and server that a test can make slow, or cut."""
+"""A relay between client and server that a test can make slow, or cut."""
 
 import queue
 import socket
@@ -46,7 +46,7 @@ class Network:
             self._sockets.clear()
 
     def freeze(self) -> None:
-        """Lets no further byte through the connections that there are, and tells neither end."""
+        """Stops forwarding on the open connections, without telling either end."""
         with self._lock:
             self._flowing.clear()
             self._flowing = threading.Event()

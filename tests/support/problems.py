@@ -25,7 +25,7 @@ class Problem:
 
     @property
     def ids(self) -> list[str]:
-        """As `partition` names the rows."""
+        """The sample ids that `partition` gives the rows."""
         count = len(self.data.y)
         return [f"{self.data.name}-{row:0{len(str(count - 1))}d}" for row in range(count)]
 

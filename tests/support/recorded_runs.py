@@ -60,14 +60,14 @@ def simulated(name: str, level: Level) -> Simulation | Averaging:
 
 
 def digest(*parts: bytes) -> str:
-    held = hashlib.sha256()
+    hashed = hashlib.sha256()
     for part in parts:
-        held.update(len(part).to_bytes(8, "big") + part)
-    return held.hexdigest()[:16]
+        hashed.update(len(part).to_bytes(8, "big") + part)
+    return hashed.hexdigest()[:16]
 
 
 def digests(name: str, level: Level) -> tuple[str, str]:
-    """Of the model, and of all that crossed, after three rounds."""
+    """The digests of the model and of all messages, after three rounds."""
     run = simulated(name, level)
     for _ in range(ROUNDS):
         run.round()

@@ -7,7 +7,7 @@ RUN = RunId("run-1")
 
 
 class Clock:
-    """Shows a step more each time it is read."""
+    """A clock that moves on by one step each time it is read."""
 
     def __init__(self, *, step: float = 1.0) -> None:
         self.now = 1_000.0
@@ -37,5 +37,5 @@ def round_record(round_id: int, *, absent: tuple[str, ...] = ()) -> RoundRecord:
 
 def running_with_setup(store: Store, run: RunId = RUN) -> None:
     store.create_run(run, name="trial", config="{}")
-    store.open_attempt(run)
+    store.begin_attempt(run)
     store.commit_setup(run, setup_record(), round_record(0), b"state 0")

@@ -1,4 +1,4 @@
-"""Robust federated learning in the open: problems with exact solutions, and the algorithms as plain loops."""
+"""Robust federated learning without a federation: problems with exact solutions, and the algorithms as plain loops."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ def saddle_point(clients: Clients, ambiguity: Ambiguity) -> tuple[Array, Array]:
     """
     count = len(clients)
     x = np.zeros(clients[0].length)
-    curvatures = [2.0 * held.X.T @ held.X / len(held.y) + held.ridge * np.eye(len(x)) for held in clients]
+    curvatures = [2.0 * client.X.T @ client.X / len(client.y) + client.ridge * np.eye(len(x)) for client in clients]
 
     def worst(at: Array) -> tuple[float, Array]:
         losses = np.array([client.value(at) for client in clients])
@@ -63,7 +63,7 @@ def saddle_point(clients: Clients, ambiguity: Ambiguity) -> tuple[Array, Array]:
         slopes = np.array([client.gradient(x) for client in clients])
         gradient = weights @ slopes
         centred = slopes[weights > 0.0] - slopes[weights > 0.0].mean(axis=0)
-        curvature = sum(weight * held for weight, held in zip(weights, curvatures, strict=True))
+        curvature = sum(weight * matrix for weight, matrix in zip(weights, curvatures, strict=True))
         step = np.linalg.solve(curvature + centred.T @ centred / (ambiguity.rho * count), gradient)
         if np.linalg.norm(step) < 1e-12:
             return x, weights
@@ -77,14 +77,14 @@ def saddle_point(clients: Clients, ambiguity: Ambiguity) -> tuple[Array, Array]:
 
 @dataclass
 class Course:
-    """Where a run ended, and ‖x^r − x*‖² on the way."""
+    """The end of a run, and ‖x^r − x*‖² after each round."""
 
     x: Array
     weights: Array
     errors: list[float] = field(default_factory=list)
 
     def rounds_to(self, error: float) -> int:
-        """The first round that is as near as this; more than all if none is."""
+        """The first round with at most this distance; one more than all rounds if there is none."""
         reached = np.flatnonzero(np.array(self.errors) <= error)
         return int(reached[0]) if len(reached) else len(self.errors) + 1
 
@@ -147,7 +147,7 @@ def drfa(
         pairs = [
             steps_with_snapshot(client, course.x, snapshot_step=drawn, step=step, steps=steps) for client in clients
         ]
-        snapshot = course.weights @ np.array([held for _, held in pairs])
+        snapshot = course.weights @ np.array([gradient for _, gradient in pairs])
         course.x = course.weights @ np.array([end for end, _ in pairs])
         losses = np.array([client.value(snapshot) for client in clients])
         course.weights = ambiguity.dual_step(course.weights, losses, sigma)
@@ -169,8 +169,8 @@ def scaffold(clients: Clients, *, rounds: int, steps: int, step: float) -> Array
     for _ in range(rounds):
         ends = np.array(
             [
-                descend(client, x, step=step, steps=steps, correction=control - own[place])
-                for place, client in enumerate(clients)
+                descend(client, x, step=step, steps=steps, correction=control - own[number])
+                for number, client in enumerate(clients)
             ]
         )
         own = own - control + (x - ends) / (steps * step)

@@ -4,15 +4,15 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_server.rounds.events import (
     AwaitClients,
+    BeginAttempt,
     BeginRound,
     ClientsPresent,
     Close,
     Effect,
     Event,
     Gather,
-    OpenAttempt,
     PhaseGathered,
-    PhaseOpened,
+    PhaseRequested,
     RoundReady,
     Started,
 )
@@ -43,8 +43,8 @@ def present(*clients: ClientId, life: str = "a", stop: str | None = None) -> Cli
     return ClientsPresent(dict.fromkeys(clients, life), stop)
 
 
-def opened(phase: str, *asked: ClientId) -> PhaseOpened:
-    return PhaseOpened(phase, frozenset(asked or ALL))
+def requested(phase: str, *asked: ClientId) -> PhaseRequested:
+    return PhaseRequested(phase, frozenset(asked or ALL))
 
 
 def gathered(phase: str, *answered: ClientId, stop: str | None = None, **absent: str) -> PhaseGathered:
@@ -73,8 +73,8 @@ def in_round_one(given: Rules) -> RunState:
     return play(
         RunState(given),
         [
-            (Started(RoundId(1), Progress()), (OpenAttempt(), wait(enough=given.quorum, grace_s=30.0))),
+            (Started(RoundId(1), Progress()), (BeginAttempt(), wait(enough=given.quorum, grace_s=30.0))),
             (present(*ALL), (begin_round(1, ALL, NONE),)),
-            (opened("inner_product"), (Gather(RoundId(1), "inner_product"),)),
+            (requested("inner_product"), (Gather(RoundId(1), "inner_product"),)),
         ],
     )

@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 CLIENTS: Final[Mapping[str, Any]] = {"hyfdca": HyfdcaClient, "corrective": CorrectiveClient}
 SERVERS: Final[Mapping[str, Any]] = {"hyfdca": HyfdcaServer, "corrective": CorrectiveServer}
-"""By the name of the family."""
+"""Halves by the name of the family."""
 
 
 class Simulation(Halves[HyfdcaClient | CorrectiveClient, HyfdcaServer | CorrectiveServer]):
@@ -31,14 +31,14 @@ class Simulation(Halves[HyfdcaClient | CorrectiveClient, HyfdcaServer | Correcti
         return cls(shards, settings, client_half=CLIENTS[family], server_half=SERVERS[family], **values)
 
     def run(self, rounds: int | None = None) -> RoundReport:
-        """Rounds until the algorithm has had enough, or as many as asked for."""
+        """Runs rounds until the algorithm stops, or at most the given number."""
         while True:
             report = self.round()
             if report.outcome is not None or (rounds is not None and len(self.reports) >= rounds):
                 return report
 
     def restore(self, snapshot: bytes, *, seed: int | None = None) -> None:
-        """Puts a server in place that was made from a snapshot, with another seed for its draws if given."""
+        """Replaces the server by one made from a snapshot, with another seed for its draws if given."""
         settings = self.settings if seed is None else self.settings.model_copy(update={"seed": seed})
         self.server = SERVERS[settings.family.name].restore(
             snapshot, settings=settings, layout=self.alignment.federation, key=self.key
@@ -61,6 +61,6 @@ class Simulation(Halves[HyfdcaClient | CorrectiveClient, HyfdcaServer | Correcti
             for block in layout.block_ids:
                 vector = alpha.get(int(block))
                 rows = layout.rows_of([int(block)])
-                held = np.zeros(len(rows)) if vector is None else self.cipher.decrypt(vector)[: len(rows)]
-                values |= {self.shards[client].ids[row]: value for row, value in zip(rows, held, strict=True)}
+                decrypted = np.zeros(len(rows)) if vector is None else self.cipher.decrypt(vector)[: len(rows)]
+                values |= {self.shards[client].ids[row]: value for row, value in zip(rows, decrypted, strict=True)}
         return np.array([values[sample] for sample in ids])

@@ -39,7 +39,7 @@ def toy_config(
 
 @dataclass
 class ToyParty:
-    """The client's half."""
+    """The client half of the toy run."""
 
     name: ClientId
     total: float | None = None
@@ -77,7 +77,7 @@ class ToySetup:
 
 @dataclass
 class ToyAlgorithm:
-    """The server's half; it ends the run itself after `last_round`."""
+    """The server half of the toy run; it ends the run itself after `last_round`."""
 
     round_id: int
     total: float
@@ -131,7 +131,7 @@ class ToyAlgorithm:
 
 @dataclass(frozen=True)
 class ToyParts:
-    """Implements `RunParts`; the errors are raised where they say, and `poison` spoils the total."""
+    """Implements `RunParts`; raises the given errors, and adds `poison` to the restored total."""
 
     last_round: int = 3
     poison: float = 0.0
@@ -147,8 +147,8 @@ class ToyParts:
         assert setup.public_key == b"n"
         if self.restore_error is not None:
             raise self.restore_error
-        held = json.loads(snapshot)
-        return ToyAlgorithm(held["round"], held["total"] + self.poison, self.last_round)
+        content = json.loads(snapshot)
+        return ToyAlgorithm(content["round"], content["total"] + self.poison, self.last_round)
 
     def finish(self, setup: SetupRecord, algorithm: AlgorithmServer) -> PhaseRequest:
         if self.finish_error is not None:

@@ -19,7 +19,7 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.attacks.recorded import Scenario
 from fenchel_deploy.bench.rounds import Setting
 from fenchel_deploy.cli import audit, demo, up
-from fenchel_deploy.training import Training, TrainingOptions
+from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions
 
 ROOT = Path(__file__).parents[2]
 ABOUT = ROOT / "docs" / "defaults.md"
@@ -32,13 +32,13 @@ Flat = dict[str, object]
 class Caught(Exception):
     """Ends a command where it would start a federation."""
 
-    def __init__(self, options: TrainingOptions) -> None:
+    def __init__(self, options: DemonstrationOptions) -> None:
         super().__init__()
         self.options = options
 
 
 def expected(entry: Entry | None = None) -> Flat:
-    own = {held.setting: held.value for held in DEPARTURES if entry in held.entries}
+    own = {departure.setting: departure.value for departure in DEPARTURES if entry in departure.entries}
     return {**DEFAULTS, **own}
 
 
@@ -66,11 +66,11 @@ def effective(config: RunConfig) -> Flat:
     )
 
 
-def options_of(monkeypatch: pytest.MonkeyPatch, *words: str) -> TrainingOptions:
+def options_of(monkeypatch: pytest.MonkeyPatch, *words: str) -> DemonstrationOptions:
     """What a command makes of its options before it starts anything."""
 
     def caught(*found: Any, **_rest: object) -> None:
-        raise Caught(next(held for held in found if isinstance(held, TrainingOptions)))
+        raise Caught(next(argument for argument in found if isinstance(argument, DemonstrationOptions)))
 
     for runner in ("cli.demo.run_demo", "cli.up.run_up", "levels.compare"):
         monkeypatch.setattr(f"fenchel_deploy.{runner}", caught)
@@ -103,13 +103,13 @@ def test_the_run_of_docker_compose_has_the_defaults_but_for_its_departures() -> 
 @pytest.mark.parametrize("algorithm", SETTINGS)
 def test_the_settings_of_every_algorithm_have_the_defaults(algorithm: str) -> None:
     listed = SETTINGS[algorithm]
-    held = expected("algorithms of whole rows" if listed.profile.partitions == ("horizontal",) else None)
+    wanted = expected("algorithms of whole rows" if listed.profile.partitions == ("horizontal",) else None)
     if algorithm == "fedsgm":
-        held |= {name: value for name, value in expected("fedsgm").items() if DEFAULTS[name] != value}
+        wanted |= {name: value for name, value in expected("fedsgm").items() if DEFAULTS[name] != value}
     found = settings_of(listed.parse({}))
     assert {"privacy", "seed", "stop.gap", "stop.rounds", "settings.loss", "settings.lambda"} <= found.keys()
     assert (OF_HYFDCA in found) == (algorithm == "hyfdca")
-    assert found == {name: held[name] for name in found}
+    assert found == {name: wanted[name] for name in found}
 
 
 @pytest.mark.parametrize(
@@ -123,17 +123,17 @@ def test_the_settings_of_every_algorithm_have_the_defaults(algorithm: str) -> No
 def test_commands_that_make_up_a_federation_have_the_defaults_but_for_their_departures(
     monkeypatch: pytest.MonkeyPatch, entry: Entry, words: list[str]
 ) -> None:
-    training = Training.prepare(options_of(monkeypatch, *words))
-    held = expected(entry)
-    assert held["stop.gap"] == "0.1 % of the optimum"
-    held["stop.gap"] = DEMO_RELATIVE_GAP * training.optimum.primal
-    assert effective(training.config("test")) == held
+    demonstration = Demonstration.prepare(options_of(monkeypatch, *words))
+    wanted = expected(entry)
+    assert wanted["stop.gap"] == "0.1 % of the optimum"
+    wanted["stop.gap"] = DEMO_RELATIVE_GAP * demonstration.optimum.primal
+    assert effective(demonstration.config("test")) == wanted
 
 
 @pytest.mark.parametrize("command", ["demo", "up"])
 def test_algorithms_without_certificate_stop_earlier(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    held = expected("an algorithm without certificate in fenchel demo or fenchel up")
-    assert options_of(monkeypatch, command, "--algorithm", "fedavg").rounds == held["stop.rounds"]
+    wanted = expected("an algorithm without certificate in fenchel demo or fenchel up")
+    assert options_of(monkeypatch, command, "--algorithm", "fedavg").rounds == wanted["stop.rounds"]
 
 
 def test_attacks_have_the_defaults_but_for_their_departures() -> None:
@@ -152,15 +152,16 @@ def test_the_document_shows_the_table() -> None:
     defaults, departures = rows[: len(DEFAULTS)], rows[len(DEFAULTS) :]
     assert [tuple(row) for row in defaults] == [(name, shown(value)) for name, value in DEFAULTS.items()]
     assert [tuple(row) for row in departures] == [
-        (held.setting, shown(held.value), ", ".join(held.entries), held.reason) for held in DEPARTURES
+        (departure.setting, shown(departure.value), ", ".join(departure.entries), departure.reason)
+        for departure in DEPARTURES
     ]
 
 
 def _lines() -> list[str]:
     """The rows of the document's tables, without their headings."""
     lines = [line for line in ABOUT.read_text().splitlines() if line.startswith("|")]
-    marks = [place for place, line in enumerate(lines) if set(line) <= set("|- ")]
-    return [line for place, line in enumerate(lines) if place not in marks and place + 1 not in marks]
+    marks = [position for position, line in enumerate(lines) if set(line) <= set("|- ")]
+    return [line for position, line in enumerate(lines) if position not in marks and position + 1 not in marks]
 
 
 WORDS: Mapping[object, str] = {None: "none", True: "true", False: "false"}

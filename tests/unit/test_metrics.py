@@ -38,8 +38,8 @@ def test_metrics_are_written_as_the_records_on_disk_have_them() -> None:
 
 
 def test_metrics_that_are_not_finite_still_make_valid_json() -> None:
-    held = json.loads(WHOLE.to_json(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    assert (held["dual"], held["gap"]) == ("nan", "inf")
+    content = json.loads(WHOLE.to_json(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert (content["dual"], content["gap"]) == ("nan", "inf")
 
 
 def test_metrics_are_read_back_as_they_were_written() -> None:

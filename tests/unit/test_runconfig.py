@@ -87,7 +87,7 @@ def test_noise_on_the_released_model_depends_on_nothing_but_the_configuration_an
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"privacy": "paper", "acknowledge_row_leak": True}, "release: noise is of use only with privacy = 'sealed'"),
+        ({"privacy": "paper", "acknowledge_row_leak": True}, "release: use privacy = 'sealed'"),
         ({"settings": {"local": "paper"}}, "release: needs algorithm = 'hyfdca' with settings.local = 'corrective'"),
         ({"algorithm": "fedavg", "settings": {}}, "release: needs algorithm = 'hyfdca'"),
         ({"round": {}}, "release: needs round.quorum = 1.0"),

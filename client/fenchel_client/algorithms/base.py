@@ -1,4 +1,4 @@
-"""What the client's session knows about an algorithm: tasks go in, results come out."""
+"""The interface of the client half of an algorithm: tasks go in, results come out."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -14,43 +14,81 @@ from fenchel_common.crypto.vectors import Cipher
 
 
 class AlgorithmClient(Protocol):
-    """The client half of an algorithm: no sockets, clocks, files or randomness of its own."""
+    """The client half of an algorithm: no sockets, clocks, files or randomness of its own.
+
+    The methods are called one at a time. The half may remember values from one task to the next. The server may repeat
+    a round: its tasks then get results with the same values. A process that restarts makes a new half without memory,
+    and the server sends it the state again.
+    """
 
     def preparation(self) -> bytes:
-        """What the algorithm needs from this client before the first round."""
+        """The values that the algorithm needs from this client before the first round; empty if it needs none.
+
+        Called once, before any task, if the half is made in a set-up; not called after a restart of the process.
+        """
         ...
 
     def answer(self, phase: str, body: bytes) -> bytes:
-        """The result of one task."""
+        """The result of one task.
+
+        Called for each task of a round, in the order in which the server sends them.
+
+        Parameters
+        ----------
+        phase
+            The name of a phase of this algorithm.
+        body
+            The task as the server sent it; not trusted.
+
+        Raises
+        ------
+        InvalidInput
+            The body is no task of this phase, or does not fit this client's data and memory.
+        CryptoError
+            A vector cannot be opened, or a value does not fit into a vector.
+        """
         ...
 
     def final_model(self, state: bytes) -> NDArray[np.float64]:
-        """The weights of this client's features by name, from the state that the server parts with."""
+        """(m,) or (m, classes) the weights of this client's features, sorted by name.
+
+        Called after the last round, also at a half that has had no task.
+
+        Parameters
+        ----------
+        state
+            The state of the algorithm that the server sends in the phase `finish`; not trusted.
+
+        Raises
+        ------
+        InvalidInput, CryptoError
+            As for `answer`.
+        """
         ...
 
 
 @runtime_checkable
 class MayDiverge(Protocol):
-    """The client half of an algorithm that answers, rather than fails, where its values outgrow the vectors."""
+    """The client half of an algorithm whose answer reports values that are too large for the vectors."""
 
     @property
     def diverged(self) -> bool:
-        """Whether the last answer says that they did."""
+        """Whether the last answer reported such values; False before the first answer."""
         ...
 
 
 @runtime_checkable
 class KnowsRows(Protocol):
-    """The client half of an algorithm that learns how long its whole rows are, others' columns included."""
+    """The client half of an algorithm that learns the norms of its whole rows, other parties' columns included."""
 
     @property
     def squared_norms(self) -> NDArray[np.float64] | None:
-        """‖x_i‖² of this client's samples; None until it is known."""
+        """(n,) ‖x_i‖² of this client's samples; None until it is known, and the same from then on."""
         ...
 
 
 class ClientHalf(Protocol):
-    """How a client half is made. Each takes the settings of its own algorithm, with which the tables pair it."""
+    """The constructor of a client half; `settings` are those of the algorithm under which `ALGORITHMS` lists it."""
 
     def __call__(
         self,
@@ -62,5 +100,24 @@ class ClientHalf(Protocol):
         key: RunKey,
         serialising: Callable[[], AbstractContextManager[None]],
     ) -> AlgorithmClient:
-        """The half before its first task."""
+        """The half before its first task.
+
+        Parameters
+        ----------
+        layout
+            Which rows of `table` fill which blocks; already checked against the party's data.
+        table
+            The party's data; the half reads them and does not change them.
+        cipher
+            Encrypts the values that leave the party, decrypts those that come.
+        key
+            The key of the run's vectors by sample.
+        serialising
+            Makes a context in which the half turns messages into values and values into messages; it is timed.
+
+        Raises
+        ------
+        InvalidInput
+            The data do not fit the algorithm, such as labels that the loss cannot use.
+        """
         ...

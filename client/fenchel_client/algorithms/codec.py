@@ -1,4 +1,4 @@
-"""Between a party's values and vectors of whole blocks.
+"""Turns a party's values into vectors of whole blocks, and back.
 
 Values by sample are (n,), in the order of the party's rows; values by feature are (m,), sorted by name.
 """
@@ -23,14 +23,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class BlockCodec:
-    """Between an array of values and vectors of whole blocks of one kind.
+    """Turns an array of values into vectors of whole blocks of one kind, and back.
 
     Attributes
     ----------
     positions
         The positions of each block's values in the array.
     cipher
-        Encrypts what leaves, decrypts what comes.
+        Encrypts the values that leave the party, decrypts those that come.
     """
 
     positions: Mapping[int, Positions]
@@ -75,24 +75,24 @@ class RowCodec:
         self._width = rows.width
 
     def to_blocks(self, blocks: Sequence[int], values: Array, vector_format: VectorFormat) -> BlockVector:
-        """Values by sample, of which those in `blocks` are encrypted."""
+        """Of values by sample, those of these blocks, encrypted."""
         return self._samples.to_blocks(values, blocks, vector_format)
 
     def from_blocks(self, vector: BlockVector) -> Array:
-        """Values by sample, those at `PartyRows.positions_of(vector.blocks)` alone."""
+        """The decrypted values at `PartyRows.positions_of(vector.blocks)`."""
         return self._samples.from_blocks(vector)
 
     def feature_positions(self, blocks: Sequence[int]) -> Positions:
-        """The positions of the features of these blocks, in the given order of blocks."""
-        return self._features.positions_of(blocks)
+        """The positions of the features of these blocks, ascending: sums do not depend on the server's order."""
+        return np.sort(self._features.positions_of(blocks))
 
     def to_features(self, values: Array, blocks: Sequence[int] | None = None) -> BlockVector:
-        """Values by feature, whole blocks of them: always all of a block, so that nobody learns which entries moved."""
+        """Values by feature, encrypted; always whole blocks, so that nobody learns which entries have changed."""
         chosen = tuple(self._features.positions) if blocks is None else tuple(blocks)
         return self._features.to_blocks(values, chosen, PRODUCT_FORMAT)
 
     def from_features(self, vector: BlockVector) -> Array:
-        """Values by feature; zero in blocks that the vector does not have."""
+        """The decrypted values by feature; zero in blocks that the vector does not have."""
         return self._features.put_into(np.zeros(self._width), vector)
 
     def to_numbers(self, numbers: Array) -> Vector:

@@ -1,4 +1,4 @@
-"""What the client halves of HyFDCA and of its corrective variant have in common."""
+"""The base of the client halves of HyFDCA and of its corrective variant."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -30,11 +30,11 @@ class DualClient(ABC, Generic[S]):
     layout
         The rows of `table` that fill each block.
     cipher
-        Encrypts vectors that leave the party and decrypts vectors that reach it.
+        Encrypts the values that leave the party, decrypts those that come.
     key
         The key of the vectors by sample, or none in a run in clear.
     serialising
-        Makes a context that surrounds every step between messages and their values.
+        Makes a context in which messages are turned into values and values into messages; it is timed.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class DualClient(ABC, Generic[S]):
 
     @abstractmethod
     def answer(self, phase: str, body: bytes) -> bytes:
-        """The result of one task."""
+        """As for `AlgorithmClient.answer`; `InvalidInput` for a phase that the algorithm does not have."""
 
     @abstractmethod
     def final_model(self, state: bytes) -> NDArray[np.float64]:
-        """The weights of this party's features by name, from the state that the server parts with."""
+        """As for `AlgorithmClient.final_model`."""

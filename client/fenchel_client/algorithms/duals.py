@@ -1,4 +1,4 @@
-"""What the dual algorithms check of dual variables, and what they need to know of rows that several parties hold."""
+"""The check of dual variables, and the norms of rows that several parties hold, for the dual algorithms."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,12 @@ Array = NDArray[np.float64]
 def labels_of(rows: PartyRows) -> Array:
     """(n,) the party's labels; `InvalidInput` if it has none."""
     if rows.y is None:
-        raise InvalidInput("local_dual: this client has no labels and cannot update or report")
+        raise InvalidInput("local_dual: this party has no labels and cannot update or report")
     return rows.y
 
 
 def feasible_duals(rows: PartyRows, positions: Positions, values: Array) -> Array:
-    """The feasible dual variables nearest to the values at these positions, as far as this party can tell."""
+    """The feasible dual variables nearest to the values at these positions; without labels, the nearest in [−1, 1]."""
     if rows.y is None:
         return np.clip(values, -1.0, 1.0)
     y = rows.y[positions]
@@ -31,8 +31,8 @@ def feasible_duals(rows: PartyRows, positions: Positions, values: Array) -> Arra
 def checked_duals(alpha: BlockVector, rows: PartyRows, codec: RowCodec) -> Array:
     """The dual variables at `rows.positions_of(alpha.blocks)`.
 
-    y·α lies in [0, 1] whatever honest parties add up; what rounding does to that is put right. Values beyond it are
-    refused: with them steps and certificates mean nothing, and the model could be made to tell of single rows.
+    In a sum of honest parties y·α lies in [0, 1], but for rounding errors, which are corrected. Other values raise
+    `InvalidInput`: with them steps and certificates mean nothing, and a server could make the model show single rows.
     """
     values = codec.from_blocks(alpha)
     feasible = feasible_duals(rows, rows.positions_of(alpha.blocks), values)
@@ -40,24 +40,24 @@ def checked_duals(alpha: BlockVector, rows: PartyRows, codec: RowCodec) -> Array
     if wrong.any():
         blocks = np.repeat(alpha.blocks, [len(rows.positions[block]) for block in alpha.blocks])[wrong]
         raise InvalidInput(
-            f"the dual variables of {len(np.unique(blocks))} blocks came back impossible: a party that holds the "
+            f"the dual variables of {len(np.unique(blocks))} blocks are outside their interval: a party that holds the "
             "same samples, or the server, has altered them"
         )
     return feasible
 
 
 def own_norms(rows: PartyRows, codec: RowCodec) -> BlockVector | None:
-    """enc(‖x_{k,i}‖²), this party's part of ‖x_i‖², of the blocks that other parties hold too; None without any."""
+    """enc(‖x_{k,i}‖²), this party's part of ‖x_i‖², of the shared blocks; None if there are none."""
     if not rows.shared:
         return None
     return codec.to_blocks(sorted(rows.shared), squared_row_norms(rows.X), PRODUCT_FORMAT)
 
 
 def whole_norms(norms: BlockVector, rows: PartyRows, codec: RowCodec) -> Array:
-    """(n,) ‖x_i‖² of whole rows: from the secure sum `norms` where other parties hold a part."""
+    """(n,) ‖x_i‖² of whole rows: the secure sum `norms` on shared blocks, computed from own columns on others."""
     if norms.blocks != tuple(sorted(rows.shared)):
-        raise InvalidInput("norms.blocks: must be all blocks that this client shares")
+        raise InvalidInput("norms.blocks: must be all shared blocks of this client")
     whole = squared_row_norms(rows.X)
-    # The sum of rounded parts can be a hair below zero where all parts are zero.
+    # The sum of rounded parts can be slightly below zero where all parts are zero.
     whole[rows.positions_of(norms.blocks)] = np.maximum(codec.from_blocks(norms), 0.0)
     return whole

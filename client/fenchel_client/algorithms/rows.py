@@ -1,4 +1,4 @@
-"""A party's rows as the client half of an algorithm sees them: by block, in the order of the layout."""
+"""A party's rows as the client half of an algorithm gets them: by block, in the order of the layout."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -36,7 +36,7 @@ class PartyRows:
     positions
         The positions of each block's samples among the rows.
     features_apart
-        Whether nobody else gives a feature of this party for a sample of this party.
+        Whether no other party gives a feature of this party for a sample of this party.
     """
 
     def __init__(self, layout: ClientLayout, table: PartyTable) -> None:
@@ -76,11 +76,11 @@ class PartyRows:
 
 
 def joined(pieces: Sequence[Positions]) -> Positions:
-    """The positions one after the other; an empty array for no pieces."""
+    """The pieces one after the other; an empty array for no pieces."""
     return np.concatenate([np.zeros(0, dtype=np.int64), *pieces])
 
 
 def _rows_in(X: Matrix, limit_bytes: int) -> int:
-    """How many average rows of X have at most so many bytes, and at least one."""
+    """The number of rows of average size that `limit_bytes` suffice for; at least 1."""
     stored = X.data.nbytes + X.indices.nbytes if isinstance(X, csr_array) else X.nbytes
     return max(1, limit_bytes * int(X.shape[0]) // max(1, int(stored)))

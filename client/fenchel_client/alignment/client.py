@@ -1,15 +1,14 @@
 """A party's half of the alignment: lists its own samples blindly, and raises the lists of the others."""
 
-import secrets
-
 from fenchel_client.alignment.ecdh import RingSecret
 from fenchel_client.alignment.hmac_ids import keyed_pseudonyms
+from fenchel_client.alignment.names import pseudonyms
+from fenchel_client.alignment.ring import Ring
 from fenchel_client.table import PartyTable
-from fenchel_common.errors import InvalidInput, Refusal
+from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import RunId
-from fenchel_common.layout import MAX_FEATURES, MAX_NAMES_BYTES, MAX_PARTY_SAMPLES, check_names
+from fenchel_common.layout import MAX_FEATURES, MAX_PARTY_SAMPLES
 from fenchel_common.wire.alignment import (
-    SESSION_BYTES,
     AlignmentMethod,
     Listing,
     listing_to_bytes,
@@ -18,11 +17,10 @@ from fenchel_common.wire.alignment import (
     raised_to_bytes,
     relay_from_bytes,
 )
-from fenchel_common.wire.arrays import names_to_bytes
 
 
 class AlignmentClient:
-    """Answers the alignment phases of one run; the same task gets the same answer however often it comes.
+    """Answers the alignment phases of one set-up: lists the own samples, and raises the list of each other party once.
 
     Parameters
     ----------
@@ -32,6 +30,10 @@ class AlignmentClient:
         Separates the pseudonyms of this run from all others.
     method
         The method that this party agreed to; a start that asks for the other one is refused.
+    tag_secret
+        The run's secret under which the features get the pseudonyms that the server knows.
+    ring
+        This party's position among the others. It gives each list its tag and checks those of the others.
     shared_secret
         For `hmac` alone: the secret that all parties of the run hold and the server does not.
     """
@@ -42,27 +44,28 @@ class AlignmentClient:
         *,
         run: RunId,
         method: AlignmentMethod,
+        tag_secret: bytes,
+        ring: Ring,
         shared_secret: bytes | None = None,
     ) -> None:
         if (method is AlignmentMethod.HMAC) != (shared_secret is not None):
             raise InvalidInput("shared_secret: needed for the method hmac, and for that alone")
-        check_names(table.features, "features", limit=MAX_FEATURES)
-        if len(names_to_bytes(table.features)) > MAX_NAMES_BYTES:
-            raise InvalidInput(f"features: all names together can have at most {MAX_NAMES_BYTES} bytes; shorten them")
+        if len(table.features) > MAX_FEATURES:
+            raise InvalidInput(f"features: a shard can have at most {MAX_FEATURES} columns")
         if len(table.ids) > MAX_PARTY_SAMPLES:
             raise InvalidInput(f"ids: a shard can have at most {MAX_PARTY_SAMPLES} rows")
         self._table = table
         self._run = run
         self._method = method
+        self._tag_secret = tag_secret
+        self._ring = ring
         self._shared_secret = shared_secret
         self._ring_secret = RingSecret(run)
-        self._session = secrets.token_bytes(SESSION_BYTES)
 
     def answer(self, phase: str, body: bytes) -> bytes:
         """The result of one task."""
-        if phase_step(phase) == 0:
-            return self._list_own(body)
-        return self._raise_other(body)
+        step = phase_step(phase)
+        return self._list_own(body) if step == 0 else self._raise_other(step, body)
 
     def _list_own(self, body: bytes) -> bytes:
         asked = opening_from_bytes(body)
@@ -74,21 +77,15 @@ class AlignmentClient:
             elements = b"".join(keyed_pseudonyms(self._table.ids, secret=self._shared_secret, run=self._run))
         return listing_to_bytes(
             Listing(
-                session=self._session,
-                features=self._table.features,
+                features=tuple(sorted(pseudonyms(self._table.features, tag_secret=self._tag_secret, run=self._run))),
                 has_labels=self._table.y is not None,
-                elements=elements,
+                ids=self._ring.tagged(0, elements),
             )
         )
 
-    def _raise_other(self, body: bytes) -> bytes:
+    def _raise_other(self, step: int, body: bytes) -> bytes:
         if self._method is not AlignmentMethod.ECDH:
             raise InvalidInput("phase: lists are raised only with the method ecdh")
-        relay = relay_from_bytes(body)
-        if relay.session != self._session:
-            # A new process has a new secret; going on would give pseudonyms that match nobody else's.
-            raise Refusal(
-                "this party restarted during the alignment, which has to start afresh",
-                public_reason="it restarted during the alignment",
-            )
-        return raised_to_bytes(self._ring_secret.raise_elements(relay.elements))
+        relayed = relay_from_bytes(body)
+        self._ring.check(step, relayed)
+        return raised_to_bytes(self._ring.tagged(step, self._ring_secret.raise_elements(relayed.elements)))

@@ -11,9 +11,9 @@ and equal ids get equal pseudonyms, whoever listed them.
 Protects: under the decisional Diffie-Hellman assumption neither the relaying server nor a single party can link a
 point to an id, not even by trying all ids, since each try needs the scalars of all parties.
 
-Does not protect: against a server that leaves the protocol and sends lists of its own choice round the ring as
-if they were a party's, nor against two parties that pool their scalars to find which of their ids a third one holds.
-Every party also sees how many rows the others list.
+Does not protect: by itself, against a server that leaves the protocol and sends lists of its own choice round the ring
+as if they were a party's (the tags of `ring` do); against two parties that pool their scalars to find which of their
+ids a third one holds. Every party also sees how many rows the others list.
 """
 
 import hashlib

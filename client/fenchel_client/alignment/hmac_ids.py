@@ -1,4 +1,4 @@
-"""Blinding of sample ids by a hash under a secret that all parties share.
+"""Blinding of sample ids by a hash under a secret that all parties know.
 
 Protects: the server, which does not know the secret, cannot link a pseudonym to an id, nor recognise one of another
 run.

@@ -1,9 +1,9 @@
 """The order in which a party lists its rows to the server.
 
 The server and, through the layout's public seed, other parties learn something of the order of a list. In file order,
-often sorted by id, that would tell a server which knows the ids whose row is whose. So a party lists its rows in a
+often sorted by id, a server that knows the ids could tell which row is whose. So a party lists its rows in a
 pseudorandom order whose key is a digest of its own shard: nobody without the whole shard can retrace it, the same
-shard gives the same order in every run, and how the rows lie in the file does not matter.
+shard gives the same order in every run, and the order of the rows in the file does not matter.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Encryption of vectors of numbers, by the parties that hold the private key."""
+"""Encryption of vectors of numbers, by the parties that have the private key."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class PaillierCipher:
     """Encrypts and decrypts vectors under one key.
 
     It hides values from everyone without the private key, such as the server. It does not hide them from another
-    party: every party of a run has the key, and reads whatever ciphertext reaches it.
+    party: every party of a run has the key, and can read every ciphertext that reaches it.
     """
 
     key: PrivateKey
@@ -31,12 +31,12 @@ class PaillierCipher:
         return slot_layout(VectorFormat(slot_bits=self.slot_bits), self.key.public_key.bits).slots
 
     def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat) -> EncryptedVector:
-        """One ciphertext for each S values, each with a nonce of its own.
+        """The encrypted values: one ciphertext for every S values, each with a nonce of its own.
 
         Raises
         ------
         ValueNotFinite, ValueOutOfRange
-            Before any nonce is used.
+            A value does not fit the format; no nonce is used then.
         """
         public = self.key.public_key
         plaintexts = slot_layout(vector_format, public.bits).pack(vector_format.quantise(values))
@@ -55,14 +55,14 @@ class PaillierCipher:
         Raises
         ------
         WrongKey, ChecksumMismatch
-            Rather than returning numbers that no honest sum could have.
+            The vector is under another key, or is not an honest sum.
         """
         if not isinstance(vector, EncryptedVector):
             raise IncompatibleVectors("this run is encrypted, but the vector is in clear")
         if vector.key.n != self.key.public_key.n:
             raise WrongKey(
                 f"the vector was made under key {vector.key.short_fingerprint}, "
-                f"this party holds {self.key.public_key.short_fingerprint}"
+                f"this party has {self.key.public_key.short_fingerprint}"
             )
         numbers = split(vector.ciphertexts, vector.key.ciphertext_bytes)
         plaintexts = self.key.raw_decrypt(numbers, threads=self.threads)

@@ -1,6 +1,6 @@
 """Random n-th residues modulo the square of one of the key's primes, and their powers by table look-ups.
 
-For nonces (`obfuscators`) and for the blinding of decryption (`keys`).
+Used for nonces (`obfuscators`) and for the blinding of decryption (`keys`).
 """
 
 import secrets
@@ -13,7 +13,7 @@ WINDOW_BITS: Final = 8
 
 
 class FixedBase:
-    """Powers of one base modulo one modulus, by a table of base^(d·256^i) for each digit d of each place i."""
+    """Powers of one base modulo one modulus, by a table of base^(d·256^i) for each digit d at each position i."""
 
     def __init__(self, base: mpz, modulus: mpz, exponent_bound: mpz) -> None:
         self._modulus = modulus

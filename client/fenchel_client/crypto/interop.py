@@ -1,4 +1,4 @@
-"""Keys of the `phe` package (python-paillier) to ours and back.
+"""Conversion between keys of the `phe` package (python-paillier) and ours.
 
 Ciphertexts need no conversion: they are the same numbers. `phe` decrypts what either kind of our keys encrypts. A
 standard key of ours decrypts everything that `phe` encrypts; a subgroup key only what a subgroup key encrypted.
@@ -26,5 +26,5 @@ def private_key_to_phe(key: PrivateKey) -> PaillierPrivateKey:
 
 def private_key_from_phe(key: PaillierPrivateKey, *, test_only_small: bool = False) -> PrivateKey:
     """The same key. Its nonces are made by exponentiation, since the factors of p − 1 are unknown: exactly as safe, and
-    several times slower than in a key of our own making."""
+    several times slower than with a key that we generated."""
     return PrivateKey(SecretPrime(mpz(key.p)), SecretPrime(mpz(key.q)), test_only_small=test_only_small)

@@ -37,14 +37,14 @@ def private_key_from_bytes(data: bytes, *, test_only_small: bool = False) -> Pri
         )
     except (ValueError, KeyError, TypeError, RecursionError):
         # The cause is dropped: its message could quote the secret.
-        raise KeyFileError("the private key is damaged or is none; restore it from the party's own copy") from None
+        raise KeyFileError("not a private key, or a damaged one; restore it from the party's own copy") from None
     return PrivateKey(p, q, kind, test_only_small=test_only_small)
 
 
 def _number(text: str) -> mpz:
     number = mpz(int(text, 16))
     if number <= 0:
-        raise ValueError("not a number that a key can hold")
+        raise ValueError("not a positive number")
     return number
 
 

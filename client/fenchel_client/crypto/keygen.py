@@ -1,8 +1,8 @@
 """Generation of Paillier keys whose group orders are known.
 
 Each prime is p = 2·c·R·… + 1 with a large random prime R and a small random c, so that p − 1 is completely factored at
-no cost. Two things follow: p − 1 has a factor too large for Pollard's method, and a primitive root can be recognised,
-which is what exactly uniform nonces need.
+no cost. Two things follow: p − 1 has a factor too large for Pollard's method, and a primitive root can be recognised.
+Exactly uniform nonces need a primitive root.
 """
 
 import math
@@ -27,7 +27,7 @@ def generate_private_key(
     Raises
     ------
     KeyTooSmall
-        Below 2048 bits, unless `test_only_small` says that the key protects nothing.
+        `bits` is below 2048, and `test_only_small` does not say that the key protects nothing.
     """
     if bits < MINIMUM_KEY_BITS and not test_only_small:
         raise KeyTooSmall(f"a Paillier key of {bits} bits can be factored; use {MINIMUM_KEY_BITS} or {KEY_BITS}")

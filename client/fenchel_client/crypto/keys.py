@@ -1,4 +1,4 @@
-"""The private half of Paillier: decryption, and what a key holder needs to make nonces.
+"""The private half of Paillier: decryption, and the secret primes of which nonces are made.
 
 Decryption works modulo p² and q² separately. For the ciphertext c = (1 + m·n)·ρ with an n-th residue ρ, and an exponent
 e that sends ρ to 1 modulo p²:
@@ -6,7 +6,7 @@ e that sends ρ to 1 modulo p²:
     c^e ≡ 1 + e·m·n  (mod p²),   so   m ≡ L_p(c^e mod p²)·(e·q)⁻¹  (mod p)   with   L_p(x) = (x − 1)/p.
 
 A standard key has e = p − 1, which works for every ciphertext. A subgroup key draws its nonces from a subgroup of order
-a_p modulo p², so e = a_p does: four times shorter at 2048 bits, six times at 3072.
+a_p modulo p², so e = a_p works: four times shorter at 2048 bits, six times at 3072.
 
 Every ciphertext is blinded before it is raised: multiplied by g^x modulo p², for a fixed n-th residue g that is random
 and secret, and a fresh random x; modulo q² in the same way. The exponent sends g to 1, so the plaintext stays the same,
@@ -15,8 +15,8 @@ two factors are likely to coincide 2^48 decryptions have passed, thousands of ye
 would take more than 2 % of a standard decryption at 2048 bits.
 
 Not protected: the product before the power works on the ciphertext and the steps after it on the plaintext, both of
-which may be somebody else's choice, and the tables of powers of g are read at secret places. Whoever shares the machine
-or its caches can learn of the key.
+which may be somebody else's choice, and the tables of powers of g are read at secret positions. Other programs on the
+same machine can learn about the key through time and caches.
 """
 
 import math
@@ -42,17 +42,17 @@ SUBGROUP_ASSUMPTION = (
 BLINDING_BITS: Final = 96
 SUBGROUP_ORDER_BITS: Final = 256
 MAX_PRIME_BITS: Final = 4096
-"""Primes of a modulus of 8192 bits. Tests of numbers that are much longer would take minutes."""
+"""The length of the primes of a modulus of 8192 bits. Tests of much longer numbers would take minutes."""
 MAX_LARGE_FACTORS: Final = 2
 SMALL_FACTOR_BITS: Final = 32
 MAX_COFACTOR_BITS: Final = 34
-"""What trial division factors in a moment, and no less than what `keygen` makes: twice a number of up to 33 bits."""
+"""Trial division factors such a number in a moment. `keygen` makes cofactors of twice a number of up to 33 bits."""
 # Below this distance of p and q, Fermat's method finds them.
 MINIMUM_DISTANCE_BITS_BELOW_HALF: Final = 100
 
 
 class KeyKind(StrEnum):
-    """How a key's nonces are drawn."""
+    """The distribution of a key's nonces."""
 
     STANDARD = "standard"
     """Uniform over all n-th residues: textbook Paillier's own distribution."""
@@ -62,7 +62,7 @@ class KeyKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SecretPrime:
-    """A prime factor p of the modulus, with what is known of p − 1.
+    """A prime factor p of the modulus, with the known factors of p − 1.
 
     `large_factors` are the prime factors of p − 1 above 32 bits; they are empty in a key that another library made.
     In a subgroup key the first of them is the order of the nonces' subgroup.
@@ -78,7 +78,7 @@ class SecretPrime:
         _refuse_pickling()
 
     def cofactor(self) -> mpz:
-        """What is left of p − 1 without its large factors."""
+        """p − 1 without its large factors."""
         rest = self.value - 1
         for factor in self.large_factors:
             while rest % factor == 0:
@@ -88,7 +88,7 @@ class SecretPrime:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Half:
-    """Decryption modulo p²: p, p², the exponent e, (e·q)⁻¹ mod p, and the powers of g that blind."""
+    """Decryption modulo p²: p, p², the exponent e, (e·q)⁻¹ mod p, and the powers of g that blind ciphertexts."""
 
     prime: mpz
     squared: mpz
@@ -117,8 +117,8 @@ class PrivateKey:
     Raises
     ------
     KeyFileError
-        The numbers are no key, or one that is weak or that nobody could work with. Whoever made them may have meant
-        harm: each check is cheap for numbers of any size, and those of primality come last.
+        The numbers are not a key, or a key that is weak or too large to use. An attacker may have made them, so each
+        check is cheap for numbers of any size, and checks of primality come last.
     KeyTooSmall
         The modulus has fewer than 2048 bits, and `test_only_small` does not say that the key protects nothing.
     """
@@ -148,11 +148,11 @@ class PrivateKey:
         _refuse_pickling()
 
     def secret_primes(self) -> tuple[SecretPrime, SecretPrime]:
-        """The factors of the modulus: whoever has them can decrypt everything."""
+        """The factors of the modulus, with which anybody can decrypt everything."""
         return self._p, self._q
 
     def raw_decrypt(self, ciphertexts: Sequence[mpz], *, threads: int | None = None) -> list[mpz]:
-        """Signed plaintexts, in (−n/2, n/2). Uses the cores there are, with the interpreter lock released."""
+        """Signed plaintexts, in (−n/2, n/2). Uses all usable cores, with the interpreter lock released."""
         lists = self._residues(ciphertexts, threads if threads is not None else usable_cores())
         p, q, n, inverse = self._p.value, self._q.value, self.public_key.n, self._crt_inverse
         half = n >> 1
@@ -173,14 +173,14 @@ class PrivateKey:
 
 
 def pair_flaw(p: SecretPrime, q: SecretPrime) -> str | None:
-    """Why two primes must not be the factors of one modulus; None if they may.
+    """The reason why two primes must not be the factors of one modulus; None if they may.
 
-    Of two primes of one length neither divides the other minus 1: n and φ(n) have no common factor then, which
+    If two primes have the same length, neither divides the other minus 1. So n and φ(n) have no common factor, as
     decryption needs.
     """
     bits = p.value.bit_length()
     if bits != q.value.bit_length() or bits > MAX_PRIME_BITS:
-        return f"primes are not of one length of at most {MAX_PRIME_BITS} bits"
+        return f"primes have different lengths, or more than {MAX_PRIME_BITS} bits"
     if abs(p.value - q.value).bit_length() <= max(bits - MINIMUM_DISTANCE_BITS_BELOW_HALF, bits // 2):
         return "primes are too close to each other"
     # The subgroup modulo p² must not reappear modulo q², or c^a_p would say something about m modulo q.

@@ -1,32 +1,35 @@
-"""The key ceremony's cryptography: one party seals a private key for another, and a relay carries it.
+"""The key ceremony's cryptography: one party seals the run's secrets for another, and a relay carries them.
 
-Wrapping, by the roster's key holder, for one recipient:
+Wrapping, by the roster's key holder, for one recipient whose introduction it has verified:
 
     e, E   = a fresh P-256 key pair
-    secret = ECDH(e, the key in the recipient's certificate)
-    key ‖ nonce = HKDF-SHA256(secret, info = SEAL_LABEL ‖ context ‖ the recipient's point), 32 + 12 bytes
-    sealed = AES-256-GCM(key, nonce, private key, associated data = SEAL_LABEL ‖ context)
+    secret = ECDH(e, the ephemeral key in the recipient's introduction)
+    key ‖ nonce = HKDF-SHA256(secret, info = SEAL_LABEL ‖ context ‖ the recipient's ephemeral key), 32 + 12 bytes
+    sealed = AES-256-GCM(key, nonce, the run's secrets, associated data = SEAL_LABEL ‖ context)
     signature = ECDSA(the signer's certified key, SIGN_LABEL ‖ context ‖ sealed)
 
-    context = run, roster fingerprint, terms, recipient, signer, the signer's certificate, E; before each its length
-    terms   = SHA-256 of the run's configuration, key size and kind included, and of the recipient's nonce
+    context = run, roster fingerprint, terms, introductions, recipient, signer, the signer's certificate, E; before
+              each its length
+    terms   = SHA-256 of the run's configuration, key size and kind included
+    introductions = SHA-256 of the introductions of all parties in this set-up
 
-Key and nonce serve once, since `e` does. What it protects: only the holder of the recipient's key can open the
-blob, and the recipient knows that the roster's key holder made it for it, for this run, this roster and these terms.
-What it does not protect: there is no forward secrecy against the later loss of the recipient's key; lengths, names
-and the run are visible; a blob can be delivered twice within its set-up, or not at all.
+Key and nonce serve once, since `e` does. What it protects: only the process that introduced itself can open the blob,
+in the set-up in which it did; the recipient knows that the roster's key holder made the blob for it, for this run, this
+roster, these terms and these introductions. The recipient drops its ephemeral key when it has opened the blob, so
+whoever learns the certificates' keys later opens no blob of before. What it does not protect: lengths, names and the
+run are visible; a blob may not be delivered at all.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from fenchel_client.crypto.introductions import key_at, point_of
 from fenchel_common.errors import (
     IdentityError,
     InvalidInput,
@@ -43,53 +46,33 @@ from fenchel_common.identity.roster import Roster
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.setup import Introduction, WrappedKey
 
-SEAL_LABEL = b"fenchel/v1/key-wrap/seal\x00"
-SIGN_LABEL = b"fenchel/v1/key-wrap/sign\x00"
+SEAL_LABEL = b"fenchel/v2/key-wrap/seal\x00"
+SIGN_LABEL = b"fenchel/v2/key-wrap/sign\x00"
 
-MAX_PRIVATE_KEY_BYTES = 64 * 1024
+MAX_SECRETS_BYTES = 64 * 1024
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
 _SIGNATURE = ec.ECDSA(hashes.SHA256())
 
 
-def recipients_of(
-    introductions: Iterable[Introduction], *, roster: Roster, authority: Certificate, now: datetime | None = None
-) -> Mapping[ClientId, Introduction]:
-    """The relayed introductions by party, their certificates confirmed by the key holder's own authority and roster.
-
-    Refuses the whole list for one that is foreign, expired, not a party's, not for the key that the roster names, or
-    named twice: a relay that sends such a one is not to be dealt with. A party of the roster may be absent from the
-    result.
-    """
-    found: dict[ClientId, Introduction] = {}
-    for introduction in introductions:
-        certificate = introduction.certificate
-        certificate.verify(authority, role=Role.PARTY, now=now)
-        roster.check_key(certificate)
-        name = roster.party(certificate.common_name).name
-        if name in found:
-            raise InvalidInput(f"the server relayed two certificates of party {name!r}")
-        found[name] = introduction
-    return found
-
-
 def wrap(
-    private_key: bytes,
+    secrets: bytes,
     *,
-    recipient_cert: Certificate,
+    recipient: Introduction,
     signer_key: ec.EllipticCurvePrivateKey,
     signer_cert: Certificate,
     roster_fingerprint: str,
     run: RunId,
     terms: bytes,
+    introductions: bytes,
 ) -> WrappedKey:
-    """Seals `private_key` for the holder of `recipient_cert`, for one run, its terms and one roster.
+    """Seals the secrets of a run for the party that introduced itself, for one set-up, its terms and one roster.
 
-    The caller must have verified `recipient_cert` (see `recipients_of`), must be the roster's key holder, and must
-    pass the fingerprint of the roster in its own kit, which its operator has approved.
+    The caller must have verified all introductions (see `verified_introductions`), must be the roster's key holder, and
+    must pass the fingerprint of the roster in its own kit, which its operator has approved.
     """
-    if not 0 < len(private_key) <= MAX_PRIVATE_KEY_BYTES:
-        raise InvalidInput(f"a private key of {len(private_key)} bytes; 1 to {MAX_PRIVATE_KEY_BYTES} are accepted")
+    if not 0 < len(secrets) <= MAX_SECRETS_BYTES:
+        raise InvalidInput(f"secrets of {len(secrets)} bytes; 1 to {MAX_SECRETS_BYTES} are accepted")
     if signer_key.public_key() != signer_cert.public_key():
         raise KeyMismatch(f"the signing key is not the one of the certificate of {signer_cert.common_name!r}")
     ephemeral = ec.generate_private_key(ec.SECP256R1())
@@ -97,17 +80,18 @@ def wrap(
         run=run,
         roster_fingerprint=roster_fingerprint,
         terms=terms,
-        recipient=ClientId(recipient_cert.common_name),
+        introductions=introductions,
+        recipient=ClientId(recipient.certificate.common_name),
         signer=ClientId(signer_cert.common_name),
         signer_certificate=signer_cert.der(),
-        ephemeral_key=_point(ephemeral.public_key()),
+        ephemeral_key=point_of(ephemeral.public_key()),
         sealed=b"",
         signature=b"",
     )
-    recipient_key = recipient_cert.public_key()
+    recipient_key = key_at(recipient.ephemeral_key)
     context = blank.context()
-    cipher, nonce = _seal(ephemeral.exchange(ec.ECDH(), recipient_key), context, recipient_key)
-    sealed = cipher.encrypt(nonce, private_key, SEAL_LABEL + context)
+    cipher, nonce = _seal(ephemeral.exchange(ec.ECDH(), recipient_key), context, recipient.ephemeral_key)
+    sealed = cipher.encrypt(nonce, secrets, SEAL_LABEL + context)
     signature = signer_key.sign(SIGN_LABEL + context + sealed, _SIGNATURE)
     return replace(blank, sealed=sealed, signature=signature)
 
@@ -121,9 +105,13 @@ def unwrap(
     roster: Roster,
     run: RunId,
     terms: bytes,
+    introductions: bytes,
     now: datetime | None = None,
 ) -> bytes:
     """Opens a wrapped key, after all of its claims have been checked against the recipient's own kit.
+
+    `recipient_key` is the private half of the ephemeral key with which the recipient introduced itself, `introductions`
+    the digest of all introductions, which the caller must have verified.
 
     Raises
     ------
@@ -134,7 +122,7 @@ def unwrap(
     WrappedKeyAltered
         The signature does not hold.
     WrappedKeyReplayed, WrongRoster, WrongTerms
-        It is genuine, but was made for another run, another roster or another configuration of this run.
+        It is genuine, but was made for another run or set-up, another roster or another configuration of this run.
     """
     signer = _verified_signer(wrapped, authority=authority, roster=roster, now=now)
     if wrapped.recipient != recipient:
@@ -152,15 +140,17 @@ def unwrap(
             f" {roster.fingerprint()[:16]}…; every party needs the roster of the last `fenchel provision`"
         )
     if wrapped.terms != terms:
-        raise WrongTerms("the wrapped key was made for another configuration of this run, or for another set-up of it")
+        raise WrongTerms("the wrapped key was made for another configuration of this run")
+    if wrapped.introductions != introductions:
+        raise WrappedKeyReplayed("the wrapped key was made for another set-up of this run, with other introductions")
     try:
-        ephemeral = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), wrapped.ephemeral_key)
-        cipher, nonce = _seal(recipient_key.exchange(ec.ECDH(), ephemeral), context, recipient_key.public_key())
+        shared = recipient_key.exchange(ec.ECDH(), key_at(wrapped.ephemeral_key))
+        cipher, nonce = _seal(shared, context, point_of(recipient_key.public_key()))
         return cipher.decrypt(nonce, wrapped.sealed, SEAL_LABEL + context)
-    except (ValueError, InvalidTag) as error:
+    except (InvalidInput, InvalidTag) as error:
         raise NotForUs(
-            f"the wrapped key does not open with the key of this kit: it was sealed to another key of {recipient!r};"
-            " connect with one certificate only"
+            f"the wrapped key does not open with the key of this set-up: it was sealed to another key of {recipient!r};"
+            " run one process for this party only"
         ) from error
 
 
@@ -181,11 +171,7 @@ def _verified_signer(
     return signer
 
 
-def _seal(secret: bytes, context: bytes, recipient_key: ec.EllipticCurvePublicKey) -> tuple[AESGCM, bytes]:
-    info = SEAL_LABEL + context + _point(recipient_key)
+def _seal(secret: bytes, context: bytes, recipient_point: bytes) -> tuple[AESGCM, bytes]:
+    info = SEAL_LABEL + context + recipient_point
     derived = HKDF(algorithm=hashes.SHA256(), length=_KEY_BYTES + _NONCE_BYTES, salt=None, info=info).derive(secret)
     return AESGCM(derived[:_KEY_BYTES]), derived[_KEY_BYTES:]
-
-
-def _point(key: ec.EllipticCurvePublicKey) -> bytes:
-    return key.public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)

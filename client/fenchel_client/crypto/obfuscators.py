@@ -1,4 +1,4 @@
-"""Nonces of encryption: uniform n-th residues modulo n², made by whoever holds the private key.
+"""Nonces of encryption: uniform n-th residues modulo n², made by the parties that have the private key.
 
 Modulo p², the n-th residues are the cyclic group of order p − 1. With g = a^p mod p² for a primitive root a modulo p,
 the power g^x for x uniform below p − 1 is *exactly* uniform, and so is its combination with the same modulo q²:
@@ -30,7 +30,7 @@ DEFAULT_CAPACITY: Final = 4096
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Obfuscator:
-    """One nonce ρ = r^n mod n², and ρ mod n, which makes its use cheap."""
+    """One nonce ρ = r^n mod n², and ρ mod n, which makes encryption with it cheap."""
 
     residue: mpz
     residue_mod_n: mpz
@@ -77,9 +77,9 @@ def _small_prime_factors(number: mpz) -> set[mpz]:
 class ObfuscatorPool:
     """Nonces made ahead of time, each handed out once.
 
-    Safe to use from several threads. A forked child starts with an empty pool, so that parent and child never share a
-    nonce. While a caller is inside `idle()`, a thread fills the pool up to its capacity; outside of it nothing runs in
-    the background, because the fill would compete with the caller for the interpreter.
+    Safe to use from several threads. A forked child starts with an empty pool, so that parent and child never use the
+    same nonce. While a caller is inside `idle()`, a thread fills the pool up to its capacity. Otherwise nothing runs in
+    the background, because that thread would compete with the caller for the interpreter.
     """
 
     _ready: deque[Obfuscator]

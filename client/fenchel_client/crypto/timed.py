@@ -1,4 +1,4 @@
-"""A cipher that keeps count of the time it takes, the stopwatch that it keeps it on, and what of it is reported."""
+"""The time that a party spends on a task: a cipher that measures it, the stopwatch, and the times that are reported."""
 
 import math
 import secrets
@@ -16,7 +16,7 @@ from fenchel_common.crypto.vectors import Cipher, Vector
 from fenchel_common.setup import Spent
 
 STEPS_PER_SECOND: Final = 100
-"""Of the times that a party reports to the server."""
+"""The times that a party reports to the server are whole steps of this length."""
 
 _random = secrets.SystemRandom()
 
@@ -25,7 +25,7 @@ def in_steps(seconds: float) -> float:
     """The time in whole steps of 10 ms, as the server is told it.
 
     A time between two steps becomes one of them at random, the nearer one more often in proportion. Sums over many
-    tasks stay right, and the server gains nothing by tasks whose time lies at an edge, where rounding to the nearest
+    tasks stay correct, and the server gains nothing by tasks whose time lies at an edge, where rounding to the nearest
     step would tell differences of microseconds.
     """
     whole = math.floor(seconds * STEPS_PER_SECOND)
@@ -37,7 +37,7 @@ def in_steps(seconds: float) -> float:
 class Stopwatch:
     """Seconds spent since the start: in the cipher, and between messages and their values.
 
-    `opened` counts the vectors that were decrypted, or on whose decryption was begun.
+    `opened` counts the vectors whose decryption was begun, successful or not.
     """
 
     encrypt_s: float = 0.0
@@ -46,7 +46,7 @@ class Stopwatch:
     opened: int = 0
 
     def spent_since(self, before: "Stopwatch", *, total_s: float) -> Spent:
-        """What is reported of a task that took `total_s`: each part in steps of its own, the remainder too."""
+        """The times to report of a task that took `total_s`: each is rounded by itself, the remainder too."""
         encrypt_s, decrypt_s = self.encrypt_s - before.encrypt_s, self.decrypt_s - before.decrypt_s
         serialise_s = self.serialise_s - before.serialise_s
         return Spent(
@@ -68,7 +68,7 @@ class Stopwatch:
 
 @dataclass(frozen=True, slots=True)
 class TimedCipher:
-    """Does what the cipher in it does, and adds the seconds to the stopwatch."""
+    """Encrypts and decrypts with `cipher`, and adds the seconds to the stopwatch."""
 
     cipher: Cipher
     stopwatch: Stopwatch

@@ -29,7 +29,7 @@ _OPTIONS = (
 
 
 def open_channel(kit: Kit, *, address: Address | None = None, insecure: bool = False) -> grpc.Channel:
-    """A channel to whoever has the server's key that the kit's roster names; it shows the kit's certificate.
+    """A channel to the server whose key the kit's roster names; it presents the kit's certificate.
 
     Refuses a kit that is not valid at this moment, because the server's refusal of it during the TLS handshake would
     look like any broken connection. `address` replaces the one in the kit.
@@ -47,6 +47,6 @@ def open_channel(kit: Kit, *, address: Address | None = None, insecure: bool = F
     credentials = grpc.ssl_channel_credentials(
         root_certificates=kit.authority_pem, private_key=kit.key_pem, certificate_chain=kit.certificate_pem
     )
-    # TLS is to find this name in the server's certificate, in the place of the host's.
+    # TLS is to find this name in the server's certificate, instead of the host's.
     name = server_key_host(kit.roster.server_key_fingerprint)
     return grpc.secure_channel(str(target), credentials, options=(*_OPTIONS, ("grpc.ssl_target_name_override", name)))

@@ -1,4 +1,4 @@
-"""How a session reaches the server over gRPC."""
+"""The way from a session to the server over gRPC."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from fenchel_common.wire.frames import PARTY_METADATA_KEY
 
 @dataclass(frozen=True, slots=True)
 class GrpcDial:
-    """Dials the kit's server, or `address` in its place; `insecure` is for debugging on loopback alone."""
+    """Dials the kit's server, or `address` instead; `insecure` is for debugging on loopback alone."""
 
     address: Address | None = None
     insecure: bool = False

@@ -1,4 +1,4 @@
-"""Asks a server how it is, through the standard health service of gRPC."""
+"""Asks a server whether it can run a round, through the standard health service of gRPC."""
 
 from typing import cast
 
@@ -11,7 +11,7 @@ from fenchel_common.wire.status import error_of_call
 
 
 def can_run_a_round(kit: Kit, *, address: Address | None = None, timeout_s: float) -> bool:
-    """Whether the server says that it can run a round now; raises where it does not answer in time.
+    """Whether the server says that it can run a round now; raises an error if it does not answer in time.
 
     Any kit of the federation will do, the server's own included.
     """
@@ -19,6 +19,6 @@ def can_run_a_round(kit: Kit, *, address: Address | None = None, timeout_s: floa
         try:
             answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=timeout_s)
         except grpc.RpcError as error:
-            # What gRPC raises is the call as well, whatever its type stubs say.
+            # The error that gRPC raises is also the call, although its type stubs do not say so.
             raise error_of_call(cast(grpc.Call, error)) from None
     return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)

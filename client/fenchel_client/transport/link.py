@@ -1,7 +1,7 @@
 """One connection to the server, from hello to its end.
 
-The thread that calls `run` reads. gRPC's own thread draws what is to be sent from `_outgoing`, which sleeps until
-there is a result or a heartbeat is due.
+The thread that calls `run` reads. gRPC's own thread sends the messages of `_outgoing`, which sleeps until there is a
+result or a heartbeat is due.
 """
 
 import logging
@@ -49,11 +49,11 @@ from fenchel_common.wire.frames import (
 from fenchel_common.wire.status import error_of_call, roster_version_of
 
 WELCOME_S = 30.0
-"""How long the server may take to answer the hello."""
+"""The time that the server may take to answer the hello."""
 SILENT_HEARTBEATS = 3.5
-"""After so many heartbeat intervals without a word, the server counts as gone."""
+"""After so many heartbeat intervals without a message, the server counts as gone."""
 FOREIGN_KEY = "Hostname Verification Check failed"
-"""gRPC's words for a server whose certificate does not carry the name of the key that the roster names."""
+"""gRPC's words for a server whose certificate is not for the key in the roster."""
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +61,11 @@ logger = logging.getLogger(__name__)
 class Link:
     """One attempt to be connected.
 
-    `outdated` tells whether the kit in use is no longer the one that the connection was made with: it is then given up
-    for the next one.
+    Parameters
+    ----------
+    outdated
+        Whether there is a newer kit than the one of this connection: the connection then ends, and the session makes
+        another one.
     """
 
     def __init__(
@@ -90,16 +93,13 @@ class Link:
         self._task: TaskKey | None = None
         self._body: BodyReader | None = None
         self.worked = False
-        """Whether the server sent anything beyond its welcome."""
+        """Whether the server sent anything after its welcome."""
         stub = federation_pb2_grpc.FederationStub(channel)
         self._calls = [stub.Attend(self._outgoing(), metadata=metadata)]
-        """The call while there is one; gRPC's sending thread holds on to this object, and the call must end before."""
+        """The call, until it ends; gRPC's sending thread keeps this object alive, so the call must not stay in it."""
 
     def run(self) -> str | None:
-        """Serves the connection until it ends; the reason if the server dismissed us, None if we were stopped.
-
-        Raises the error that ended the connection otherwise.
-        """
+        """As for `Connection.run`."""
         (call,) = self._calls
         try:
             for message in call:
@@ -121,7 +121,7 @@ class Link:
             self._calls.clear()
 
     def cancel(self) -> None:
-        """Breaks the connection off."""
+        """As for `Connection.cancel`."""
         for call in self._calls:
             call.cancel()
 
@@ -150,12 +150,12 @@ class Link:
                 self._give_up(PeerSilent("nothing was heard from the server for too long"))
                 return
             if self._outdated():
-                self._give_up(ServerUnavailable("a newer kit is in use, with which to connect anew"))
+                self._give_up(ServerUnavailable("there is a newer kit, with which the party connects again"))
                 return
             yield from self._due(limit_bytes)
 
     def _due(self, limit_bytes: int) -> Iterator[ClientMessage]:
-        # A generator of its own, so that nothing holds on to a long result after it was sent.
+        # A generator of its own, so that no variable keeps a long result in memory after it was sent.
         outcome = self._unsent()
         if outcome is None:
             yield ClientMessage(heartbeat=Heartbeat())
@@ -172,7 +172,7 @@ class Link:
         self.cancel()
 
     def _refusal(self, call: grpc.Call) -> FenchelError:
-        """The error that ended the call, in words for a party whose roster is not the server's."""
+        """The error that ended the call; if the two rosters differ, its message says what to do."""
         error = error_of_call(call)
         theirs = roster_version_of(call)
         if (
@@ -182,12 +182,12 @@ class Link:
         ):
             return ServerUnavailable(
                 f"the server's roster is version {theirs}, this kit's is version {self._roster_version}, and names this"
-                " party or another key for it; the operator puts the newest roster into the server's kit"
+                " party or another key for it; ask the operator to put the newest roster into the server's kit"
             )
         if isinstance(error, ServerUnavailable) and FOREIGN_KEY in str(error):
             return ServerUnavailable(
-                f"whoever answers has another key than the server of this kit's roster (version"
-                f" {self._roster_version}): the server has an old kit, or this kit is old; get the kit of the last"
+                f"the server at this address has another key than the server of this kit's roster (version"
+                f" {self._roster_version}): its kit or this kit is old; get the kit of the last"
                 " `fenchel provision` from the operator"
             )
         return error
@@ -237,8 +237,8 @@ class Link:
             )
         elif theirs < self._roster_version:
             logger.warning(
-                "the server's kit is old: its roster is version %d, this kit's is version %d; the operator puts the"
-                " newest into the server's kit",
+                "the server's kit is old: its roster is version %d, this kit's is version %d; ask the operator to"
+                " put the newest into the server's kit",
                 theirs,
                 self._roster_version,
             )
@@ -257,7 +257,7 @@ class Link:
         self._offer_if_whole()
 
     def _decline(self, task: Task, reason: str, *, public_reason: str) -> None:
-        """Refuses a task, whose body passes by and is not kept."""
+        """Refuses a task; its body is read and not kept."""
         key = key_from_proto(task.key)
         logger.error("task %s cannot be taken: %s", key, reason)
         self._desk.decline(Outcome(key, refusal=public_reason))

@@ -1,4 +1,4 @@
-"""How long a message to the server and its answer take."""
+"""The time that a message to the server and its answer take."""
 
 import time
 
@@ -11,7 +11,7 @@ from fenchel_common.identity import Address, Kit
 
 
 def round_trips_s(kit: Kit, *, address: Address | None = None, count: int, timeout_s: float) -> list[float]:
-    """Seconds of each of `count` calls, one after another, on one connection that is open already."""
+    """The seconds of each of `count` calls, one after another, on a connection that is already open."""
     with open_channel(kit, address=address) as channel:
         check = health_pb2_grpc.HealthStub(channel).Check
         request = health_pb2.HealthCheckRequest()

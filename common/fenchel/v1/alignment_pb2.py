@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from fenchel.v1 import visibility_pb2 as fenchel_dot_v1_dot_visibility__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x66\x65nchel/v1/alignment.proto\x12\nfenchel.v1\x1a\x1b\x66\x65nchel/v1/visibility.proto\"C\n\x0e\x41lignmentStart\x12\x31\n\x06method\x18\x01 \x01(\x0e\x32\x1b.fenchel.v1.AlignmentMethodB\x04\xe8\xe0\x18\x03\"\xa2\x01\n\x10\x41lignmentListing\x12\x15\n\x07session\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x08\x66\x65\x61tures\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\x80\xe1\x18\x01\x12\x18\n\nhas_labels\x18\x03 \x01(\x08\x42\x04\xe8\xe0\x18\x03\x12\x41\n\x08\x65lements\x18\x04 \x01(\x0c\x42/\xe8\xe0\x18\x02\xf0\xe0\x18 \xfa\xe0\x18#sample ids under the party\'s secret\"w\n\x0e\x41lignmentRelay\x12\x15\n\x07session\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12N\n\x08\x65lements\x18\x02 \x01(\x0c\x42<\xe8\xe0\x18\x02\xf0\xe0\x18 \xfa\xe0\x18\x30\x61nother party\'s sample ids under several secrets\"a\n\x0f\x41lignmentRaised\x12N\n\x08\x65lements\x18\x01 \x01(\x0c\x42<\xe8\xe0\x18\x02\xf0\xe0\x18 \xfa\xe0\x18\x30\x61nother party\'s sample ids under one secret more\"e\n\x0bLayoutBlock\x12\x12\n\x04size\x18\x01 \x01(\rB\x04\xe8\xe0\x18\x03\x12\x42\n\x07holders\x18\x02 \x03(\rB1\xe8\xe0\x18\x04\xfa\xe0\x18)which parties hold the samples of a block\"X\n\x0cLayoutClient\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x1a\n\x08\x66\x65\x61tures\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x18\n\nhas_labels\x18\x03 \x01(\x08\x42\x04\xe8\xe0\x18\x03\"\xbf\x01\n\x10\x46\x65\x64\x65rationLayout\x12\x1a\n\x0csample_count\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12\x13\n\x05slots\x18\x02 \x01(\rB\x04\xe8\xe0\x18\x03\x12/\n\x07\x63lients\x18\x03 \x03(\x0b\x32\x18.fenchel.v1.LayoutClientB\x04\xe8\xe0\x18\x06\x12\x1a\n\x08\x66\x65\x61tures\x18\x04 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\x80\xe1\x18\x01\x12-\n\x06\x62locks\x18\x05 \x03(\x0b\x32\x17.fenchel.v1.LayoutBlockB\x04\xe8\xe0\x18\x06\"J\n\x0fIgnoredFeatures\x12\x1a\n\x08\x66\x65\x61tures\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1b\n\tblock_ids\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"Z\n\x0b\x42lockPlaces\x12\x18\n\x06\x62locks\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x17\n\x05sizes\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x18\n\x06places\x18\x03 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"\xcf\x03\n\x0c\x43lientLayout\x12\x1a\n\x0csample_count\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12\x13\n\x05slots\x18\x02 \x01(\rB\x04\xe8\xe0\x18\x03\x12\x1b\n\tblock_ids\x18\x03 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1d\n\x0b\x62lock_sizes\x18\x04 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12O\n\rholder_counts\x18\x05 \x01(\x0c\x42\x38\xe8\xe0\x18\x04\xf0\xe0\x18\x04\xfa\xe0\x18,how many parties hold the samples of a block\x12M\n\x06shared\x18\x06 \x01(\x0c\x42=\xe8\xe0\x18\x04\xf0\xe0\x18\x01\xfa\xe0\x18\x31whether other parties hold the samples of a block\x12G\n\x04rows\x18\x07 \x01(\x0c\x42\x39\xe8\xe0\x18\x02\xf0\xe0\x18\x04\xfa\xe0\x18-places of the party\'s samples in its own list\x12\x32\n\x07ignored\x18\x08 \x03(\x0b\x32\x1b.fenchel.v1.IgnoredFeaturesB\x04\xe8\xe0\x18\x06\x12\x35\n\x0e\x66\x65\x61ture_blocks\x18\t \x01(\x0b\x32\x17.fenchel.v1.BlockPlacesB\x04\xe8\xe0\x18\x06*i\n\x0f\x41lignmentMethod\x12 \n\x1c\x41LIGNMENT_METHOD_UNSPECIFIED\x10\x00\x12\x19\n\x15\x41LIGNMENT_METHOD_ECDH\x10\x01\x12\x19\n\x15\x41LIGNMENT_METHOD_HMAC\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x66\x65nchel/v1/alignment.proto\x12\nfenchel.v1\x1a\x1b\x66\x65nchel/v1/visibility.proto\"C\n\x0e\x41lignmentStart\x12\x31\n\x06method\x18\x01 \x01(\x0e\x32\x1b.fenchel.v1.AlignmentMethodB\x04\xe8\xe0\x18\x03\"\xc9\x01\n\x10\x41lignmentListing\x12\x45\n\x08\x66\x65\x61tures\x18\x01 \x01(\x0c\x42\x33\xe8\xe0\x18\x02\xf0\xe0\x18\x10\xfa\xe0\x18\'feature names under the parties\' secret\x12\x18\n\nhas_labels\x18\x02 \x01(\x08\x42\x04\xe8\xe0\x18\x03\x12\x41\n\x08\x65lements\x18\x03 \x01(\x0c\x42/\xe8\xe0\x18\x02\xf0\xe0\x18 \xfa\xe0\x18#sample ids under the party\'s secret\x12\x11\n\x03tag\x18\x04 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"s\n\x0e\x41lignmentRelay\x12N\n\x08\x65lements\x18\x01 \x01(\x0c\x42<\xe8\xe0\x18\x02\xf0\xe0\x18 \xfa\xe0\x18\x30\x61nother party\'s sample ids under several secrets\x12\x11\n\x03tag\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"t\n\x0f\x41lignmentRaised\x12N\n\x08\x65lements\x18\x01 \x01(\x0c\x42<\xe8\xe0\x18\x02\xf0\xe0\x18 \xfa\xe0\x18\x30\x61nother party\'s sample ids under one secret more\x12\x11\n\x03tag\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"e\n\x0bLayoutBlock\x12\x12\n\x04size\x18\x01 \x01(\rB\x04\xe8\xe0\x18\x03\x12\x42\n\x07holders\x18\x02 \x03(\rB1\xe8\xe0\x18\x04\xfa\xe0\x18)which parties hold the samples of a block\"X\n\x0cLayoutClient\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x1a\n\x08\x66\x65\x61tures\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x18\n\nhas_labels\x18\x03 \x01(\x08\x42\x04\xe8\xe0\x18\x03\"\xea\x01\n\x10\x46\x65\x64\x65rationLayout\x12\x1a\n\x0csample_count\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12\x13\n\x05slots\x18\x02 \x01(\rB\x04\xe8\xe0\x18\x03\x12/\n\x07\x63lients\x18\x03 \x03(\x0b\x32\x18.fenchel.v1.LayoutClientB\x04\xe8\xe0\x18\x06\x12\x45\n\x08\x66\x65\x61tures\x18\x04 \x01(\x0c\x42\x33\xe8\xe0\x18\x02\xfa\xe0\x18\'feature names under the parties\' secret\x80\xe1\x18\x01\x12-\n\x06\x62locks\x18\x05 \x03(\x0b\x32\x17.fenchel.v1.LayoutBlockB\x04\xe8\xe0\x18\x06\"J\n\x0fIgnoredFeatures\x12\x1a\n\x08\x66\x65\x61tures\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1b\n\tblock_ids\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"Z\n\x0b\x42lockPlaces\x12\x18\n\x06\x62locks\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x17\n\x05sizes\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x18\n\x06places\x18\x03 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"\xcf\x03\n\x0c\x43lientLayout\x12\x1a\n\x0csample_count\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12\x13\n\x05slots\x18\x02 \x01(\rB\x04\xe8\xe0\x18\x03\x12\x1b\n\tblock_ids\x18\x03 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1d\n\x0b\x62lock_sizes\x18\x04 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12O\n\rholder_counts\x18\x05 \x01(\x0c\x42\x38\xe8\xe0\x18\x04\xf0\xe0\x18\x04\xfa\xe0\x18,how many parties hold the samples of a block\x12M\n\x06shared\x18\x06 \x01(\x0c\x42=\xe8\xe0\x18\x04\xf0\xe0\x18\x01\xfa\xe0\x18\x31whether other parties hold the samples of a block\x12G\n\x04rows\x18\x07 \x01(\x0c\x42\x39\xe8\xe0\x18\x02\xf0\xe0\x18\x04\xfa\xe0\x18-places of the party\'s samples in its own list\x12\x32\n\x07ignored\x18\x08 \x03(\x0b\x32\x1b.fenchel.v1.IgnoredFeaturesB\x04\xe8\xe0\x18\x06\x12\x35\n\x0e\x66\x65\x61ture_blocks\x18\t \x01(\x0b\x32\x17.fenchel.v1.BlockPlacesB\x04\xe8\xe0\x18\x06*i\n\x0f\x41lignmentMethod\x12 \n\x1c\x41LIGNMENT_METHOD_UNSPECIFIED\x10\x00\x12\x19\n\x15\x41LIGNMENT_METHOD_ECDH\x10\x01\x12\x19\n\x15\x41LIGNMENT_METHOD_HMAC\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,20 +34,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ALIGNMENTSTART'].fields_by_name['method']._loaded_options = None
   _globals['_ALIGNMENTSTART'].fields_by_name['method']._serialized_options = b'\350\340\030\003'
-  _globals['_ALIGNMENTLISTING'].fields_by_name['session']._loaded_options = None
-  _globals['_ALIGNMENTLISTING'].fields_by_name['session']._serialized_options = b'\350\340\030\006'
   _globals['_ALIGNMENTLISTING'].fields_by_name['features']._loaded_options = None
-  _globals['_ALIGNMENTLISTING'].fields_by_name['features']._serialized_options = b'\350\340\030\003\200\341\030\001'
+  _globals['_ALIGNMENTLISTING'].fields_by_name['features']._serialized_options = b'\350\340\030\002\360\340\030\020\372\340\030\'feature names under the parties\' secret'
   _globals['_ALIGNMENTLISTING'].fields_by_name['has_labels']._loaded_options = None
   _globals['_ALIGNMENTLISTING'].fields_by_name['has_labels']._serialized_options = b'\350\340\030\003'
   _globals['_ALIGNMENTLISTING'].fields_by_name['elements']._loaded_options = None
   _globals['_ALIGNMENTLISTING'].fields_by_name['elements']._serialized_options = b'\350\340\030\002\360\340\030 \372\340\030#sample ids under the party\'s secret'
-  _globals['_ALIGNMENTRELAY'].fields_by_name['session']._loaded_options = None
-  _globals['_ALIGNMENTRELAY'].fields_by_name['session']._serialized_options = b'\350\340\030\006'
+  _globals['_ALIGNMENTLISTING'].fields_by_name['tag']._loaded_options = None
+  _globals['_ALIGNMENTLISTING'].fields_by_name['tag']._serialized_options = b'\350\340\030\006'
   _globals['_ALIGNMENTRELAY'].fields_by_name['elements']._loaded_options = None
   _globals['_ALIGNMENTRELAY'].fields_by_name['elements']._serialized_options = b'\350\340\030\002\360\340\030 \372\340\0300another party\'s sample ids under several secrets'
+  _globals['_ALIGNMENTRELAY'].fields_by_name['tag']._loaded_options = None
+  _globals['_ALIGNMENTRELAY'].fields_by_name['tag']._serialized_options = b'\350\340\030\006'
   _globals['_ALIGNMENTRAISED'].fields_by_name['elements']._loaded_options = None
   _globals['_ALIGNMENTRAISED'].fields_by_name['elements']._serialized_options = b'\350\340\030\002\360\340\030 \372\340\0300another party\'s sample ids under one secret more'
+  _globals['_ALIGNMENTRAISED'].fields_by_name['tag']._loaded_options = None
+  _globals['_ALIGNMENTRAISED'].fields_by_name['tag']._serialized_options = b'\350\340\030\006'
   _globals['_LAYOUTBLOCK'].fields_by_name['size']._loaded_options = None
   _globals['_LAYOUTBLOCK'].fields_by_name['size']._serialized_options = b'\350\340\030\003'
   _globals['_LAYOUTBLOCK'].fields_by_name['holders']._loaded_options = None
@@ -65,7 +67,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FEDERATIONLAYOUT'].fields_by_name['clients']._loaded_options = None
   _globals['_FEDERATIONLAYOUT'].fields_by_name['clients']._serialized_options = b'\350\340\030\006'
   _globals['_FEDERATIONLAYOUT'].fields_by_name['features']._loaded_options = None
-  _globals['_FEDERATIONLAYOUT'].fields_by_name['features']._serialized_options = b'\350\340\030\003\200\341\030\001'
+  _globals['_FEDERATIONLAYOUT'].fields_by_name['features']._serialized_options = b'\350\340\030\002\372\340\030\'feature names under the parties\' secret\200\341\030\001'
   _globals['_FEDERATIONLAYOUT'].fields_by_name['blocks']._loaded_options = None
   _globals['_FEDERATIONLAYOUT'].fields_by_name['blocks']._serialized_options = b'\350\340\030\006'
   _globals['_IGNOREDFEATURES'].fields_by_name['features']._loaded_options = None
@@ -96,26 +98,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CLIENTLAYOUT'].fields_by_name['ignored']._serialized_options = b'\350\340\030\006'
   _globals['_CLIENTLAYOUT'].fields_by_name['feature_blocks']._loaded_options = None
   _globals['_CLIENTLAYOUT'].fields_by_name['feature_blocks']._serialized_options = b'\350\340\030\006'
-  _globals['_ALIGNMENTMETHOD']._serialized_start=1546
-  _globals['_ALIGNMENTMETHOD']._serialized_end=1651
+  _globals['_ALIGNMENTMETHOD']._serialized_start=1643
+  _globals['_ALIGNMENTMETHOD']._serialized_end=1748
   _globals['_ALIGNMENTSTART']._serialized_start=71
   _globals['_ALIGNMENTSTART']._serialized_end=138
   _globals['_ALIGNMENTLISTING']._serialized_start=141
-  _globals['_ALIGNMENTLISTING']._serialized_end=303
-  _globals['_ALIGNMENTRELAY']._serialized_start=305
-  _globals['_ALIGNMENTRELAY']._serialized_end=424
-  _globals['_ALIGNMENTRAISED']._serialized_start=426
-  _globals['_ALIGNMENTRAISED']._serialized_end=523
-  _globals['_LAYOUTBLOCK']._serialized_start=525
-  _globals['_LAYOUTBLOCK']._serialized_end=626
-  _globals['_LAYOUTCLIENT']._serialized_start=628
-  _globals['_LAYOUTCLIENT']._serialized_end=716
-  _globals['_FEDERATIONLAYOUT']._serialized_start=719
-  _globals['_FEDERATIONLAYOUT']._serialized_end=910
-  _globals['_IGNOREDFEATURES']._serialized_start=912
-  _globals['_IGNOREDFEATURES']._serialized_end=986
-  _globals['_BLOCKPLACES']._serialized_start=988
-  _globals['_BLOCKPLACES']._serialized_end=1078
-  _globals['_CLIENTLAYOUT']._serialized_start=1081
-  _globals['_CLIENTLAYOUT']._serialized_end=1544
+  _globals['_ALIGNMENTLISTING']._serialized_end=342
+  _globals['_ALIGNMENTRELAY']._serialized_start=344
+  _globals['_ALIGNMENTRELAY']._serialized_end=459
+  _globals['_ALIGNMENTRAISED']._serialized_start=461
+  _globals['_ALIGNMENTRAISED']._serialized_end=577
+  _globals['_LAYOUTBLOCK']._serialized_start=579
+  _globals['_LAYOUTBLOCK']._serialized_end=680
+  _globals['_LAYOUTCLIENT']._serialized_start=682
+  _globals['_LAYOUTCLIENT']._serialized_end=770
+  _globals['_FEDERATIONLAYOUT']._serialized_start=773
+  _globals['_FEDERATIONLAYOUT']._serialized_end=1007
+  _globals['_IGNOREDFEATURES']._serialized_start=1009
+  _globals['_IGNOREDFEATURES']._serialized_end=1083
+  _globals['_BLOCKPLACES']._serialized_start=1085
+  _globals['_BLOCKPLACES']._serialized_end=1175
+  _globals['_CLIENTLAYOUT']._serialized_start=1178
+  _globals['_CLIENTLAYOUT']._serialized_end=1641
 # @@protoc_insertion_point(module_scope)

@@ -67,28 +67,28 @@ class AlignmentListing(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    SESSION_FIELD_NUMBER: _builtins.int
     FEATURES_FIELD_NUMBER: _builtins.int
     HAS_LABELS_FIELD_NUMBER: _builtins.int
     ELEMENTS_FIELD_NUMBER: _builtins.int
-    session: _builtins.bytes
-    """Marks the secret in use, so that a party that lost it is noticed."""
+    TAG_FIELD_NUMBER: _builtins.int
     features: _builtins.bytes
-    """Names."""
+    """16-byte pseudonyms, end to end, ascending."""
     has_labels: _builtins.bool
     elements: _builtins.bytes
     """32-byte elements, end to end, in the order in which the party lists its rows."""
+    tag: _builtins.bytes
+    """HMAC-SHA-256 of the list under the parties' ring key, with the run, the list's origin, the step and who raised it."""
     def __init__(
         self,
         *,
-        session: _builtins.bytes = ...,
         features: _builtins.bytes = ...,
         has_labels: _builtins.bool = ...,
         elements: _builtins.bytes = ...,
+        tag: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["elements", b"elements", "features", b"features", "has_labels", b"has_labels", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["elements", b"elements", "features", b"features", "has_labels", b"has_labels", "tag", b"tag"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -100,20 +100,20 @@ class AlignmentRelay(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    SESSION_FIELD_NUMBER: _builtins.int
     ELEMENTS_FIELD_NUMBER: _builtins.int
-    session: _builtins.bytes
-    """As the receiving party gave it in its AlignmentListing."""
+    TAG_FIELD_NUMBER: _builtins.int
     elements: _builtins.bytes
+    tag: _builtins.bytes
+    """As the party gave it that listed these elements or raised them last."""
     def __init__(
         self,
         *,
-        session: _builtins.bytes = ...,
         elements: _builtins.bytes = ...,
+        tag: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["elements", b"elements", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["elements", b"elements", "tag", b"tag"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -126,15 +126,19 @@ class AlignmentRaised(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ELEMENTS_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
     elements: _builtins.bytes
+    tag: _builtins.bytes
+    """Of the list as it is now."""
     def __init__(
         self,
         *,
         elements: _builtins.bytes = ...,
+        tag: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["elements", b"elements"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["elements", b"elements", "tag", b"tag"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -207,7 +211,7 @@ class FederationLayout(_message.Message):
     sample_count: _builtins.int
     slots: _builtins.int
     features: _builtins.bytes
-    """Names."""
+    """Pseudonyms in hexadecimal, ascending."""
     @_builtins.property
     def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___LayoutClient]: ...
     @_builtins.property
@@ -240,7 +244,7 @@ class IgnoredFeatures(_message.Message):
     FEATURES_FIELD_NUMBER: _builtins.int
     BLOCK_IDS_FIELD_NUMBER: _builtins.int
     features: _builtins.bytes
-    """Places among the party's features by name."""
+    """Places among the party's features by pseudonym."""
     block_ids: _builtins.bytes
     def __init__(
         self,
@@ -312,7 +316,7 @@ class ClientLayout(_message.Message):
     def ignored(self) -> _containers.RepeatedCompositeFieldContainer[Global___IgnoredFeatures]: ...
     @_builtins.property
     def feature_blocks(self) -> Global___BlockPlaces:
-        """Features with the same holders that fill one ciphertext: their places among the party's features by name."""
+        """Features with the same holders that fill one ciphertext: their places among the party's features by pseudonym."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ from fenchel.v1 import hyfdca_pb2 as fenchel_dot_v1_dot_hyfdca__pb2
 from fenchel.v1 import visibility_pb2 as fenchel_dot_v1_dot_visibility__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x66\x65nchel/v1/averaging.proto\x12\nfenchel.v1\x1a\x1a\x66\x65nchel/v1/alignment.proto\x1a\x17\x66\x65nchel/v1/hyfdca.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"E\n\x0f\x41veragingNumber\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x1e\n\x05value\x18\x02 \x01(\x01\x42\x0f\xe8\xe0\x18\x05\xfa\xe0\x18\x07numbers\"j\n\x0f\x41veragingVector\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x43\n\x06vector\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x1a\xe8\xe0\x18\x05\xfa\xe0\x18\x12vectors by feature\"\x8d\x03\n\x0e\x41veragingEntry\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12R\n\x04told\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB\'\xe8\xe0\x18\x04\xfa\xe0\x18\x1fthe server\'s numbers of a round\x12\x18\n\x06\x62locks\x18\x03 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12L\n\x07weights\x18\x04 \x01(\x0c\x42;\xe8\xe0\x18\x04\xf0\xe0\x18\x08\xfa\xe0\x18/total weights of those who gave a part of a sum\x12m\n\x04sums\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorBB\xe8\xe0\x18\x04\xfa\xe0\x18:sums over the parties of what they found, and so the model\x12;\n\x0b\x63oordinates\x18\x06 \x01(\x0b\x32 .fenchel.v1.AveragingCoordinatesB\x04\xe8\xe0\x18\x06\"3\n\x14\x41veragingCoordinates\x12\x1b\n\tpositions\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"\xa8\x02\n\x0e\x41veragingState\x12\x13\n\x05reset\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12-\n\x06layout\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockPlacesB\x04\xe8\xe0\x18\x06\x12I\n\x04\x62\x61se\x18\x03 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB\x1e\xe8\xe0\x18\x04\xfa\xe0\x18\x16the model as it stands\x12\x31\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x1a.fenchel.v1.AveragingEntryB\x04\xe8\xe0\x18\x06\x12T\n\x04kept\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB)\xe8\xe0\x18\x05\xfa\xe0\x18!a party\'s own memory, kept for it\"\xd4\x01\n\rAveragingWork\x12S\n\x04told\x18\x01 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB(\xe8\xe0\x18\x04\xfa\xe0\x18 the server\'s numbers for a party\x12\x31\n\x06weight\x18\x02 \x01(\x01\x42!\xe8\xe0\x18\x04\xfa\xe0\x18\x19\x61 party\'s weight in a sum\x12;\n\x0b\x63oordinates\x18\x03 \x01(\x0b\x32 .fenchel.v1.AveragingCoordinatesB\x04\xe8\xe0\x18\x06\"\xf3\x02\n\rAveragingTask\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x14\n\x06stream\x18\x02 \x01(\rB\x04\xe8\xe0\x18\x06\x12/\n\x05state\x18\x03 \x01(\x0b\x32\x1a.fenchel.v1.AveragingStateB\x04\xe8\xe0\x18\x06\x12-\n\x04work\x18\x04 \x01(\x0b\x32\x19.fenchel.v1.AveragingWorkB\x04\xe8\xe0\x18\x06\x12#\n\x11\x63heckpoint_blocks\x18\x05 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12 \n\x0eproduct_blocks\x18\x06 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1f\n\rreport_blocks\x18\x07 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1d\n\x0bnorm_blocks\x18\x08 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12P\n\x08products\x18\t \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\"\x83\x02\n\x14\x41veragingMeasurement\x12\x15\n\x07samples\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12\x46\n\x08loss_sum\x18\x02 \x01(\x01\x42\x34\xe8\xe0\x18\x05\xfa\xe0\x18,the sum of the losses of one party\'s samples\x12J\n\x07\x63orrect\x18\x03 \x01(\x04\x42\x39\xe8\xe0\x18\x05\xfa\xe0\x18\x31how many samples of one party are predicted right\x12@\n\x0csquared_norm\x18\x04 \x01(\x01\x42*\xe8\xe0\x18\x04\xfa\xe0\x18\"a part of the model\'s squared norm\"\xea\x03\n\x0f\x41veragingResult\x12V\n\x07vectors\x18\x01 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB(\xe8\xe0\x18\x05\xfa\xe0\x18 what one party found, by feature\x12\x65\n\x08reported\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB6\xe8\xe0\x18\x05\xfa\xe0\x18.numbers that one party tells, such as its loss\x12Y\n\ncheckpoint\x18\x03 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB(\xe8\xe0\x18\x04\xfa\xe0\x18 the model as it stands, restated\x12h\n\x08products\x18\x04 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB=\xe8\xe0\x18\x05\xfa\xe0\x18\x35one party\'s part of the predictions of single samples\x12;\n\x0bmeasurement\x18\x05 \x01(\x0b\x32 .fenchel.v1.AveragingMeasurementB\x04\xe8\xe0\x18\x06\x12\x16\n\x08\x64iverged\x18\x06 \x01(\x08\x42\x04\xe8\xe0\x18\x06\"o\n\rAveragingBase\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12I\n\x05state\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB\x1d\xe8\xe0\x18\x04\xfa\xe0\x18\x15the model as it stood\"\x82\x01\n\x14\x41veragingClientState\x12\x14\n\x06\x63lient\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12T\n\x04kept\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB)\xe8\xe0\x18\x05\xfa\xe0\x18!a party\'s own memory, kept for it\"\x92\x02\n\x11\x41veragingSnapshot\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12-\n\x04\x62\x61se\x18\x02 \x03(\x0b\x32\x19.fenchel.v1.AveragingBaseB\x04\xe8\xe0\x18\x06\x12\x31\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1a.fenchel.v1.AveragingEntryB\x04\xe8\xe0\x18\x06\x12\x37\n\x07\x63lients\x18\x04 \x03(\x0b\x32 .fenchel.v1.AveragingClientStateB\x04\xe8\xe0\x18\x06\x12M\n\x06memory\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB \xe8\xe0\x18\x04\xfa\xe0\x18\x18the server\'s own numbersb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x66\x65nchel/v1/averaging.proto\x12\nfenchel.v1\x1a\x1a\x66\x65nchel/v1/alignment.proto\x1a\x17\x66\x65nchel/v1/hyfdca.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"E\n\x0f\x41veragingNumber\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x1e\n\x05value\x18\x02 \x01(\x01\x42\x0f\xe8\xe0\x18\x05\xfa\xe0\x18\x07numbers\"j\n\x0f\x41veragingVector\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x43\n\x06vector\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x1a\xe8\xe0\x18\x05\xfa\xe0\x18\x12vectors by feature\"\x83\x03\n\x0e\x41veragingEntry\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12R\n\x04told\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB\'\xe8\xe0\x18\x04\xfa\xe0\x18\x1fthe server\'s numbers of a round\x12\x18\n\x06\x62locks\x18\x03 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12H\n\x07weights\x18\x04 \x01(\x0c\x42\x37\xe8\xe0\x18\x04\xf0\xe0\x18\x08\xfa\xe0\x18+total weights of the contributions to a sum\x12g\n\x04sums\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB<\xe8\xe0\x18\x04\xfa\xe0\x18\x34sums of the parties\' contributions, and so the model\x12;\n\x0b\x63oordinates\x18\x06 \x01(\x0b\x32 .fenchel.v1.AveragingCoordinatesB\x04\xe8\xe0\x18\x06\"3\n\x14\x41veragingCoordinates\x12\x1b\n\tpositions\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"\xa3\x02\n\x0e\x41veragingState\x12\x13\n\x05reset\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12-\n\x06layout\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockPlacesB\x04\xe8\xe0\x18\x06\x12\x44\n\x04\x62\x61se\x18\x03 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB\x19\xe8\xe0\x18\x04\xfa\xe0\x18\x11the current model\x12\x31\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x1a.fenchel.v1.AveragingEntryB\x04\xe8\xe0\x18\x06\x12T\n\x04kept\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB)\xe8\xe0\x18\x05\xfa\xe0\x18!a party\'s own memory, kept for it\"\xd4\x01\n\rAveragingWork\x12S\n\x04told\x18\x01 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB(\xe8\xe0\x18\x04\xfa\xe0\x18 the server\'s numbers for a party\x12\x31\n\x06weight\x18\x02 \x01(\x01\x42!\xe8\xe0\x18\x04\xfa\xe0\x18\x19\x61 party\'s weight in a sum\x12;\n\x0b\x63oordinates\x18\x03 \x01(\x0b\x32 .fenchel.v1.AveragingCoordinatesB\x04\xe8\xe0\x18\x06\"\xf3\x02\n\rAveragingTask\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x14\n\x06stream\x18\x02 \x01(\rB\x04\xe8\xe0\x18\x06\x12/\n\x05state\x18\x03 \x01(\x0b\x32\x1a.fenchel.v1.AveragingStateB\x04\xe8\xe0\x18\x06\x12-\n\x04work\x18\x04 \x01(\x0b\x32\x19.fenchel.v1.AveragingWorkB\x04\xe8\xe0\x18\x06\x12#\n\x11\x63heckpoint_blocks\x18\x05 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12 \n\x0eproduct_blocks\x18\x06 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1f\n\rreport_blocks\x18\x07 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1d\n\x0bnorm_blocks\x18\x08 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12P\n\x08products\x18\t \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\"\x93\x02\n\x14\x41veragingMeasurement\x12\x15\n\x07samples\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12\x46\n\x08loss_sum\x18\x02 \x01(\x01\x42\x34\xe8\xe0\x18\x05\xfa\xe0\x18,the sum of the losses of one party\'s samples\x12R\n\x07\x63orrect\x18\x03 \x01(\x04\x42\x41\xe8\xe0\x18\x05\xfa\xe0\x18\x39the number of correct predictions for one party\'s samples\x12H\n\x0csquared_norm\x18\x04 \x01(\x01\x42\x32\xe8\xe0\x18\x04\xfa\xe0\x18*a contribution to the model\'s squared norm\"\x80\x04\n\x0f\x41veragingResult\x12g\n\x07vectors\x18\x01 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB9\xe8\xe0\x18\x05\xfa\xe0\x18\x31one party\'s contribution to the model, by feature\x12g\n\x08reported\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB8\xe8\xe0\x18\x05\xfa\xe0\x18\x30numbers that one party reports, such as its loss\x12T\n\ncheckpoint\x18\x03 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB#\xe8\xe0\x18\x04\xfa\xe0\x18\x1bthe current model, restated\x12p\n\x08products\x18\x04 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBE\xe8\xe0\x18\x05\xfa\xe0\x18=one party\'s contribution to the predictions of single samples\x12;\n\x0bmeasurement\x18\x05 \x01(\x0b\x32 .fenchel.v1.AveragingMeasurementB\x04\xe8\xe0\x18\x06\x12\x16\n\x08\x64iverged\x18\x06 \x01(\x08\x42\x04\xe8\xe0\x18\x06\"j\n\rAveragingBase\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x44\n\x05state\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB\x18\xe8\xe0\x18\x04\xfa\xe0\x18\x10\x61n earlier model\"\x82\x01\n\x14\x41veragingClientState\x12\x14\n\x06\x63lient\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12T\n\x04kept\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB)\xe8\xe0\x18\x05\xfa\xe0\x18!a party\'s own memory, kept for it\"\x92\x02\n\x11\x41veragingSnapshot\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12-\n\x04\x62\x61se\x18\x02 \x03(\x0b\x32\x19.fenchel.v1.AveragingBaseB\x04\xe8\xe0\x18\x06\x12\x31\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1a.fenchel.v1.AveragingEntryB\x04\xe8\xe0\x18\x06\x12\x37\n\x07\x63lients\x18\x04 \x03(\x0b\x32 .fenchel.v1.AveragingClientStateB\x04\xe8\xe0\x18\x06\x12M\n\x06memory\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB \xe8\xe0\x18\x04\xfa\xe0\x18\x18the server\'s own numbersb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -49,9 +49,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AVERAGINGENTRY'].fields_by_name['blocks']._loaded_options = None
   _globals['_AVERAGINGENTRY'].fields_by_name['blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
   _globals['_AVERAGINGENTRY'].fields_by_name['weights']._loaded_options = None
-  _globals['_AVERAGINGENTRY'].fields_by_name['weights']._serialized_options = b'\350\340\030\004\360\340\030\010\372\340\030/total weights of those who gave a part of a sum'
+  _globals['_AVERAGINGENTRY'].fields_by_name['weights']._serialized_options = b'\350\340\030\004\360\340\030\010\372\340\030+total weights of the contributions to a sum'
   _globals['_AVERAGINGENTRY'].fields_by_name['sums']._loaded_options = None
-  _globals['_AVERAGINGENTRY'].fields_by_name['sums']._serialized_options = b'\350\340\030\004\372\340\030:sums over the parties of what they found, and so the model'
+  _globals['_AVERAGINGENTRY'].fields_by_name['sums']._serialized_options = b'\350\340\030\004\372\340\0304sums of the parties\' contributions, and so the model'
   _globals['_AVERAGINGENTRY'].fields_by_name['coordinates']._loaded_options = None
   _globals['_AVERAGINGENTRY'].fields_by_name['coordinates']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGCOORDINATES'].fields_by_name['positions']._loaded_options = None
@@ -61,7 +61,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AVERAGINGSTATE'].fields_by_name['layout']._loaded_options = None
   _globals['_AVERAGINGSTATE'].fields_by_name['layout']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGSTATE'].fields_by_name['base']._loaded_options = None
-  _globals['_AVERAGINGSTATE'].fields_by_name['base']._serialized_options = b'\350\340\030\004\372\340\030\026the model as it stands'
+  _globals['_AVERAGINGSTATE'].fields_by_name['base']._serialized_options = b'\350\340\030\004\372\340\030\021the current model'
   _globals['_AVERAGINGSTATE'].fields_by_name['entries']._loaded_options = None
   _globals['_AVERAGINGSTATE'].fields_by_name['entries']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGSTATE'].fields_by_name['kept']._loaded_options = None
@@ -95,17 +95,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AVERAGINGMEASUREMENT'].fields_by_name['loss_sum']._loaded_options = None
   _globals['_AVERAGINGMEASUREMENT'].fields_by_name['loss_sum']._serialized_options = b'\350\340\030\005\372\340\030,the sum of the losses of one party\'s samples'
   _globals['_AVERAGINGMEASUREMENT'].fields_by_name['correct']._loaded_options = None
-  _globals['_AVERAGINGMEASUREMENT'].fields_by_name['correct']._serialized_options = b'\350\340\030\005\372\340\0301how many samples of one party are predicted right'
+  _globals['_AVERAGINGMEASUREMENT'].fields_by_name['correct']._serialized_options = b'\350\340\030\005\372\340\0309the number of correct predictions for one party\'s samples'
   _globals['_AVERAGINGMEASUREMENT'].fields_by_name['squared_norm']._loaded_options = None
-  _globals['_AVERAGINGMEASUREMENT'].fields_by_name['squared_norm']._serialized_options = b'\350\340\030\004\372\340\030\"a part of the model\'s squared norm'
+  _globals['_AVERAGINGMEASUREMENT'].fields_by_name['squared_norm']._serialized_options = b'\350\340\030\004\372\340\030*a contribution to the model\'s squared norm'
   _globals['_AVERAGINGRESULT'].fields_by_name['vectors']._loaded_options = None
-  _globals['_AVERAGINGRESULT'].fields_by_name['vectors']._serialized_options = b'\350\340\030\005\372\340\030 what one party found, by feature'
+  _globals['_AVERAGINGRESULT'].fields_by_name['vectors']._serialized_options = b'\350\340\030\005\372\340\0301one party\'s contribution to the model, by feature'
   _globals['_AVERAGINGRESULT'].fields_by_name['reported']._loaded_options = None
-  _globals['_AVERAGINGRESULT'].fields_by_name['reported']._serialized_options = b'\350\340\030\005\372\340\030.numbers that one party tells, such as its loss'
+  _globals['_AVERAGINGRESULT'].fields_by_name['reported']._serialized_options = b'\350\340\030\005\372\340\0300numbers that one party reports, such as its loss'
   _globals['_AVERAGINGRESULT'].fields_by_name['checkpoint']._loaded_options = None
-  _globals['_AVERAGINGRESULT'].fields_by_name['checkpoint']._serialized_options = b'\350\340\030\004\372\340\030 the model as it stands, restated'
+  _globals['_AVERAGINGRESULT'].fields_by_name['checkpoint']._serialized_options = b'\350\340\030\004\372\340\030\033the current model, restated'
   _globals['_AVERAGINGRESULT'].fields_by_name['products']._loaded_options = None
-  _globals['_AVERAGINGRESULT'].fields_by_name['products']._serialized_options = b'\350\340\030\005\372\340\0305one party\'s part of the predictions of single samples'
+  _globals['_AVERAGINGRESULT'].fields_by_name['products']._serialized_options = b'\350\340\030\005\372\340\030=one party\'s contribution to the predictions of single samples'
   _globals['_AVERAGINGRESULT'].fields_by_name['measurement']._loaded_options = None
   _globals['_AVERAGINGRESULT'].fields_by_name['measurement']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGRESULT'].fields_by_name['diverged']._loaded_options = None
@@ -113,7 +113,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AVERAGINGBASE'].fields_by_name['round']._loaded_options = None
   _globals['_AVERAGINGBASE'].fields_by_name['round']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGBASE'].fields_by_name['state']._loaded_options = None
-  _globals['_AVERAGINGBASE'].fields_by_name['state']._serialized_options = b'\350\340\030\004\372\340\030\025the model as it stood'
+  _globals['_AVERAGINGBASE'].fields_by_name['state']._serialized_options = b'\350\340\030\004\372\340\030\020an earlier model'
   _globals['_AVERAGINGCLIENTSTATE'].fields_by_name['client']._loaded_options = None
   _globals['_AVERAGINGCLIENTSTATE'].fields_by_name['client']._serialized_options = b'\350\340\030\003'
   _globals['_AVERAGINGCLIENTSTATE'].fields_by_name['kept']._loaded_options = None
@@ -133,23 +133,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AVERAGINGVECTOR']._serialized_start=195
   _globals['_AVERAGINGVECTOR']._serialized_end=301
   _globals['_AVERAGINGENTRY']._serialized_start=304
-  _globals['_AVERAGINGENTRY']._serialized_end=701
-  _globals['_AVERAGINGCOORDINATES']._serialized_start=703
-  _globals['_AVERAGINGCOORDINATES']._serialized_end=754
-  _globals['_AVERAGINGSTATE']._serialized_start=757
-  _globals['_AVERAGINGSTATE']._serialized_end=1053
-  _globals['_AVERAGINGWORK']._serialized_start=1056
-  _globals['_AVERAGINGWORK']._serialized_end=1268
-  _globals['_AVERAGINGTASK']._serialized_start=1271
-  _globals['_AVERAGINGTASK']._serialized_end=1642
-  _globals['_AVERAGINGMEASUREMENT']._serialized_start=1645
-  _globals['_AVERAGINGMEASUREMENT']._serialized_end=1904
-  _globals['_AVERAGINGRESULT']._serialized_start=1907
-  _globals['_AVERAGINGRESULT']._serialized_end=2397
-  _globals['_AVERAGINGBASE']._serialized_start=2399
-  _globals['_AVERAGINGBASE']._serialized_end=2510
-  _globals['_AVERAGINGCLIENTSTATE']._serialized_start=2513
-  _globals['_AVERAGINGCLIENTSTATE']._serialized_end=2643
-  _globals['_AVERAGINGSNAPSHOT']._serialized_start=2646
-  _globals['_AVERAGINGSNAPSHOT']._serialized_end=2920
+  _globals['_AVERAGINGENTRY']._serialized_end=691
+  _globals['_AVERAGINGCOORDINATES']._serialized_start=693
+  _globals['_AVERAGINGCOORDINATES']._serialized_end=744
+  _globals['_AVERAGINGSTATE']._serialized_start=747
+  _globals['_AVERAGINGSTATE']._serialized_end=1038
+  _globals['_AVERAGINGWORK']._serialized_start=1041
+  _globals['_AVERAGINGWORK']._serialized_end=1253
+  _globals['_AVERAGINGTASK']._serialized_start=1256
+  _globals['_AVERAGINGTASK']._serialized_end=1627
+  _globals['_AVERAGINGMEASUREMENT']._serialized_start=1630
+  _globals['_AVERAGINGMEASUREMENT']._serialized_end=1905
+  _globals['_AVERAGINGRESULT']._serialized_start=1908
+  _globals['_AVERAGINGRESULT']._serialized_end=2420
+  _globals['_AVERAGINGBASE']._serialized_start=2422
+  _globals['_AVERAGINGBASE']._serialized_end=2528
+  _globals['_AVERAGINGCLIENTSTATE']._serialized_start=2531
+  _globals['_AVERAGINGCLIENTSTATE']._serialized_end=2661
+  _globals['_AVERAGINGSNAPSHOT']._serialized_start=2664
+  _globals['_AVERAGINGSNAPSHOT']._serialized_end=2938
 # @@protoc_insertion_point(module_scope)

@@ -22,9 +22,9 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class AveragingNumber(_message.Message):
-    """The algorithms whose clients work locally and whose server adds up. Vectors are by coordinate: the features of a
-    party by name, times the values for each of them. Ids of blocks in fields of bytes are unsigned 32-bit numbers,
-    ascending.
+    """The averaging algorithms: clients work locally, and the server adds their vectors. Vectors are by coordinate: the
+    features of a party by pseudonym, times the values for each of them. Ids of blocks in fields of bytes are unsigned
+    32-bit numbers, ascending.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -72,7 +72,7 @@ Global___AveragingVector: _TypeAlias = AveragingVector  # noqa: Y015
 
 @_typing.final
 class AveragingEntry(_message.Message):
-    """What one round changes in the state."""
+    """The changes of one round to the state."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -84,7 +84,7 @@ class AveragingEntry(_message.Message):
     COORDINATES_FIELD_NUMBER: _builtins.int
     round: _builtins.int
     blocks: _builtins.bytes
-    """Ascending, and for each of them the total weight of those who gave it."""
+    """The blocks of the entry, ascending. `weights` has, for each, the total weight of the contributions."""
     weights: _builtins.bytes
     """Little-endian doubles."""
     @_builtins.property
@@ -93,7 +93,7 @@ class AveragingEntry(_message.Message):
     def sums(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingVector]: ...
     @_builtins.property
     def coordinates(self) -> Global___AveragingCoordinates:
-        """Blocks are pieces of this list instead of those of the layout."""
+        """If given, the blocks are consecutive pieces of this list instead of blocks of the layout."""
 
     def __init__(
         self,
@@ -143,10 +143,10 @@ class AveragingState(_message.Message):
     ENTRIES_FIELD_NUMBER: _builtins.int
     KEPT_FIELD_NUMBER: _builtins.int
     reset: _builtins.bool
-    """Forget all first."""
+    """The client first forgets everything."""
     @_builtins.property
     def layout(self) -> _alignment_pb2.BlockPlaces:
-        """The blocks of coordinates: their places among the receiver's coordinates."""
+        """For each block of coordinates, their positions among the receiver's coordinates."""
 
     @_builtins.property
     def base(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingVector]: ...

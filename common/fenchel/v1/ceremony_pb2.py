@@ -26,7 +26,7 @@ from fenchel.v1 import setup_pb2 as fenchel_dot_v1_dot_setup__pb2
 from fenchel.v1 import visibility_pb2 as fenchel_dot_v1_dot_visibility__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x66\x65nchel/v1/ceremony.proto\x12\nfenchel.v1\x1a\x16\x66\x65nchel/v1/setup.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"F\n\rIntroductions\x12\x35\n\rintroductions\x18\x01 \x03(\x0b\x32\x18.fenchel.v1.IntroductionB\x04\xe8\xe0\x18\x06\"\x9e\x02\n\nWrappedKey\x12\x11\n\x03run\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12 \n\x12roster_fingerprint\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12\x17\n\trecipient\x18\x03 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x14\n\x06signer\x18\x04 \x01(\tB\x04\xe8\xe0\x18\x03\x12 \n\x12signer_certificate\x18\x05 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12\x1b\n\rephemeral_key\x18\x06 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12?\n\x06sealed\x18\x07 \x01(\x0c\x42/\xe8\xe0\x18\x01\xfa\xe0\x18\'the run\'s secrets, sealed for one party\x12\x17\n\tsignature\x18\x08 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12\x13\n\x05terms\x18\t \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x66\x65nchel/v1/ceremony.proto\x12\nfenchel.v1\x1a\x16\x66\x65nchel/v1/setup.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"F\n\rIntroductions\x12\x35\n\rintroductions\x18\x01 \x03(\x0b\x32\x18.fenchel.v1.IntroductionB\x04\xe8\xe0\x18\x06\"\xbb\x02\n\nWrappedKey\x12\x11\n\x03run\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12 \n\x12roster_fingerprint\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12\x17\n\trecipient\x18\x03 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x14\n\x06signer\x18\x04 \x01(\tB\x04\xe8\xe0\x18\x03\x12 \n\x12signer_certificate\x18\x05 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12\x1b\n\rephemeral_key\x18\x06 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12?\n\x06sealed\x18\x07 \x01(\x0c\x42/\xe8\xe0\x18\x01\xfa\xe0\x18\'the run\'s secrets, sealed for one party\x12\x17\n\tsignature\x18\x08 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12\x13\n\x05terms\x18\t \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12\x1b\n\rintroductions\x18\n \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -53,8 +53,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WRAPPEDKEY'].fields_by_name['signature']._serialized_options = b'\350\340\030\003'
   _globals['_WRAPPEDKEY'].fields_by_name['terms']._loaded_options = None
   _globals['_WRAPPEDKEY'].fields_by_name['terms']._serialized_options = b'\350\340\030\003'
+  _globals['_WRAPPEDKEY'].fields_by_name['introductions']._loaded_options = None
+  _globals['_WRAPPEDKEY'].fields_by_name['introductions']._serialized_options = b'\350\340\030\003'
   _globals['_INTRODUCTIONS']._serialized_start=94
   _globals['_INTRODUCTIONS']._serialized_end=164
   _globals['_WRAPPEDKEY']._serialized_start=167
-  _globals['_WRAPPEDKEY']._serialized_end=453
+  _globals['_WRAPPEDKEY']._serialized_end=482
 # @@protoc_insertion_point(module_scope)

@@ -24,8 +24,8 @@ class Introductions(_message.Message):
     """The key ceremony: the key holder makes the key of a run and wraps its private half for every party. The server
     relays both messages and can open neither.
 
-    Server to key holder, phase key_make: the certificates under which the parties have authenticated, and their nonces. The
-    key holder believes none of them before its own authority and its own roster have confirmed it.
+    Server to key holder, phase key_make: the introduction of every party of the roster. The key holder believes none of
+    them before its own authority, its own roster and the party's signature have confirmed it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -63,6 +63,7 @@ class WrappedKey(_message.Message):
     SEALED_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
     TERMS_FIELD_NUMBER: _builtins.int
+    INTRODUCTIONS_FIELD_NUMBER: _builtins.int
     run: _builtins.str
     """The run to which the key belongs."""
     roster_fingerprint: _builtins.bytes
@@ -78,7 +79,9 @@ class WrappedKey(_message.Message):
     signature: _builtins.bytes
     """ECDSA P-256 with SHA-256, in DER form, over all other fields."""
     terms: _builtins.bytes
-    """SHA-256 of the run's configuration, key size and kind included, and of the recipient's nonce in this set-up."""
+    """SHA-256 of the run's configuration, key size and kind included."""
+    introductions: _builtins.bytes
+    """SHA-256 of the introductions of all parties in this set-up."""
     def __init__(
         self,
         *,
@@ -91,10 +94,11 @@ class WrappedKey(_message.Message):
         sealed: _builtins.bytes = ...,
         signature: _builtins.bytes = ...,
         terms: _builtins.bytes = ...,
+        introductions: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ephemeral_key", b"ephemeral_key", "recipient", b"recipient", "roster_fingerprint", b"roster_fingerprint", "run", b"run", "sealed", b"sealed", "signature", b"signature", "signer", b"signer", "signer_certificate", b"signer_certificate", "terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ephemeral_key", b"ephemeral_key", "introductions", b"introductions", "recipient", b"recipient", "roster_fingerprint", b"roster_fingerprint", "run", b"run", "sealed", b"sealed", "signature", b"signature", "signer", b"signer", "signer_certificate", b"signer_certificate", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -28,7 +28,7 @@ class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.Value
     VERDICT_DUPLICATE: _Verdict.ValueType  # 2
     """The same task had a result already; this one is ignored."""
     VERDICT_NOT_OPEN: _Verdict.ValueType  # 3
-    """No such task is open for this client: it came too late, or was never given."""
+    """This client has no such task: the result came too late, or the task was never given."""
 
 class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper): ...
 
@@ -37,7 +37,7 @@ VERDICT_ACCEPTED: Verdict.ValueType  # 1
 VERDICT_DUPLICATE: Verdict.ValueType  # 2
 """The same task had a result already; this one is ignored."""
 VERDICT_NOT_OPEN: Verdict.ValueType  # 3
-"""No such task is open for this client: it came too late, or was never given."""
+"""This client has no such task: the result came too late, or the task was never given."""
 Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 
 @_typing.final
@@ -156,12 +156,12 @@ class Hello(_message.Message):
     ROSTER_VERSION_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     incarnation: _builtins.str
-    """Drawn at random when the client process starts: a new one means that it lost its state."""
+    """Drawn at random when the client process starts: a new one means that the process has lost its state."""
     roster_version: _builtins.int
-    """The version of the roster in the client's kit: whoever has the older one is told."""
+    """The version of the roster in the client's kit: the side with the older one is told."""
     @_builtins.property
     def in_hand(self) -> Global___TaskKey:
-        """The task that the client is working on, or whose result it still holds. The server does not send it again."""
+        """The task that the client works on, or whose result it has not handed in yet. The server does not send it again."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ Global___Welcome: _TypeAlias = Welcome  # noqa: Y015
 
 @_typing.final
 class Body(_message.Message):
-    """Announces a body: how long it is, and what it must hash to."""
+    """Announces a body: its length and its hash."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -294,7 +294,7 @@ class Result(_message.Message):
     BODY_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
     refusal: _builtins.str
-    """Why the party does not answer, in words that give away nothing of its data."""
+    """The reason why the party declines the task; it tells nothing about the party's data."""
     @_builtins.property
     def key(self) -> Global___TaskKey: ...
     @_builtins.property
@@ -341,7 +341,7 @@ Global___Receipt: _TypeAlias = Receipt  # noqa: Y015
 
 @_typing.final
 class Heartbeat(_message.Message):
-    """Sent by either side when it has had nothing else to say for the heartbeat interval."""
+    """Sent by either side when it has sent no other message during the heartbeat interval."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class FederationStub:
-    """What a party's client and the coordinating server say to each other.
+    """The protocol between the client of a party and the server.
 
     The caller's identity is its certificate; no message names a party, so a party can only act as itself.
     """
@@ -45,13 +45,13 @@ class FederationStub:
 
 
 class FederationServicer:
-    """What a party's client and the coordinating server say to each other.
+    """The protocol between the client of a party and the server.
 
     The caller's identity is its certificate; no message names a party, so a party can only act as itself.
     """
 
     def Attend(self, request_iterator, context):
-        """The client opens with Hello, the server answers with Welcome. Then the server sends each task as soon as it is
+        """The client begins with Hello, the server answers with Welcome. Then the server sends each task as soon as it is
         due, and the client hands in each result. Handing in a result is also the poll for the next task: after it the
         client sends nothing until it has a further result, so that a phase costs one network round trip.
         A body follows its Task or Result as chunks, with no other Task or Result in between.
@@ -77,7 +77,7 @@ def add_FederationServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Federation:
-    """What a party's client and the coordinating server say to each other.
+    """The protocol between the client of a party and the server.
 
     The caller's identity is its certificate; no message names a party, so a party can only act as itself.
     """

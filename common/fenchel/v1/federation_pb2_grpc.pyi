@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class FederationStub:
-    """What a party's client and the coordinating server say to each other.
+    """The protocol between the client of a party and the server.
 
     The caller's identity is its certificate; no message names a party, so a party can only act as itself.
     """
@@ -37,7 +37,7 @@ class FederationStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> FederationAsyncStub: ...
     Attend: _grpc.StreamStreamMultiCallable[_federation_pb2.ClientMessage, _federation_pb2.ServerMessage]
-    """The client opens with Hello, the server answers with Welcome. Then the server sends each task as soon as it is
+    """The client begins with Hello, the server answers with Welcome. Then the server sends each task as soon as it is
     due, and the client hands in each result. Handing in a result is also the poll for the next task: after it the
     client sends nothing until it has a further result, so that a phase costs one network round trip.
     A body follows its Task or Result as chunks, with no other Task or Result in between.
@@ -45,21 +45,21 @@ class FederationStub:
 
 @_typing.type_check_only
 class FederationAsyncStub(FederationStub):
-    """What a party's client and the coordinating server say to each other.
+    """The protocol between the client of a party and the server.
 
     The caller's identity is its certificate; no message names a party, so a party can only act as itself.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Attend: _aio.StreamStreamMultiCallable[_federation_pb2.ClientMessage, _federation_pb2.ServerMessage]  # type: ignore[assignment]
-    """The client opens with Hello, the server answers with Welcome. Then the server sends each task as soon as it is
+    """The client begins with Hello, the server answers with Welcome. Then the server sends each task as soon as it is
     due, and the client hands in each result. Handing in a result is also the poll for the next task: after it the
     client sends nothing until it has a further result, so that a phase costs one network round trip.
     A body follows its Task or Result as chunks, with no other Task or Result in between.
     """
 
 class FederationServicer(metaclass=_abc_1.ABCMeta):
-    """What a party's client and the coordinating server say to each other.
+    """The protocol between the client of a party and the server.
 
     The caller's identity is its certificate; no message names a party, so a party can only act as itself.
     """
@@ -70,7 +70,7 @@ class FederationServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_federation_pb2.ClientMessage],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_federation_pb2.ServerMessage], _abc.AsyncIterator[_federation_pb2.ServerMessage]]:
-        """The client opens with Hello, the server answers with Welcome. Then the server sends each task as soon as it is
+        """The client begins with Hello, the server answers with Welcome. Then the server sends each task as soon as it is
         due, and the client hands in each result. Handing in a result is also the poll for the next task: after it the
         client sends nothing until it has a further result, so that a phase costs one network round trip.
         A body follows its Task or Result as chunks, with no other Task or Result in between.

@@ -26,7 +26,7 @@ from fenchel.v1 import vectors_pb2 as fenchel_dot_v1_dot_vectors__pb2
 from fenchel.v1 import visibility_pb2 as fenchel_dot_v1_dot_visibility__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66\x65nchel/v1/hyfdca.proto\x12\nfenchel.v1\x1a\x18\x66\x65nchel/v1/vectors.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"[\n\x0b\x42lockVector\x12\x18\n\x06\x62locks\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x32\n\x06vector\x18\x02 \x01(\x0b\x32\x12.fenchel.v1.VectorB\x0e\xe8\xe0\x18\x05\xfa\xe0\x18\x06values\"\xaf\x01\n\x0bHyfdcaState\x12\x13\n\x05reset\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12\x39\n\x05model\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\x12P\n\x05\x61lpha\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\"\x96\x01\n\x10HyfdcaPrimalTask\x12,\n\x05state\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.HyfdcaStateB\x04\xe8\xe0\x18\x06\x12T\n\x06totals\x18\x02 \x01(\x0b\x32\x12.fenchel.v1.VectorB0\xe8\xe0\x18\x04\xfa\xe0\x18(losses and norms of the whole federation\"\xad\x01\n\x12HyfdcaPrimalResult\x12T\n\x0c\x63ontribution\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1done party\'s part of the model\x12\x41\n\x07\x66igures\x18\x02 \x03(\x01\x42\x30\xe8\xe0\x18\x04\xfa\xe0\x18(losses and norms of the whole federation\"[\n\x11HyfdcaProductTask\x12,\n\x05state\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.HyfdcaStateB\x04\xe8\xe0\x18\x06\x12\x18\n\x06\x62locks\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"\x91\x01\n\x13HyfdcaProductResult\x12z\n\x08products\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBO\xe8\xe0\x18\x05\xfa\xe0\x18Gone party\'s part of the predictions, or of the norms, of single samples\"\xc7\x03\n\x0eHyfdcaDualTask\x12,\n\x05state\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.HyfdcaStateB\x04\xe8\xe0\x18\x06\x12G\n\x05norms\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x1f\xe8\xe0\x18\x05\xfa\xe0\x18\x17norms of single samples\x12P\n\x08products\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\x12\x18\n\x06ranges\x18\x04 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x13\n\x05gamma\x18\x05 \x01(\x01\x42\x04\xe8\xe0\x18\x03\x12\x18\n\nstep_scale\x18\x06 \x01(\x01\x42\x04\xe8\xe0\x18\x03\x12\x1f\n\rreport_blocks\x18\x07 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1d\n\x0bnorm_blocks\x18\x08 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x19\n\x0bwith_losses\x18\t \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12H\n\x08\x64ivisors\x18\n \x01(\x0c\x42\x36\xe8\xe0\x18\x04\xf0\xe0\x18\x04\xfa\xe0\x18*how many parties share the step of a block\"\xc4\x01\n\x10HyfdcaDualResult\x12]\n\x07\x63hanges\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB3\xe8\xe0\x18\x05\xfa\xe0\x18+changes of dual variables of single samples\x12Q\n\x07\x66igures\x18\x02 \x01(\x0b\x32\x12.fenchel.v1.VectorB,\xe8\xe0\x18\x05\xfa\xe0\x18$one party\'s sums of losses and norms\"r\n\x10HyfdcaBlockState\x12\x13\n\x05\x62lock\x18\x01 \x01(\rB\x04\xe8\xe0\x18\x03\x12\x32\n\x06vector\x18\x02 \x01(\x0b\x32\x12.fenchel.v1.VectorB\x0e\xe8\xe0\x18\x05\xfa\xe0\x18\x06values\x12\x15\n\x07\x63hanged\x18\x03 \x01(\x04\x42\x04\xe8\xe0\x18\x06\"\x89\x02\n\x11HyfdcaClientState\x12\x14\n\x06\x63lient\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12Y\n\x0c\x63ontribution\x18\x02 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1done party\'s part of the model\x12\x14\n\x06synced\x18\x03 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12m\n\x08products\x18\x04 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB=\xe8\xe0\x18\x05\xfa\xe0\x18\x35one party\'s part of the predictions of single samples\"\xa5\x04\n\x0eHyfdcaSnapshot\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12U\n\x05\x61lpha\x18\x02 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\x12L\n\x05norms\x18\x03 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\x1f\xe8\xe0\x18\x05\xfa\xe0\x18\x17norms of single samples\x12\x34\n\x07\x63lients\x18\x04 \x03(\x0b\x32\x1d.fenchel.v1.HyfdcaClientStateB\x04\xe8\xe0\x18\x06\x12>\n\x05model\x18\x05 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\x12\x1b\n\rpace_fraction\x18\x06 \x01(\x01\x42\x04\xe8\xe0\x18\x03\x12\x1a\n\x0cpace_earlier\x18\x07 \x01(\x01\x42\x04\xe8\xe0\x18\x03\x12\x32\n\tpace_dual\x18\x08 \x01(\x01\x42\x1a\xe8\xe0\x18\x04\xfa\xe0\x18\x12the dual objectiveH\x00\x88\x01\x01\x12:\n\x08\x62\x65st_gap\x18\t \x01(\x01\x42#\xe8\xe0\x18\x04\xfa\xe0\x18\x1bthe best duality gap so farH\x01\x88\x01\x01\x12\x1f\n\x11poor_certificates\x18\n \x01(\rB\x04\xe8\xe0\x18\x06\x42\x0c\n\n_pace_dualB\x0b\n\t_best_gapb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66\x65nchel/v1/hyfdca.proto\x12\nfenchel.v1\x1a\x18\x66\x65nchel/v1/vectors.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"[\n\x0b\x42lockVector\x12\x18\n\x06\x62locks\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x32\n\x06vector\x18\x02 \x01(\x0b\x32\x12.fenchel.v1.VectorB\x0e\xe8\xe0\x18\x05\xfa\xe0\x18\x06values\"\xaf\x01\n\x0bHyfdcaState\x12\x13\n\x05reset\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12\x39\n\x05model\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\x12P\n\x05\x61lpha\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\"\x96\x01\n\x10HyfdcaPrimalTask\x12,\n\x05state\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.HyfdcaStateB\x04\xe8\xe0\x18\x06\x12T\n\x06totals\x18\x02 \x01(\x0b\x32\x12.fenchel.v1.VectorB0\xe8\xe0\x18\x04\xfa\xe0\x18(losses and norms of the whole federation\"\xb5\x01\n\x12HyfdcaPrimalResult\x12\\\n\x0c\x63ontribution\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB-\xe8\xe0\x18\x05\xfa\xe0\x18%one party\'s contribution to the model\x12\x41\n\x07\x66igures\x18\x02 \x03(\x01\x42\x30\xe8\xe0\x18\x04\xfa\xe0\x18(losses and norms of the whole federation\"[\n\x11HyfdcaProductTask\x12,\n\x05state\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.HyfdcaStateB\x04\xe8\xe0\x18\x06\x12\x18\n\x06\x62locks\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"\x9a\x01\n\x13HyfdcaProductResult\x12\x82\x01\n\x08products\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBW\xe8\xe0\x18\x05\xfa\xe0\x18Oone party\'s contribution to the predictions, or to the norms, of single samples\"\xc8\x03\n\x0eHyfdcaDualTask\x12,\n\x05state\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.HyfdcaStateB\x04\xe8\xe0\x18\x06\x12G\n\x05norms\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x1f\xe8\xe0\x18\x05\xfa\xe0\x18\x17norms of single samples\x12P\n\x08products\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\x12\x18\n\x06ranges\x18\x04 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x13\n\x05gamma\x18\x05 \x01(\x01\x42\x04\xe8\xe0\x18\x03\x12\x18\n\nstep_scale\x18\x06 \x01(\x01\x42\x04\xe8\xe0\x18\x03\x12\x1f\n\rreport_blocks\x18\x07 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1d\n\x0bnorm_blocks\x18\x08 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x19\n\x0bwith_losses\x18\t \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12I\n\x08\x64ivisors\x18\n \x01(\x0c\x42\x37\xe8\xe0\x18\x04\xf0\xe0\x18\x04\xfa\xe0\x18+how many parties divide the step of a block\"\xc4\x01\n\x10HyfdcaDualResult\x12]\n\x07\x63hanges\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB3\xe8\xe0\x18\x05\xfa\xe0\x18+changes of dual variables of single samples\x12Q\n\x07\x66igures\x18\x02 \x01(\x0b\x32\x12.fenchel.v1.VectorB,\xe8\xe0\x18\x05\xfa\xe0\x18$one party\'s sums of losses and norms\"r\n\x10HyfdcaBlockState\x12\x13\n\x05\x62lock\x18\x01 \x01(\rB\x04\xe8\xe0\x18\x03\x12\x32\n\x06vector\x18\x02 \x01(\x0b\x32\x12.fenchel.v1.VectorB\x0e\xe8\xe0\x18\x05\xfa\xe0\x18\x06values\x12\x15\n\x07\x63hanged\x18\x03 \x01(\x04\x42\x04\xe8\xe0\x18\x06\"\x99\x02\n\x11HyfdcaClientState\x12\x14\n\x06\x63lient\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x61\n\x0c\x63ontribution\x18\x02 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB-\xe8\xe0\x18\x05\xfa\xe0\x18%one party\'s contribution to the model\x12\x14\n\x06synced\x18\x03 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12u\n\x08products\x18\x04 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateBE\xe8\xe0\x18\x05\xfa\xe0\x18=one party\'s contribution to the predictions of single samples\"\xa5\x04\n\x0eHyfdcaSnapshot\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12U\n\x05\x61lpha\x18\x02 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\x12L\n\x05norms\x18\x03 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\x1f\xe8\xe0\x18\x05\xfa\xe0\x18\x17norms of single samples\x12\x34\n\x07\x63lients\x18\x04 \x03(\x0b\x32\x1d.fenchel.v1.HyfdcaClientStateB\x04\xe8\xe0\x18\x06\x12>\n\x05model\x18\x05 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\x12\x1b\n\rpace_fraction\x18\x06 \x01(\x01\x42\x04\xe8\xe0\x18\x03\x12\x1a\n\x0cpace_earlier\x18\x07 \x01(\x01\x42\x04\xe8\xe0\x18\x03\x12\x32\n\tpace_dual\x18\x08 \x01(\x01\x42\x1a\xe8\xe0\x18\x04\xfa\xe0\x18\x12the dual objectiveH\x00\x88\x01\x01\x12:\n\x08\x62\x65st_gap\x18\t \x01(\x01\x42#\xe8\xe0\x18\x04\xfa\xe0\x18\x1bthe best duality gap so farH\x01\x88\x01\x01\x12\x1f\n\x11poor_certificates\x18\n \x01(\rB\x04\xe8\xe0\x18\x06\x42\x0c\n\n_pace_dualB\x0b\n\t_best_gapb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -48,7 +48,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HYFDCAPRIMALTASK'].fields_by_name['totals']._loaded_options = None
   _globals['_HYFDCAPRIMALTASK'].fields_by_name['totals']._serialized_options = b'\350\340\030\004\372\340\030(losses and norms of the whole federation'
   _globals['_HYFDCAPRIMALRESULT'].fields_by_name['contribution']._loaded_options = None
-  _globals['_HYFDCAPRIMALRESULT'].fields_by_name['contribution']._serialized_options = b'\350\340\030\005\372\340\030\035one party\'s part of the model'
+  _globals['_HYFDCAPRIMALRESULT'].fields_by_name['contribution']._serialized_options = b'\350\340\030\005\372\340\030%one party\'s contribution to the model'
   _globals['_HYFDCAPRIMALRESULT'].fields_by_name['figures']._loaded_options = None
   _globals['_HYFDCAPRIMALRESULT'].fields_by_name['figures']._serialized_options = b'\350\340\030\004\372\340\030(losses and norms of the whole federation'
   _globals['_HYFDCAPRODUCTTASK'].fields_by_name['state']._loaded_options = None
@@ -56,7 +56,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HYFDCAPRODUCTTASK'].fields_by_name['blocks']._loaded_options = None
   _globals['_HYFDCAPRODUCTTASK'].fields_by_name['blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
   _globals['_HYFDCAPRODUCTRESULT'].fields_by_name['products']._loaded_options = None
-  _globals['_HYFDCAPRODUCTRESULT'].fields_by_name['products']._serialized_options = b'\350\340\030\005\372\340\030Gone party\'s part of the predictions, or of the norms, of single samples'
+  _globals['_HYFDCAPRODUCTRESULT'].fields_by_name['products']._serialized_options = b'\350\340\030\005\372\340\030Oone party\'s contribution to the predictions, or to the norms, of single samples'
   _globals['_HYFDCADUALTASK'].fields_by_name['state']._loaded_options = None
   _globals['_HYFDCADUALTASK'].fields_by_name['state']._serialized_options = b'\350\340\030\006'
   _globals['_HYFDCADUALTASK'].fields_by_name['norms']._loaded_options = None
@@ -76,7 +76,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HYFDCADUALTASK'].fields_by_name['with_losses']._loaded_options = None
   _globals['_HYFDCADUALTASK'].fields_by_name['with_losses']._serialized_options = b'\350\340\030\006'
   _globals['_HYFDCADUALTASK'].fields_by_name['divisors']._loaded_options = None
-  _globals['_HYFDCADUALTASK'].fields_by_name['divisors']._serialized_options = b'\350\340\030\004\360\340\030\004\372\340\030*how many parties share the step of a block'
+  _globals['_HYFDCADUALTASK'].fields_by_name['divisors']._serialized_options = b'\350\340\030\004\360\340\030\004\372\340\030+how many parties divide the step of a block'
   _globals['_HYFDCADUALRESULT'].fields_by_name['changes']._loaded_options = None
   _globals['_HYFDCADUALRESULT'].fields_by_name['changes']._serialized_options = b'\350\340\030\005\372\340\030+changes of dual variables of single samples'
   _globals['_HYFDCADUALRESULT'].fields_by_name['figures']._loaded_options = None
@@ -90,11 +90,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HYFDCACLIENTSTATE'].fields_by_name['client']._loaded_options = None
   _globals['_HYFDCACLIENTSTATE'].fields_by_name['client']._serialized_options = b'\350\340\030\003'
   _globals['_HYFDCACLIENTSTATE'].fields_by_name['contribution']._loaded_options = None
-  _globals['_HYFDCACLIENTSTATE'].fields_by_name['contribution']._serialized_options = b'\350\340\030\005\372\340\030\035one party\'s part of the model'
+  _globals['_HYFDCACLIENTSTATE'].fields_by_name['contribution']._serialized_options = b'\350\340\030\005\372\340\030%one party\'s contribution to the model'
   _globals['_HYFDCACLIENTSTATE'].fields_by_name['synced']._loaded_options = None
   _globals['_HYFDCACLIENTSTATE'].fields_by_name['synced']._serialized_options = b'\350\340\030\006'
   _globals['_HYFDCACLIENTSTATE'].fields_by_name['products']._loaded_options = None
-  _globals['_HYFDCACLIENTSTATE'].fields_by_name['products']._serialized_options = b'\350\340\030\005\372\340\0305one party\'s part of the predictions of single samples'
+  _globals['_HYFDCACLIENTSTATE'].fields_by_name['products']._serialized_options = b'\350\340\030\005\372\340\030=one party\'s contribution to the predictions of single samples'
   _globals['_HYFDCASNAPSHOT'].fields_by_name['round']._loaded_options = None
   _globals['_HYFDCASNAPSHOT'].fields_by_name['round']._serialized_options = b'\350\340\030\006'
   _globals['_HYFDCASNAPSHOT'].fields_by_name['alpha']._loaded_options = None
@@ -122,19 +122,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HYFDCAPRIMALTASK']._serialized_start=366
   _globals['_HYFDCAPRIMALTASK']._serialized_end=516
   _globals['_HYFDCAPRIMALRESULT']._serialized_start=519
-  _globals['_HYFDCAPRIMALRESULT']._serialized_end=692
-  _globals['_HYFDCAPRODUCTTASK']._serialized_start=694
-  _globals['_HYFDCAPRODUCTTASK']._serialized_end=785
-  _globals['_HYFDCAPRODUCTRESULT']._serialized_start=788
-  _globals['_HYFDCAPRODUCTRESULT']._serialized_end=933
-  _globals['_HYFDCADUALTASK']._serialized_start=936
-  _globals['_HYFDCADUALTASK']._serialized_end=1391
-  _globals['_HYFDCADUALRESULT']._serialized_start=1394
-  _globals['_HYFDCADUALRESULT']._serialized_end=1590
-  _globals['_HYFDCABLOCKSTATE']._serialized_start=1592
-  _globals['_HYFDCABLOCKSTATE']._serialized_end=1706
-  _globals['_HYFDCACLIENTSTATE']._serialized_start=1709
-  _globals['_HYFDCACLIENTSTATE']._serialized_end=1974
-  _globals['_HYFDCASNAPSHOT']._serialized_start=1977
-  _globals['_HYFDCASNAPSHOT']._serialized_end=2526
+  _globals['_HYFDCAPRIMALRESULT']._serialized_end=700
+  _globals['_HYFDCAPRODUCTTASK']._serialized_start=702
+  _globals['_HYFDCAPRODUCTTASK']._serialized_end=793
+  _globals['_HYFDCAPRODUCTRESULT']._serialized_start=796
+  _globals['_HYFDCAPRODUCTRESULT']._serialized_end=950
+  _globals['_HYFDCADUALTASK']._serialized_start=953
+  _globals['_HYFDCADUALTASK']._serialized_end=1409
+  _globals['_HYFDCADUALRESULT']._serialized_start=1412
+  _globals['_HYFDCADUALRESULT']._serialized_end=1608
+  _globals['_HYFDCABLOCKSTATE']._serialized_start=1610
+  _globals['_HYFDCABLOCKSTATE']._serialized_end=1724
+  _globals['_HYFDCACLIENTSTATE']._serialized_start=1727
+  _globals['_HYFDCACLIENTSTATE']._serialized_end=2008
+  _globals['_HYFDCASNAPSHOT']._serialized_start=2011
+  _globals['_HYFDCASNAPSHOT']._serialized_end=2560
 # @@protoc_insertion_point(module_scope)

@@ -55,10 +55,10 @@ class HyfdcaState(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     ALPHA_FIELD_NUMBER: _builtins.int
     reset: _builtins.bool
-    """Forget dual variables, model and row norms first."""
+    """The client first forgets dual variables, model and row norms."""
     @_builtins.property
     def model(self) -> Global___BlockVector:
-        """Blocks of features; those that are not given are zero."""
+        """Blocks of features; missing blocks are zero."""
 
     @_builtins.property
     def alpha(self) -> Global___BlockVector:
@@ -91,7 +91,7 @@ class HyfdcaPrimalTask(_message.Message):
     def state(self) -> Global___HyfdcaState: ...
     @_builtins.property
     def totals(self) -> _vectors_pb2.Vector:
-        """The sum of all figures of the round, to be opened."""
+        """The sum of all contributions to the figures of the round, which the client opens."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class HyfdcaPrimalResult(_message.Message):
     FIGURES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def contribution(self) -> Global___BlockVector:
-        """The client's part of the model, in all its blocks of features."""
+        """The client's contribution to the model, in all its blocks of features."""
 
     @_builtins.property
     def figures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
@@ -201,12 +201,12 @@ class HyfdcaDualTask(_message.Message):
     gamma: _builtins.float
     step_scale: _builtins.float
     report_blocks: _builtins.bytes
-    """Blocks of samples and of features that the figures are to cover; if there are none, no figures are due."""
+    """Blocks of samples and of features that the figures cover; without any, the result has no figures."""
     norm_blocks: _builtins.bytes
     with_losses: _builtins.bool
-    """Losses and correct predictions are wanted too."""
+    """The figures include losses and correct predictions."""
     divisors: _builtins.bytes
-    """For each range how many clients share the step, as unsigned 32-bit numbers."""
+    """For each range the number of clients that divide the step, as unsigned 32-bit numbers."""
     @_builtins.property
     def state(self) -> Global___HyfdcaState: ...
     @_builtins.property
@@ -245,7 +245,7 @@ class HyfdcaDualResult(_message.Message):
     def changes(self) -> Global___BlockVector: ...
     @_builtins.property
     def figures(self) -> _vectors_pb2.Vector:
-        """Shares of: mean loss, mean conjugate, fraction of correct predictions, regulariser."""
+        """Contributions to mean loss, mean conjugate, fraction of correct predictions and regulariser."""
 
     def __init__(
         self,
@@ -300,7 +300,7 @@ class HyfdcaClientState(_message.Message):
     PRODUCTS_FIELD_NUMBER: _builtins.int
     client: _builtins.str
     synced: _builtins.int
-    """The round whose dual variables the contribution is made of."""
+    """The round of the dual variables from which the contribution was computed."""
     @_builtins.property
     def contribution(self) -> _containers.RepeatedCompositeFieldContainer[Global___HyfdcaBlockState]:
         """By block of features."""

@@ -19,7 +19,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class LayoutResult(_message.Message):
-    """The end of a run's set-up, round 0: parties that hold labels of the same samples compare them, by their marks. The
+    """The end of a run's set-up, round 0: parties that hold labels of the same samples compare marks of these labels. The
     mark of a label is a keyed hash of the label, its block and its slot; the parties have the key, the server has not.
 
     Party to server, phase layout.
@@ -30,7 +30,7 @@ class LayoutResult(_message.Message):
     PREPARATION_FIELD_NUMBER: _builtins.int
     MARKS_FIELD_NUMBER: _builtins.int
     preparation: _builtins.bytes
-    """What the algorithm needs before the first round, a message of its own."""
+    """The algorithm's preparation: its message before the first round."""
     @_builtins.property
     def marks(self) -> _hyfdca_pb2.BlockVector:
         """The party's blocks of samples with two or more label holders, if it is one of these."""
@@ -51,7 +51,7 @@ Global___LayoutResult: _TypeAlias = LayoutResult  # noqa: Y015
 
 @_typing.final
 class LabelSums(_message.Message):
-    """Server to every party that gave marks, phase labels: over the label holders of each block."""
+    """Server to every party that gave marks, phase labels: sums over the label holders of each block."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from fenchel.v1 import visibility_pb2 as fenchel_dot_v1_dot_visibility__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x65nchel/v1/setup.proto\x12\nfenchel.v1\x1a\x1b\x66\x65nchel/v1/visibility.proto\" \n\x08RunTerms\x12\x14\n\x06\x63onfig\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\">\n\x0cIntroduction\x12\x19\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12\x13\n\x05nonce\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\"T\n\x07KeyMade\x12\x18\n\npublic_key\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12/\n\x06sealed\x18\x02 \x03(\x0b\x32\x19.fenchel.v1.SealedSecretsB\x04\xe8\xe0\x18\x06\"f\n\rSealedSecrets\x12\x13\n\x05party\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12@\n\x07wrapped\x18\x02 \x01(\x0c\x42/\xe8\xe0\x18\x01\xfa\xe0\x18\'the run\'s secrets, sealed for one party\"e\n\x07KeyTake\x12\x18\n\npublic_key\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12@\n\x07wrapped\x18\x02 \x01(\x0c\x42/\xe8\xe0\x18\x01\xfa\xe0\x18\'the run\'s secrets, sealed for one party\"%\n\x08KeyTaken\x12\x19\n\x0b\x66ingerprint\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\"\x8e\x01\n\nRunSecrets\x12?\n\x0bprivate_key\x18\x01 \x01(\x0c\x42*\xe8\xe0\x18\x01\xfa\xe0\x18\"the run\'s key, never sent unsealed\x12?\n\x10\x61lignment_secret\x18\x02 \x01(\x0c\x42%\xe8\xe0\x18\x01\xfa\xe0\x18\x1d\x61 secret, never sent unsealed\"\xad\x01\n\x08PartyRun\x12\x14\n\x06\x63onfig\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12-\n\x07secrets\x18\x02 \x01(\x0b\x32\x16.fenchel.v1.RunSecretsB\x04\xe8\xe0\x18\x06\x12\x14\n\x06layout\x18\x03 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12\x14\n\x06setups\x18\x04 \x01(\rB\x04\xe8\xe0\x18\x06\x12\x16\n\x08refusals\x18\x05 \x01(\rB\x04\xe8\xe0\x18\x06\x12\x18\n\nkey_digest\x18\x06 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"\xbc\x02\n\tModelPart\x12\x13\n\x05state\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12=\n\x06primal\x18\x02 \x01(\x01\x42(\xe8\xe0\x18\x04\xfa\xe0\x18 the objective of the final modelH\x00\x88\x01\x01\x12L\n\x04\x64ual\x18\x03 \x01(\x01\x42\x39\xe8\xe0\x18\x04\xfa\xe0\x18\x31the bound that proves how good the final model isH\x01\x88\x01\x01\x12N\n\x03gap\x18\x04 \x01(\x01\x42<\xe8\xe0\x18\x04\xfa\xe0\x18\x34how far the final model is from the best one at mostH\x02\x88\x01\x01\x12!\n\x0f\x66irst_holder_of\x18\x05 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x42\t\n\x07_primalB\x07\n\x05_dualB\x06\n\x04_gap\"h\n\x0cModelRelease\x12X\n\x07weights\x18\x01 \x01(\x0c\x42G\xe8\xe0\x18\x04\xf0\xe0\x18\x08\xfa\xe0\x18;the final model, where the roster releases it to the server\"\xa8\x01\n\x0bPhaseResult\x12\x12\n\x04\x62ody\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12\x17\n\tencrypt_s\x18\x02 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x17\n\tdecrypt_s\x18\x03 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x17\n\tcompute_s\x18\x04 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x19\n\x0bserialise_s\x18\x05 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x1f\n\x11peak_memory_bytes\x18\x06 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x65nchel/v1/setup.proto\x12\nfenchel.v1\x1a\x1b\x66\x65nchel/v1/visibility.proto\" \n\x08RunTerms\x12\x14\n\x06\x63onfig\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\"_\n\x0cIntroduction\x12\x19\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12\x1b\n\rephemeral_key\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12\x17\n\tsignature\x18\x03 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\"T\n\x07KeyMade\x12\x18\n\npublic_key\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12/\n\x06sealed\x18\x02 \x03(\x0b\x32\x19.fenchel.v1.SealedSecretsB\x04\xe8\xe0\x18\x06\"f\n\rSealedSecrets\x12\x13\n\x05party\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12@\n\x07wrapped\x18\x02 \x01(\x0c\x42/\xe8\xe0\x18\x01\xfa\xe0\x18\'the run\'s secrets, sealed for one party\"\x9c\x01\n\x07KeyTake\x12\x18\n\npublic_key\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12@\n\x07wrapped\x18\x02 \x01(\x0c\x42/\xe8\xe0\x18\x01\xfa\xe0\x18\'the run\'s secrets, sealed for one party\x12\x35\n\rintroductions\x18\x03 \x03(\x0b\x32\x18.fenchel.v1.IntroductionB\x04\xe8\xe0\x18\x06\"%\n\x08KeyTaken\x12\x19\n\x0b\x66ingerprint\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\"\xc9\x01\n\nRunSecrets\x12?\n\x0bprivate_key\x18\x01 \x01(\x0c\x42*\xe8\xe0\x18\x01\xfa\xe0\x18\"the run\'s key, never sent unsealed\x12?\n\x10\x61lignment_secret\x18\x02 \x01(\x0c\x42%\xe8\xe0\x18\x01\xfa\xe0\x18\x1d\x61 secret, never sent unsealed\x12\x39\n\ntag_secret\x18\x03 \x01(\x0c\x42%\xe8\xe0\x18\x01\xfa\xe0\x18\x1d\x61 secret, never sent unsealed\"\xc3\x01\n\x08PartyRun\x12\x14\n\x06\x63onfig\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12-\n\x07secrets\x18\x02 \x01(\x0b\x32\x16.fenchel.v1.RunSecretsB\x04\xe8\xe0\x18\x06\x12\x14\n\x06layout\x18\x03 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12\x14\n\x06setups\x18\x04 \x01(\rB\x04\xe8\xe0\x18\x06\x12\x16\n\x08refusals\x18\x05 \x01(\rB\x04\xe8\xe0\x18\x06\x12\x18\n\nkey_digest\x18\x06 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12\x14\n\x06\x66ormat\x18\x07 \x01(\rB\x04\xe8\xe0\x18\x06\"\xbc\x02\n\tModelPart\x12\x13\n\x05state\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12=\n\x06primal\x18\x02 \x01(\x01\x42(\xe8\xe0\x18\x04\xfa\xe0\x18 the objective of the final modelH\x00\x88\x01\x01\x12L\n\x04\x64ual\x18\x03 \x01(\x01\x42\x39\xe8\xe0\x18\x04\xfa\xe0\x18\x31the bound that proves how good the final model isH\x01\x88\x01\x01\x12N\n\x03gap\x18\x04 \x01(\x01\x42<\xe8\xe0\x18\x04\xfa\xe0\x18\x34how far the final model is from the best one at mostH\x02\x88\x01\x01\x12!\n\x0f\x66irst_holder_of\x18\x05 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x42\t\n\x07_primalB\x07\n\x05_dualB\x06\n\x04_gap\"h\n\x0cModelRelease\x12X\n\x07weights\x18\x01 \x01(\x0c\x42G\xe8\xe0\x18\x04\xf0\xe0\x18\x08\xfa\xe0\x18;the final model, where the roster releases it to the server\"\xa8\x01\n\x0bPhaseResult\x12\x12\n\x04\x62ody\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12\x17\n\tencrypt_s\x18\x02 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x17\n\tdecrypt_s\x18\x03 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x17\n\tcompute_s\x18\x04 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x19\n\x0bserialise_s\x18\x05 \x01(\x01\x42\x04\xe8\xe0\x18\x06\x12\x1f\n\x11peak_memory_bytes\x18\x06 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,8 +36,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RUNTERMS'].fields_by_name['config']._serialized_options = b'\350\340\030\003'
   _globals['_INTRODUCTION'].fields_by_name['certificate']._loaded_options = None
   _globals['_INTRODUCTION'].fields_by_name['certificate']._serialized_options = b'\350\340\030\003'
-  _globals['_INTRODUCTION'].fields_by_name['nonce']._loaded_options = None
-  _globals['_INTRODUCTION'].fields_by_name['nonce']._serialized_options = b'\350\340\030\003'
+  _globals['_INTRODUCTION'].fields_by_name['ephemeral_key']._loaded_options = None
+  _globals['_INTRODUCTION'].fields_by_name['ephemeral_key']._serialized_options = b'\350\340\030\003'
+  _globals['_INTRODUCTION'].fields_by_name['signature']._loaded_options = None
+  _globals['_INTRODUCTION'].fields_by_name['signature']._serialized_options = b'\350\340\030\003'
   _globals['_KEYMADE'].fields_by_name['public_key']._loaded_options = None
   _globals['_KEYMADE'].fields_by_name['public_key']._serialized_options = b'\350\340\030\003'
   _globals['_KEYMADE'].fields_by_name['sealed']._loaded_options = None
@@ -50,12 +52,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_KEYTAKE'].fields_by_name['public_key']._serialized_options = b'\350\340\030\003'
   _globals['_KEYTAKE'].fields_by_name['wrapped']._loaded_options = None
   _globals['_KEYTAKE'].fields_by_name['wrapped']._serialized_options = b'\350\340\030\001\372\340\030\'the run\'s secrets, sealed for one party'
+  _globals['_KEYTAKE'].fields_by_name['introductions']._loaded_options = None
+  _globals['_KEYTAKE'].fields_by_name['introductions']._serialized_options = b'\350\340\030\006'
   _globals['_KEYTAKEN'].fields_by_name['fingerprint']._loaded_options = None
   _globals['_KEYTAKEN'].fields_by_name['fingerprint']._serialized_options = b'\350\340\030\003'
   _globals['_RUNSECRETS'].fields_by_name['private_key']._loaded_options = None
   _globals['_RUNSECRETS'].fields_by_name['private_key']._serialized_options = b'\350\340\030\001\372\340\030\"the run\'s key, never sent unsealed'
   _globals['_RUNSECRETS'].fields_by_name['alignment_secret']._loaded_options = None
   _globals['_RUNSECRETS'].fields_by_name['alignment_secret']._serialized_options = b'\350\340\030\001\372\340\030\035a secret, never sent unsealed'
+  _globals['_RUNSECRETS'].fields_by_name['tag_secret']._loaded_options = None
+  _globals['_RUNSECRETS'].fields_by_name['tag_secret']._serialized_options = b'\350\340\030\001\372\340\030\035a secret, never sent unsealed'
   _globals['_PARTYRUN'].fields_by_name['config']._loaded_options = None
   _globals['_PARTYRUN'].fields_by_name['config']._serialized_options = b'\350\340\030\003'
   _globals['_PARTYRUN'].fields_by_name['secrets']._loaded_options = None
@@ -68,6 +74,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PARTYRUN'].fields_by_name['refusals']._serialized_options = b'\350\340\030\006'
   _globals['_PARTYRUN'].fields_by_name['key_digest']._loaded_options = None
   _globals['_PARTYRUN'].fields_by_name['key_digest']._serialized_options = b'\350\340\030\006'
+  _globals['_PARTYRUN'].fields_by_name['format']._loaded_options = None
+  _globals['_PARTYRUN'].fields_by_name['format']._serialized_options = b'\350\340\030\006'
   _globals['_MODELPART'].fields_by_name['state']._loaded_options = None
   _globals['_MODELPART'].fields_by_name['state']._serialized_options = b'\350\340\030\006'
   _globals['_MODELPART'].fields_by_name['primal']._loaded_options = None
@@ -95,23 +103,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RUNTERMS']._serialized_start=67
   _globals['_RUNTERMS']._serialized_end=99
   _globals['_INTRODUCTION']._serialized_start=101
-  _globals['_INTRODUCTION']._serialized_end=163
-  _globals['_KEYMADE']._serialized_start=165
-  _globals['_KEYMADE']._serialized_end=249
-  _globals['_SEALEDSECRETS']._serialized_start=251
-  _globals['_SEALEDSECRETS']._serialized_end=353
-  _globals['_KEYTAKE']._serialized_start=355
-  _globals['_KEYTAKE']._serialized_end=456
-  _globals['_KEYTAKEN']._serialized_start=458
-  _globals['_KEYTAKEN']._serialized_end=495
-  _globals['_RUNSECRETS']._serialized_start=498
-  _globals['_RUNSECRETS']._serialized_end=640
-  _globals['_PARTYRUN']._serialized_start=643
-  _globals['_PARTYRUN']._serialized_end=816
-  _globals['_MODELPART']._serialized_start=819
-  _globals['_MODELPART']._serialized_end=1135
-  _globals['_MODELRELEASE']._serialized_start=1137
-  _globals['_MODELRELEASE']._serialized_end=1241
-  _globals['_PHASERESULT']._serialized_start=1244
-  _globals['_PHASERESULT']._serialized_end=1412
+  _globals['_INTRODUCTION']._serialized_end=196
+  _globals['_KEYMADE']._serialized_start=198
+  _globals['_KEYMADE']._serialized_end=282
+  _globals['_SEALEDSECRETS']._serialized_start=284
+  _globals['_SEALEDSECRETS']._serialized_end=386
+  _globals['_KEYTAKE']._serialized_start=389
+  _globals['_KEYTAKE']._serialized_end=545
+  _globals['_KEYTAKEN']._serialized_start=547
+  _globals['_KEYTAKEN']._serialized_end=584
+  _globals['_RUNSECRETS']._serialized_start=587
+  _globals['_RUNSECRETS']._serialized_end=788
+  _globals['_PARTYRUN']._serialized_start=791
+  _globals['_PARTYRUN']._serialized_end=986
+  _globals['_MODELPART']._serialized_start=989
+  _globals['_MODELPART']._serialized_end=1305
+  _globals['_MODELRELEASE']._serialized_start=1307
+  _globals['_MODELRELEASE']._serialized_end=1411
+  _globals['_PHASERESULT']._serialized_start=1414
+  _globals['_PHASERESULT']._serialized_end=1582
 # @@protoc_insertion_point(module_scope)

@@ -50,20 +50,26 @@ class Introduction(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CERTIFICATE_FIELD_NUMBER: _builtins.int
-    NONCE_FIELD_NUMBER: _builtins.int
+    EPHEMERAL_KEY_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
     certificate: _builtins.bytes
     """The X.509 certificate under which the party wants to be given the key, in DER form."""
-    nonce: _builtins.bytes
-    """32 random bytes of this set-up alone: secrets that are sealed for another set-up do not open in it."""
+    ephemeral_key: _builtins.bytes
+    """P-256 public key of this set-up alone, as an uncompressed point. The run's secrets are sealed to it."""
+    signature: _builtins.bytes
+    """ECDSA P-256 with SHA-256, in DER form, by the key of the certificate, over run, roster, configuration, certificate
+    and ephemeral key.
+    """
     def __init__(
         self,
         *,
         certificate: _builtins.bytes = ...,
-        nonce: _builtins.bytes = ...,
+        ephemeral_key: _builtins.bytes = ...,
+        signature: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["certificate", b"certificate", "nonce", b"nonce"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["certificate", b"certificate", "ephemeral_key", b"ephemeral_key", "signature", b"signature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -127,17 +133,23 @@ class KeyTake(_message.Message):
 
     PUBLIC_KEY_FIELD_NUMBER: _builtins.int
     WRAPPED_FIELD_NUMBER: _builtins.int
+    INTRODUCTIONS_FIELD_NUMBER: _builtins.int
     public_key: _builtins.bytes
     wrapped: _builtins.bytes
+    @_builtins.property
+    def introductions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Introduction]:
+        """As the key holder got them. The party confirms them for itself, and that its own is among them."""
+
     def __init__(
         self,
         *,
         public_key: _builtins.bytes = ...,
         wrapped: _builtins.bytes = ...,
+        introductions: _abc.Iterable[Global___Introduction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["public_key", b"public_key", "wrapped", b"wrapped"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["introductions", b"introductions", "public_key", b"public_key", "wrapped", b"wrapped"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -172,19 +184,23 @@ class RunSecrets(_message.Message):
 
     PRIVATE_KEY_FIELD_NUMBER: _builtins.int
     ALIGNMENT_SECRET_FIELD_NUMBER: _builtins.int
+    TAG_SECRET_FIELD_NUMBER: _builtins.int
     private_key: _builtins.bytes
     """The Paillier private key; empty in a run without encryption."""
     alignment_secret: _builtins.bytes
     """Pseudonyms, where the alignment is by HMAC, and marks of labels are made with it."""
+    tag_secret: _builtins.bytes
+    """32 random bytes, of which the parties derive keys for single purposes."""
     def __init__(
         self,
         *,
         private_key: _builtins.bytes = ...,
         alignment_secret: _builtins.bytes = ...,
+        tag_secret: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment_secret", b"alignment_secret", "private_key", b"private_key"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment_secret", b"alignment_secret", "private_key", b"private_key", "tag_secret", b"tag_secret"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -202,6 +218,7 @@ class PartyRun(_message.Message):
     SETUPS_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
     KEY_DIGEST_FIELD_NUMBER: _builtins.int
+    FORMAT_FIELD_NUMBER: _builtins.int
     config: _builtins.str
     layout: _builtins.bytes
     """A ClientLayout."""
@@ -211,6 +228,8 @@ class PartyRun(_message.Message):
     """How many tasks were refused after something in them was opened."""
     key_digest: _builtins.bytes
     """SHA-256 of the secrets: by it the party knows a key again that it has given up."""
+    format: _builtins.int
+    """The version of this message; a file of another version is refused."""
     @_builtins.property
     def secrets(self) -> Global___RunSecrets:
         """Absent once the party has no more use for the key."""
@@ -224,10 +243,11 @@ class PartyRun(_message.Message):
         setups: _builtins.int = ...,
         refusals: _builtins.int = ...,
         key_digest: _builtins.bytes = ...,
+        format: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["secrets", b"secrets"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "key_digest", b"key_digest", "layout", b"layout", "refusals", b"refusals", "secrets", b"secrets", "setups", b"setups"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "format", b"format", "key_digest", b"key_digest", "layout", b"layout", "refusals", b"refusals", "secrets", b"secrets", "setups", b"setups"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -289,7 +309,7 @@ class ModelRelease(_message.Message):
 
     WEIGHTS_FIELD_NUMBER: _builtins.int
     weights: _builtins.bytes
-    """Little-endian doubles, in the order of the party's features by name; in a run whose released model is noisy, those
+    """Little-endian doubles, in the order of the pseudonyms of the party's features; in a run whose released model is noisy, those
     of the blocks that the party is the first holder of, in the order of these.
     """
     def __init__(

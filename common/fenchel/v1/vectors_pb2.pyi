@@ -18,7 +18,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class VectorFormat(_message.Message):
-    """How the values of a vector are laid into slots. Public parameters of a run."""
+    """The arrangement of the values of a vector in slots. Public parameters of a run."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -77,7 +77,7 @@ Global___EncryptedVector: _TypeAlias = EncryptedVector  # noqa: Y015
 
 @_typing.final
 class PlainVector(_message.Message):
-    """The same values in clear, for runs that measure what encryption costs."""
+    """The same values in clear, for runs without encryption."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

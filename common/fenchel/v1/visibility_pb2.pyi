@@ -28,57 +28,57 @@ class _VisibilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Visibility
     VISIBILITY_CIPHERTEXT: _Visibility.ValueType  # 1
     """Unreadable without a key that the server never has: packed Paillier ciphertext, sealed secrets."""
     VISIBILITY_PSEUDONYM: _Visibility.ValueType  # 2
-    """Stands for a sample without saying which: elements of the alignment, places of rows in a party's list."""
+    """Stands for a sample without saying which: elements of the alignment, positions of rows in a party's list."""
     VISIBILITY_PUBLIC: _Visibility.ValueType  # 3
     """Known to everyone in the run: settings, public keys, certificates, names of parties and features, how many samples
-    there are, and how they and the features are cut into blocks.
+    there are, and how they and the features are divided into blocks.
     """
     VISIBILITY_AGGREGATE: _Visibility.ValueType  # 4
-    """In clear, and made of what several parties or the whole federation hold: the model, sums over all parties, what
-    follows from such sums, and how many parties hold a block. A sum over the holders of a feature counts here even
-    where there is one holder alone.
+    """In clear, and made from the data of several parties or of the whole federation: the model, sums over all parties,
+    numbers computed from such sums, and the number of holders of a block. A sum over the holders of a feature counts
+    here even if the feature has one holder only.
     """
     VISIBILITY_INDIVIDUAL: _Visibility.ValueType  # 5
-    """In clear, and one party's own or one sample's own: also a sum over all rows of one party, such as its sum of
+    """In clear, and of one party or of one sample: also a sum over all rows of one party, such as its sum of
     losses, and a value of one sample that several parties made together, such as its dual variable.
     """
     VISIBILITY_TRANSPORT: _Visibility.ValueType  # 6
-    """Needed to carry the rest: lengths, round numbers, flags, checksums, times. Says nothing of anybody's data."""
+    """Needed to carry the rest: lengths, round numbers, flags, checksums, times. Tells nothing about anybody's data."""
 
 class Visibility(_Visibility, metaclass=_VisibilityEnumTypeWrapper):
-    """What whoever sees a field learns from it. Every field of every message here carries one; proto/generate.py refuses a
-    field without.
+    """The class of a field: how much its reader learns. Every field of every message here has one; proto/generate.py
+    refuses a field without.
 
     A field of a message type that carries values (Vector, BlockVector, AveragingVector, AveragingNumber and the blocks
-    of a snapshot) says what these are where they are in clear; encrypted inside, they are ciphertext for whoever lacks
-    the key. It decides for all values inside it that are marked INDIVIDUAL there. Every other field of a message type
-    is TRANSPORT, and the fields inside count instead.
+    of a snapshot) gives the class of these values in clear; encrypted values are ciphertext for everyone without the
+    key. That class replaces the class of all values inside that are marked INDIVIDUAL there. Every other field of a
+    message type is TRANSPORT, and the fields inside count instead.
 
     A list that grows with the samples or features, and that crosses the wire, is one field of bytes and not a repeated
-    field: bytes take no more memory than they have on the wire. Numbers in such a field are little-endian and of the width
-    that value_bytes says; names are UTF-8 and end with a zero byte each.
+    field: bytes take no more memory than they have on the wire. Numbers in such a field are little-endian and of the
+    width that value_bytes says; names are UTF-8 and end with a zero byte each.
     """
 
 VISIBILITY_UNSPECIFIED: Visibility.ValueType  # 0
 VISIBILITY_CIPHERTEXT: Visibility.ValueType  # 1
 """Unreadable without a key that the server never has: packed Paillier ciphertext, sealed secrets."""
 VISIBILITY_PSEUDONYM: Visibility.ValueType  # 2
-"""Stands for a sample without saying which: elements of the alignment, places of rows in a party's list."""
+"""Stands for a sample without saying which: elements of the alignment, positions of rows in a party's list."""
 VISIBILITY_PUBLIC: Visibility.ValueType  # 3
 """Known to everyone in the run: settings, public keys, certificates, names of parties and features, how many samples
-there are, and how they and the features are cut into blocks.
+there are, and how they and the features are divided into blocks.
 """
 VISIBILITY_AGGREGATE: Visibility.ValueType  # 4
-"""In clear, and made of what several parties or the whole federation hold: the model, sums over all parties, what
-follows from such sums, and how many parties hold a block. A sum over the holders of a feature counts here even
-where there is one holder alone.
+"""In clear, and made from the data of several parties or of the whole federation: the model, sums over all parties,
+numbers computed from such sums, and the number of holders of a block. A sum over the holders of a feature counts
+here even if the feature has one holder only.
 """
 VISIBILITY_INDIVIDUAL: Visibility.ValueType  # 5
-"""In clear, and one party's own or one sample's own: also a sum over all rows of one party, such as its sum of
+"""In clear, and of one party or of one sample: also a sum over all rows of one party, such as its sum of
 losses, and a value of one sample that several parties made together, such as its dual variable.
 """
 VISIBILITY_TRANSPORT: Visibility.ValueType  # 6
-"""Needed to carry the rest: lengths, round numbers, flags, checksums, times. Says nothing of anybody's data."""
+"""Needed to carry the rest: lengths, round numbers, flags, checksums, times. Tells nothing about anybody's data."""
 Global___Visibility: _TypeAlias = Visibility  # noqa: Y015
 
 VISIBILITY_FIELD_NUMBER: _builtins.int
@@ -87,8 +87,8 @@ MEANING_FIELD_NUMBER: _builtins.int
 ZERO_ENDED_FIELD_NUMBER: _builtins.int
 visibility: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, Global___Visibility.ValueType]
 value_bytes: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, _builtins.int]
-"""The width of one value in a field of bytes that holds many, end to end."""
+"""The width of one value in a field of bytes that contains many, end to end."""
 meaning: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, _builtins.str]
-"""What the values are, in words for a person; due unless they are PUBLIC or TRANSPORT."""
+"""The meaning of the values, in words for a person; required unless they are PUBLIC or TRANSPORT."""
 zero_ended: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, _builtins.bool]
 """Each value in a field of bytes ends with a zero byte."""

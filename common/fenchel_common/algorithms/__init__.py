@@ -1,4 +1,4 @@
-"""What the two halves of each algorithm agree on."""
+"""The settings, messages and families of the algorithms, for both halves; here the settings by algorithm."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,7 +1,7 @@
-"""What the rest of the system asks of a family of algorithms.
+"""A family of algorithms, as a value that the rest of the system reads.
 
-A family is all algorithms whose halves exchange the same messages. Each family states everything here in one value, in
-its own folder; the settings of its algorithms name that value as their `family`.
+A family is all algorithms whose halves exchange the same messages. Each family has one `Family` value in its own
+folder; the settings of its algorithms name that value as their `family`.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,12 +12,12 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.layout import FederationLayout
 
 S = TypeVar("S")
-"""What the family reads of the settings of its algorithms."""
+"""The settings that the functions of a family read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """How many vectors a message carries at most.
+    """The most vectors that a message carries.
 
     Vectors by sample and by feature have an entry for each block that the party holds; vectors of `numbers` are short.
     A vector by feature has `width` values for each feature.
@@ -31,7 +31,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """The task and the result of a phase: the names of the messages in `proto/`, and what each carries."""
+    """The task and the result of a phase: the names of the messages in `proto/`, and the vectors that each carries."""
 
     task: str
     result: str
@@ -69,21 +69,23 @@ def _unknown_changes(_settings: object, _layout: FederationLayout) -> int | None
 
 @dataclass(frozen=True, slots=True)
 class Family(Generic[S]):
-    """What a family states; every function takes the settings of one of its algorithms first.
+    """The properties of a family. Its functions are pure; each takes the settings of one of its algorithms first.
 
     Attributes
     ----------
     name
         The name of the family's folder in `common`, `server` and `client`.
     messages
-        The messages of a run with these settings.
+        The messages of a run with these settings. Called at both ends, before a body is read or its size is limited.
     ciphertexts
-        How many ciphertexts a party with this layout makes in a usual round of an encrypted run.
+        The number of ciphertexts that a party with this layout makes in a usual round of an encrypted run. Called by
+        the party after the layout, to size its pool of nonces.
     row_leak
-        Why the server can work out rows in a run at the level `paper`, in words; None if nothing is known that would
-        let it. The arguments are those of `fenchel_common.algorithms.row_leak.row_leak`.
+        The reason, in words, why the server can work out rows in a run at the level `paper`; None if no way is known.
+        The arguments are those of `fenchel_common.algorithms.row_leak.row_leak`.
     fewest_changes
-        The fewest samples that are updated in a round among those of a party; None if `row_leak` does not ask for it.
+        The least number of a party's samples that a round updates; None if `row_leak` does not need it. Called by the
+        server when the layout is known.
     bounds_model
         Whether noise can be calibrated for a released model: every model comes with a proof of its distance to the
         optimum, and every party learns how long its whole rows are.

@@ -1,4 +1,4 @@
-"""Whether an algorithm fits what is asked of it; where it does not, the error names those which do."""
+"""Checks that an algorithm can take a partition, a loss and a privacy level; errors name algorithms that can."""
 
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.settings import Partition
@@ -7,7 +7,7 @@ from fenchel_common.privacy import Privacy
 
 
 def check_partition(algorithm: str, partition: Partition) -> None:
-    """Refuses shards that are split in a way that the algorithm cannot take."""
+    """Refuses a partition of the table into shards that the algorithm cannot take."""
     profile = SETTINGS[algorithm].profile
     if partition not in profile.partitions:
         fitting = [name for name, settings in SETTINGS.items() if partition in settings.profile.partitions]
@@ -18,7 +18,7 @@ def check_partition(algorithm: str, partition: Partition) -> None:
 
 
 def check_loss(algorithm: str, loss: object) -> None:
-    """Refuses a loss that the algorithm does not take but another one does; None is the algorithm's own choice."""
+    """Refuses a loss that the algorithm does not take but another one does; None stands for the default."""
     fitting = [name for name, settings in SETTINGS.items() if loss in settings.profile.losses]
     if loss is not None and fitting and algorithm not in fitting:
         known = ", ".join(SETTINGS[algorithm].profile.losses)

@@ -1,4 +1,4 @@
-"""Whether the server of a run at the level `paper` can work rows out of what it sees; each family has its own rule."""
+"""The check whether the server of a run at the level `paper` can work out rows; each family has its own rule."""
 
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidConfig
@@ -6,12 +6,12 @@ from fenchel_common.privacy import Privacy
 
 
 def row_leak(settings: AlgorithmSettings, *, changes: int | None = None, width: int = 0) -> str | None:
-    """Why rows can leak to the server, in words; None if nothing is known that would let them.
+    """The reason, in words, why rows can leak to the server; None if no way is known.
 
     Parameters
     ----------
     changes
-        The fewest samples that may be updated in a round among those of a party, once that is known.
+        The least number of a party's samples that a round may update, once that is known.
     width
         The most features that a party has, once that is known.
     """
@@ -21,9 +21,9 @@ def row_leak(settings: AlgorithmSettings, *, changes: int | None = None, width: 
 
 
 def row_leak_warning(reason: str) -> str:
-    """For people to read, before the run starts."""
+    """The warning to people before such a run starts."""
     return (
-        "privacy = 'paper' shows the server every party's share of the model in every round, and from the way it "
+        "privacy = 'paper' shows the server every party's contribution to the model in every round, and from its "
         f"changes the server can work out rows of the parties' data: {reason}"
     )
 
@@ -31,7 +31,7 @@ def row_leak_warning(reason: str) -> str:
 def check_row_leak(
     settings: AlgorithmSettings, *, acknowledged: bool, changes: int | None = None, width: int = 0
 ) -> None:
-    """Refuses a run in which rows can leak to the server, unless whoever configured it knows."""
+    """Refuses a run in which rows can leak to the server, unless its configuration acknowledges that."""
     reason = row_leak(settings, changes=changes, width=width)
     if reason is not None and not acknowledged:
         raise InvalidConfig(

@@ -1,4 +1,4 @@
-"""What the settings of every algorithm have in common, and how an algorithm describes itself.
+"""The settings that every algorithm has, and the profile with which an algorithm describes itself.
 
 An algorithm's settings are a subclass of `AlgorithmSettings` with a `profile` and a `family`; each of its fields has a
 description, which `fenchel algorithms` shows.
@@ -18,19 +18,19 @@ from fenchel_common.privacy import Privacy
 
 PositiveFloat = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 PrivacyWord = Annotated[Privacy, Field(strict=False)]
-"""A level as its word: strict fields take none but members of an enumeration."""
+"""A privacy level, given as its word; a strict field would take members of the enumeration only."""
 
 Partition = Literal["horizontal", "vertical", "hybrid"]
-"""How the table is split: whole rows, whole columns of all rows, or some rows and some columns each."""
+"""How the table is split between the parties: whole rows, whole columns, or some rows and some columns each."""
 
 ANY_PARTITION: tuple[Partition, ...] = ("horizontal", "vertical", "hybrid")
 RUN_LEVEL = frozenset({"privacy", "seed", "stop"})
-"""The fields that the algorithm's settings take over from the run."""
+"""The fields of an algorithm's settings that the run's configuration sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a person must know to choose an algorithm.
+    """The facts with which a person chooses an algorithm.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Profile:
     sealed
         Kinds of values that reach the server as ciphertext in a sealed run, and in clear in any other.
     visible
-        Kinds of values that the server sees whatever the privacy level, and when.
+        Kinds of values that the server sees at every privacy level, and when.
     certified
         Whether a run proves its distance to the optimum by a duality gap.
     """
@@ -56,7 +56,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Participation:
-    """Which clients take part in a round: all, a random share p of them, or one of C sets in turn."""
+    """Which clients take part in a round: all, a random fraction of them, or one of C sets in turn."""
 
     kind: Literal["all", "fraction", "cyclic"]
     fraction: float = 1.0
@@ -82,7 +82,7 @@ class _Section(BaseModel):
 
 
 class StopRules(_Section):
-    """When a run ends: at the first rule that is met. `rounds` always bounds it; `seconds` is the driver's to watch."""
+    """The rules that end a run; the first rule that is met ends it. The driver checks `seconds`."""
 
     gap: PositiveFloat | None = defaults.GAP
     rounds: int = Field(default=defaults.ROUNDS, ge=1, le=10_000_000)
@@ -90,7 +90,11 @@ class StopRules(_Section):
 
 
 class AlgorithmSettings(_Section):
-    """Settings of a run, checked. The functions of `family` take settings of this very class."""
+    """The checked settings of an algorithm in one run.
+
+    A subclass is one algorithm. It sets `profile` and `family`, whose functions must accept its settings, and adds
+    fields with a default and a description each. Settings never change after `parse`.
+    """
 
     profile: ClassVar[Profile]
     family: ClassVar[Family[Any]]
@@ -122,6 +126,7 @@ class AlgorithmSettings(_Section):
 
     @property
     def loss_function(self) -> Loss:
+        """The loss of a margin; a subclass with other losses too raises `InvalidConfig` for those."""
         return LOSSES[self.loss]
 
     def check_labels(self, y: Array) -> None:
@@ -134,7 +139,7 @@ class AlgorithmSettings(_Section):
 
     @classmethod
     def parse(cls, values: Mapping[str, object]) -> Self:
-        """Settings from a configuration; an error names each wrong field, what is wrong and what may stand there."""
+        """Settings from a configuration; `InvalidConfig` names each wrong field, the fault and the cure."""
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
@@ -142,7 +147,7 @@ class AlgorithmSettings(_Section):
 
     @classmethod
     def parameters(cls) -> dict[str, tuple[object, str]]:
-        """For each parameter of the algorithm its default and what it means."""
+        """The default and the meaning of each parameter of the algorithm, by name."""
         return {
             info.alias or name: (info.default, info.description or "")
             for name, info in cls.model_fields.items()
@@ -157,7 +162,7 @@ class AlgorithmEntry:
     Attributes
     ----------
     default
-        The class, if the file does not say `local`.
+        The class for a file without `local`.
     by_local
         The class for each value of `local`; empty if the algorithm has no such setting.
     """
@@ -179,7 +184,7 @@ class AlgorithmEntry:
         raise InvalidConfig(f"local: choose one of {', '.join(self.by_local)}")
 
     def parameters(self) -> dict[str, tuple[object, str]]:
-        """For each parameter of the algorithm, whatever `local` is, its default and what it means."""
+        """The default and the meaning of each parameter of the algorithm, for all values of `local`, by name."""
         found: dict[str, tuple[object, str]] = {}
         for settings in (*self.by_local.values(), self.default):
             found |= settings.parameters()
@@ -187,15 +192,15 @@ class AlgorithmEntry:
 
 
 def _problem(settings: type[AlgorithmSettings], detail: dict[str, object]) -> str:
-    place = detail["loc"]
-    assert isinstance(place, tuple)
-    # A union adds the name of each of its kinds to the place; the field is what precedes it.
-    depth = 2 if place[:1] == ("stop",) else 1
-    name = ".".join(str(part) for part in place[:depth])
+    path = detail["loc"]
+    assert isinstance(path, tuple)
+    # A union adds the name of each of its types to the path, after the field.
+    depth = 2 if path[:1] == ("stop",) else 1
+    name = ".".join(str(part) for part in path[:depth])
     if detail["type"] == "extra_forbidden":
         known = list(StopRules.model_fields) if depth == 2 else [*settings.parameters(), *sorted(RUN_LEVEL)]
         return f"{name}: unknown key; the known ones are {', '.join(known)}"
     message = str(detail["msg"]).removeprefix("Value error, ")
     said = f"{message[:1].lower()}{message[1:]}"
-    # What several fields together get wrong has no place of its own, and begins with the name of one of them.
+    # A fault of several fields together has no path; its message begins with the name of one of them.
     return f"{name}: {said}" if name else said

@@ -83,7 +83,7 @@ class VectorFormat:
         return self.bound * 2.0**self.fraction_bits
 
     def error_bound(self, terms: int) -> float:
-        """How far a decoded sum of this many terms can be from the exact sum."""
+        """The largest distance of a decoded sum of this many terms from the exact sum."""
         return terms * 2.0 ** -(self.fraction_bits + 1)
 
     def quantise(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -114,7 +114,7 @@ class VectorFormat:
 
 @dataclass(frozen=True)
 class SlotLayout:
-    """How the slots of a format lie in the plaintext of a key of `key_bits` bits."""
+    """The positions of the slots of a format in the plaintext of a key of `key_bits` bits."""
 
     format: VectorFormat
     key_bits: int
@@ -131,7 +131,7 @@ class SlotLayout:
 
     @cached_property
     def term_limit(self) -> int:
-        """The largest sum that neither a slot nor the checksum can overflow."""
+        """The most terms of a sum with which neither a slot nor the checksum can overflow."""
         in_slot = int(float(1 << self.format.headroom_bits) / self.format.bound)
         in_checksum = 1 << (self.checksum_width - 1 - CHECKSUM_BITS)
         return min(in_slot, in_checksum)
@@ -165,7 +165,7 @@ class SlotLayout:
     def check_terms(self, terms: int) -> None:
         if not 0 < terms <= self.term_limit:
             raise TooManyTerms(
-                f"a sum of {terms} terms does not fit: this format holds at most {self.term_limit} of values below "
+                f"a sum of {terms} terms does not fit: this format takes at most {self.term_limit} of values below "
                 f"{self.format.bound:g}; decrypt and encrypt afresh before adding more"
             )
 
@@ -239,5 +239,5 @@ class SlotLayout:
 
 @lru_cache(maxsize=64)
 def slot_layout(vector_format: VectorFormat, key_bits: int) -> SlotLayout:
-    """The layout of a format under keys of one size; kept, because its tables are used for every vector."""
+    """The layout of a format under keys of one size; cached, because its tables are used for every vector."""
     return SlotLayout(vector_format, key_bits)

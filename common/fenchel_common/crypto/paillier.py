@@ -98,7 +98,7 @@ def concatenate(numbers: Iterable[mpz], width: int) -> bytes:
 def add(key: PublicKey, left: bytes, right: bytes) -> bytes:
     """Ciphertexts of the sums of two equally long buffers.
 
-    The result is a deterministic function of its inputs: it hides the values from whoever lacks the private key, but
+    The result is a deterministic function of its inputs: it hides the values from everyone without the private key, but
     not that it came from these inputs.
     """
     n_squared, width, from_bytes = key.n_squared, key.ciphertext_bytes, mpz.from_bytes
@@ -132,16 +132,16 @@ def negate(key: PublicKey, ciphertexts: bytes) -> bytes:
 
 
 def scale(key: PublicKey, ciphertexts: bytes, factor: int) -> bytes:
-    """Ciphertexts of the values times an integer that everybody may know."""
+    """Ciphertexts of the values times an integer, which is public."""
     n_squared, width = key.n_squared, key.ciphertext_bytes
     return concatenate(gmpy2.powmod_base_list(split(ciphertexts, width), factor, n_squared), width)
 
 
 def validate(key: PublicKey, ciphertexts: bytes) -> None:
-    """Checks that a buffer from outside holds elements of the ciphertext group.
+    """Checks that a buffer from outside consists of elements of the ciphertext group.
 
-    Each number must lie strictly between 0 and n². One that shares a factor with n would reveal that factor to
-    whoever notices; the greatest common divisor is taken once, of the product of them all.
+    Each number must lie strictly between 0 and n². A number with a common factor with n would reveal that factor to
+    everyone who computes it; the greatest common divisor is computed once, of the product of all numbers.
 
     Raises
     ------

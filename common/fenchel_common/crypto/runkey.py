@@ -1,4 +1,4 @@
-"""What the vectors of a run are under: a public key, or nothing."""
+"""The key of a run: a Paillier public key, or none."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -17,7 +17,7 @@ class RunKey:
     Attributes
     ----------
     public
-        What vectors are encrypted with; None if they are in clear.
+        The key that encrypts vectors; None if vectors are in clear.
     """
 
     bits: int
@@ -35,9 +35,9 @@ class RunKey:
         return cls(bits)
 
     def slots(self, vector_format: VectorFormat) -> int:
-        """How many values of this format a block has."""
+        """The number of values of this format in a block."""
         return slot_layout(vector_format, self.bits).slots
 
     def by_feature(self, privacy: Privacy) -> "RunKey":
-        """What HyFDCA's vectors by feature, and its figures, are under in a run of that level."""
+        """The key of HyFDCA's vectors by feature and vectors of numbers in a run of that level."""
         return self if privacy.encrypts_features else RunKey.in_clear(self.bits)

@@ -1,8 +1,8 @@
-"""Vectors that can be added without being read.
+"""Vectors that can be added without being decrypted.
 
 A vector is a sequence of blocks of S slots each; under encryption a block is one ciphertext. `EncryptedVector` hides
-its values from whoever lacks the private key. `PlainVector` holds the same fixed-point numbers in clear and follows the
-same rules, so that a run in clear and an encrypted run of one seed give the same numbers.
+its values from everyone without the private key. `PlainVector` has the same fixed-point numbers in clear and follows
+the same rules, so that a run in clear and an encrypted run of one seed give the same numbers.
 
 Addition needs no key and is exact: fixed-point sums do not depend on their order.
 """
@@ -23,7 +23,12 @@ MAXIMUM_FACTOR = 1 << 53
 
 
 class Vector(Protocol):
-    """What both kinds of vector can do."""
+    """The operations of both kinds of vector; none of them needs a private key or changes a vector.
+
+    `format` and `slots` say how values lie in blocks, `length` counts the values, `block_count` the blocks, and `terms`
+    the fresh vectors whose sum this one is, or a bound on their number. Operations raise `IncompatibleVectors` or
+    `WrongKey` if vectors do not fit each other, and `TooManyTerms` if the result could overflow a slot.
+    """
 
     @property
     def format(self) -> VectorFormat: ...
@@ -35,24 +40,46 @@ class Vector(Protocol):
     def slots(self) -> int: ...
     @property
     def block_count(self) -> int: ...
-    def select(self, blocks: Sequence[int]) -> Self: ...
-    def plus(self, other: Self) -> Self: ...
-    def minus(self, other: Self) -> Self: ...
-    def scale(self, factor: int) -> Self: ...
-    def joined_with(self, others: Sequence[Self]) -> Self: ...
-    def summed_with(self, others: Sequence[Self]) -> Self: ...
+    def select(self, blocks: Sequence[int]) -> Self:
+        """The blocks at these positions, in the given order; a partly filled block must come last."""
+        ...
+
+    def plus(self, other: Self) -> Self:
+        """The sum, with the terms of both; `other` must have the same format and length."""
+        ...
+
+    def minus(self, other: Self) -> Self:
+        """The difference, with the terms of both; `other` must have the same format and length."""
+        ...
+
+    def scale(self, factor: int) -> Self:
+        """The values times `factor`, with |factor| times the terms; `ValueOutOfRange` unless 0 < |factor| ≤ 2^53."""
+        ...
+
+    def joined_with(self, others: Sequence[Self]) -> Self:
+        """One vector with the blocks of this one and of the others; see `join`."""
+        ...
+
+    def summed_with(self, others: Sequence[Self]) -> Self:
+        """The sum of this vector and the others; see `total`."""
+        ...
 
 
 V = TypeVar("V", bound=Vector)
 
 
 class Cipher(Protocol):
-    """Turns values into vectors and back; held by parties only."""
+    """Turns values into vectors and back. Only parties have one; `slots` is the number of values in a block."""
 
     @property
     def slots(self) -> int: ...
-    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat) -> Vector: ...
-    def decrypt(self, vector: Vector) -> NDArray[np.float64]: ...
+    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat) -> Vector:
+        """A fresh vector of one term; raises `ValueNotFinite` or `ValueOutOfRange` before anything is encrypted."""
+        ...
+
+    def decrypt(self, vector: Vector) -> NDArray[np.float64]:
+        """The values of a vector under this cipher's key; raises a `CryptoError` instead of returning wrong values."""
+        ...
 
 
 def join(vectors: Sequence[V]) -> V:
@@ -63,7 +90,7 @@ def join(vectors: Sequence[V]) -> V:
 
 
 def total(vectors: Sequence[V]) -> V:
-    """The sum of vectors of one shape."""
+    """The sum of vectors of one format and length."""
     if not vectors:
         raise IncompatibleVectors("there is no vector to sum")
     return vectors[0].summed_with(vectors[1:])
@@ -114,10 +141,10 @@ class EncryptedVector:
     Parameters
     ----------
     ciphertexts
-        One fixed-width little-endian ciphertext a block. Whoever builds a vector from bytes of another process goes
-        through `received`, which validates them.
+        One fixed-width little-endian ciphertext for each block. Bytes from another process must go through `received`,
+        which validates them.
     terms
-        How many fresh vectors were summed into this one, or a bound on it.
+        The number of fresh vectors in the sum, or a bound on it.
     """
 
     key: PublicKey
@@ -149,7 +176,7 @@ class EncryptedVector:
         terms: int,
         ciphertexts: bytes,
     ) -> "EncryptedVector":
-        """A vector from outside, every ciphertext of it validated."""
+        """A vector from outside, with every ciphertext validated."""
         if fingerprint != key.fingerprint:
             raise WrongKey(
                 f"the vector was made under key {fingerprint[:8].hex()}, this run's key is {key.short_fingerprint}"
@@ -295,7 +322,7 @@ class PlainVector:
 
 @dataclass(frozen=True, slots=True)
 class PlainCipher:
-    """The cipher of runs that measure what encryption costs: it encrypts nothing."""
+    """The cipher of runs in clear: it encrypts nothing. Such runs measure the cost of encryption."""
 
     key_bits: int
     slot_bits: int = 64

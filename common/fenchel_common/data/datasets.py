@@ -1,12 +1,12 @@
-"""Whole data sets, for demonstrations and experiments that split them up themselves.
+"""Whole data sets, which demonstrations and experiments split into shards.
 
 Conditioning. Dense columns are standardised (mean 0, variance 1; constant columns become 0); sparse columns are
 divided by their largest magnitude and not centred, which would fill them. Then one factor brings the mean squared
 row norm to 1. The dual step of a sample has the curvature ‖x_i‖²/(λN), so that λ means the same on every data set and
 the theorems' assumption ‖x_i‖ ≤ 1 holds on average. There is no intercept, as in the paper: centred columns and
-balanced classes do without one.
+balanced classes need none.
 
-Labels become −1 and +1: of two classes the one that sorts first is −1.
+Labels become −1 and +1; the class that sorts first becomes −1.
 """
 
 from collections.abc import Callable
@@ -47,12 +47,12 @@ def load_dataset(name: str) -> Dataset:
 
 
 def numbered_features(count: int) -> tuple[str, ...]:
-    """Names of columns that have none: x and the number, with leading zeros so that names sort as the columns do."""
+    """Names for columns without names: x and the number, with leading zeros so that names sort as columns do."""
     width = len(str(max(count - 1, 0)))
     return tuple(f"x{column:0{width}d}" for column in range(count))
 
 
-# scikit-learn is imported where it is needed: it takes a second, which every process of a federation would pay.
+# scikit-learn is imported only where it is used: the import takes a second in every process of a federation.
 
 
 def _breast_cancer() -> Dataset:
@@ -80,7 +80,7 @@ def prepared(name: str, X: Matrix, labels: NDArray[np.generic], features: tuple[
         raise InvalidInput(f"y: has the shape {labels.shape}, but X has {X.shape[0]} rows; give one label for each row")
     values = X.data if isinstance(X, csr_array) else X
     if not np.isfinite(values).all():
-        raise InvalidInput("X: holds NaN or infinite values; impute or drop them first")
+        raise InvalidInput("X: has NaN or infinite values; impute or drop them first")
     classes = np.unique(labels)
     if len(classes) != 2:
         raise InvalidInput(f"y: has {len(classes)} classes; keep two, or merge them into two")

@@ -1,4 +1,4 @@
-"""Splits of whole rows over parties that are alike, or as unlike as the experiments of the papers want them."""
+"""Splits of whole rows over parties: alike, or different as in the experiments of the papers."""
 
 import math
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ DRAWS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How whole rows are dealt out: at random in equal numbers, or each class in shares drawn from Dir(α)."""
+    """How whole rows are assigned: at random in equal numbers, or each class in fractions drawn from Dir(α)."""
 
     alpha: float | None = None
 
@@ -39,27 +39,27 @@ class Split:
 
 
 def stratified_rows(y: NDArray[np.float64], parties: int, *, seed: int) -> list[Rows]:
-    """Rows of each party, as many and of the same class ratio as the counts allow (FedSGM, section 4)."""
+    """The rows of each party, with numbers and class ratios as equal as possible (FedSGM, section 4)."""
     rng = np.random.default_rng([seed, 1])
-    # One deal through all classes, so that what is left over of one is made up for by the next.
+    # Rows are assigned in turn through all classes, so that the remainder of one class is balanced by the next.
     order = np.concatenate([rng.permutation(np.flatnonzero(y == label)) for label in np.unique(y)])
     return [order[party::parties] for party in range(parties)]
 
 
 def dirichlet_rows(y: NDArray[np.float64], parties: int, *, alpha: float, seed: int, smallest: int = 10) -> list[Rows]:
-    """Rows of each party: each class is cut in shares that are drawn from Dir(α) (SCAFF-PD, C.2).
+    """The rows of each party: each class is divided in fractions that are drawn from Dir(α) (SCAFF-PD, C.2).
 
     A draw that leaves a party fewer than `smallest` rows is drawn again.
     """
     rng = np.random.default_rng([seed, 2])
     for _ in range(DRAWS):
-        held: list[list[Rows]] = [[] for _ in range(parties)]
+        parts_of: list[list[Rows]] = [[] for _ in range(parties)]
         for label in np.unique(y):
             rows = rng.permutation(np.flatnonzero(y == label))
             ends = np.rint(np.cumsum(rng.dirichlet(np.full(parties, alpha))) * len(rows)).astype(np.int64)
             for party, part in enumerate(np.split(rows, ends[:-1])):
-                held[party].append(part)
-        split = [np.concatenate(parts) for parts in held]
+                parts_of[party].append(part)
+        split = [np.concatenate(parts) for parts in parts_of]
         if min(len(rows) for rows in split) >= smallest:
             return split
     raise InvalidInput(f"alpha: {alpha:g} leaves some of {parties} parties with fewer than {smallest} rows; use more")

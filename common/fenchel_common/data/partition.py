@@ -19,9 +19,9 @@ def partition(
 ) -> list[Shard]:
     """K row groups times Q column groups, as K·Q shards: shard r·Q + c holds row group r and column group c.
 
-    Rows are dealt out at random; columns are cut in their order or at random. Every party gets its rows in an order of
-    its own, so that only the ids tell which rows belong together. With `labels="first"` only the parties of the first
-    column group know the labels.
+    Rows are assigned at random; columns are divided in their order or at random. Every party gets its rows in an order
+    of its own, so that only the ids tell which rows belong together. With `labels="first"` only the parties of the
+    first column group know the labels.
     """
     row_groups, column_groups = grid
     count, width = dataset.X.shape
@@ -37,13 +37,13 @@ def partition(
     columns_of = np.array_split(order, column_groups)
     shards = []
     for row_group in rows_of:
-        for index, held in enumerate(columns_of):
+        for index, own in enumerate(columns_of):
             rows = rng.permutation(row_group)
             shards.append(
                 Shard(
                     ids=tuple(f"{dataset.name}-{row:0{digits}d}" for row in rows),
-                    features=tuple(dataset.features[column] for column in held),
-                    X=dataset.X[rows][:, held],
+                    features=tuple(dataset.features[column] for column in own),
+                    X=dataset.X[rows][:, own],
                     y=dataset.y[rows] if labels == "all" or index == 0 else None,
                 )
             )

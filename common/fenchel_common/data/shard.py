@@ -1,4 +1,4 @@
-"""What one party holds: some rows and some columns of the federation's table."""
+"""A shard: the rows and columns of the federation's table that one party holds."""
 
 import math
 import sys
@@ -22,7 +22,7 @@ Matrix = NDArray[np.float64] | csr_array
 CSR_PARTS: Final = ("data", "indices", "indptr", "shape")
 SHOWN_DUPLICATES: Final = 5
 DEFLATE_RATIO: Final = 1032
-"""No deflated byte stands for more bytes than this."""
+"""The most bytes that one deflated byte can expand to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class Shard:
     Attributes
     ----------
     ids
-        One for each row; the same person has the same id at every party. Order carries no meaning.
+        One for each row; the same person has the same id at every party. The order has no meaning.
     features
         One name for each column; the same measurement has the same name at every party.
     X
@@ -58,7 +58,7 @@ class Shard:
         if self.y is not None and self.y.shape != (len(self.ids),):
             raise InvalidInput(f"y: has the shape {self.y.shape}, but there are {len(self.ids)} ids")
         if self.y is not None and not np.isfinite(self.y).all():
-            raise InvalidInput("y: holds NaN or infinite labels; drop those rows first")
+            raise InvalidInput("y: has NaN or infinite labels; drop those rows first")
         self._check_names()
 
     def __repr__(self) -> str:
@@ -122,7 +122,7 @@ def check_ids(ids: Sequence[str], where: str) -> None:
     more = f"; and {len(pairs) - SHOWN_DUPLICATES} rows more" if len(pairs) > SHOWN_DUPLICATES else ""
     raise Refusal(
         f"{where}: {shown} have the same id{more}; keep one row for each id, or make ids of several columns",
-        public_reason="ids: its shard holds duplicate ids",
+        public_reason="ids: its shard has duplicate ids",
     )
 
 
@@ -160,7 +160,7 @@ def load_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
 
 
 def _check_announced_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> None:
-    """Refuses an array of Python objects, and one whose header announces more than its file holds.
+    """Refuses an array of Python objects, and one whose header announces more bytes than its file has.
 
     The memory for the announced size would be taken first.
     """
@@ -206,7 +206,7 @@ def matrix_from_arrays(arrays: Mapping[str, NDArray[np.generic]]) -> Matrix:
 
 def float_array(array: NDArray[np.generic], field: str) -> NDArray[np.float64]:
     if array.dtype.kind not in "fiub":
-        raise InvalidInput(f"{field}: must hold numbers, not {array.dtype}")
+        raise InvalidInput(f"{field}: must be numbers, not {array.dtype}")
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
@@ -234,5 +234,5 @@ def _texts(array: NDArray[np.generic], field: str) -> tuple[str, ...]:
         raise InvalidInput(f"{field}: must be a one-dimensional array of texts")
     codes = np.frombuffer(array.astype(array.dtype.newbyteorder("<")).tobytes(), dtype="<u4")
     if ((codes > sys.maxunicode) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():
-        raise InvalidInput(f"{field}: holds characters that Unicode does not have")
+        raise InvalidInput(f"{field}: has characters that Unicode does not have")
     return tuple(str(text) for text in array)

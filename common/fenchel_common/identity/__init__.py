@@ -1,4 +1,4 @@
-"""Who is who: certificates, the signed roster, and the kit that holds both."""
+"""The identities of a federation: certificates, the signed roster, and the kit with both."""
 
 from fenchel_common.identity.certificates import Certificate, Role
 from fenchel_common.identity.kit import Address, Kit

@@ -1,4 +1,4 @@
-"""What a certificate says, and whether this federation's authority stands behind it."""
+"""X.509 certificates: their fields, and the check that the federation's authority issued them."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ MAX_CERTIFICATE_BYTES = 16 * 1024
 
 
 class Role(Enum):
-    """What the holder of a certificate may act as; recorded as the subject's organisational unit."""
+    """The role in which the owner of a certificate may act; recorded as the subject's organisational unit."""
 
     AUTHORITY = "authority"
     SERVER = "server"
@@ -26,7 +26,7 @@ class Role(Enum):
 
 
 def days_until(end: datetime, now: datetime | None = None) -> float:
-    """Days from `now` to the end; negative once it has passed."""
+    """Days from `now` to `end`; negative once `end` has passed."""
     return (end - (now or datetime.now(UTC))).total_seconds() / 86_400
 
 
@@ -85,7 +85,7 @@ class Certificate:
         return facts
 
     def public_key(self) -> ec.EllipticCurvePublicKey:
-        """The P-256 key that the certificate speaks for."""
+        """The P-256 public key of the certificate."""
         try:
             key = self.parsed.public_key()
         except (ValueError, TypeError, UnsupportedAlgorithm) as error:
@@ -105,11 +105,11 @@ class Certificate:
         return self.parsed.fingerprint(hashes.SHA256()).hex()
 
     def key_fingerprint(self) -> str:
-        """The fingerprint of the key that the certificate speaks for, as a roster names it."""
+        """The fingerprint of the certificate's public key; a roster names keys by it."""
         return key_fingerprint(self.public_key())
 
     def days_left(self, now: datetime | None = None) -> float:
-        """Days until the certificate expires; negative once it has."""
+        """Days until the certificate expires; negative once it has expired."""
         return days_until(self.not_after, now)
 
     def check_time(self, now: datetime | None = None) -> None:
@@ -133,7 +133,7 @@ class Certificate:
         `authority` itself is taken on trust: it must come from the verifier's own kit.
         """
         if authority.role is not Role.AUTHORITY or not _may_sign(authority.parsed):
-            raise WrongAuthority(f"the certificate of {authority.common_name!r} is not one of an authority")
+            raise WrongAuthority(f"the certificate of {authority.common_name!r} is not the certificate of an authority")
         try:
             self.parsed.verify_directly_issued_by(authority.parsed)
         except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm) as error:
@@ -144,28 +144,28 @@ class Certificate:
             ) from error
         if self.role is not role:
             raise WrongRole(
-                f"the certificate of {self.common_name!r} is one of a {self.role.value}, not of a {role.value}"
+                f"the certificate of {self.common_name!r} is that of a {self.role.value}, not of a {role.value}"
             )
 
     def verify(self, authority: "Certificate", *, role: Role, now: datetime | None = None) -> None:
-        """Refuses a certificate that `authority` did not issue, of another role, or not valid now."""
+        """Refuses a certificate that `authority` did not issue, that has another role, or that is not valid now."""
         self.verify_issuer(authority, role=role)
         authority.check_time(now)
         self.check_time(now)
 
 
 def key_fingerprint(public_key: ec.EllipticCurvePublicKey) -> str:
-    """SHA-256 of a public key's SubjectPublicKeyInfo, in hexadecimal: what a roster names and people compare."""
+    """SHA-256 of a public key's SubjectPublicKeyInfo, in hexadecimal; a roster names keys by it."""
     der = public_key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(der).hexdigest()
 
 
 def server_key_host(fingerprint: str) -> str:
-    """The host name that a server's certificate carries for its key, and that a client asks TLS to find in it.
+    """The host name in a server's certificate that stands for its key; a client tells TLS to require this name.
 
     The authority writes the name of a key into certificates for that key alone. So the ordinary check of the host
-    name refuses every certificate but those for the key that the client's roster names. Under `.invalid` no such
-    host can exist.
+    name refuses every certificate for another key than the one in the client's roster. No real host can have a name
+    under `.invalid`.
     """
     half = len(fingerprint) // 2  # a label of a host name has at most 63 characters
     return f"{fingerprint[:half]}.{fingerprint[half:]}.key.fenchel.invalid"
@@ -184,7 +184,7 @@ def _subject_field(certificate: x509.Certificate, oid: ObjectIdentifier, label: 
     except (ValueError, TypeError) as error:
         raise MalformedCertificate("the certificate's subject cannot be read") from error
     if len(attributes) != 1 or not isinstance(attributes[0].value, str):
-        raise MalformedCertificate(f"the certificate's subject must hold exactly one {label}")
+        raise MalformedCertificate(f"the certificate's subject must have exactly one {label}")
     return attributes[0].value
 
 

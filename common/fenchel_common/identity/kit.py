@@ -1,4 +1,4 @@
-"""A kit: the folder from which a party or the server knows who it is and whom to trust."""
+"""A kit: the folder with the certificate and key of a party or of the server, and with the roster that it trusts."""
 
 import ipaddress
 import re
@@ -32,7 +32,7 @@ _HOST = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A host name or IP address, and a port; port 0 stands for "any free one" on this machine."""
+    """A host name or IP address, and a port; port 0 stands for any free port of this machine."""
 
     host: str
     port: int
@@ -52,7 +52,7 @@ class Address:
 
     @property
     def loopback(self) -> bool:
-        """Whether the host is this machine whatever a name service says."""
+        """Whether the host is this machine, without asking a name service."""
         if self.host.lower() == "localhost":
             return True
         try:
@@ -65,7 +65,7 @@ class Address:
 
 
 def check_host(host: str) -> None:
-    """Refuses what is neither a host name nor an IP address."""
+    """Refuses a text that is neither a host name nor an IP address."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -76,7 +76,7 @@ def check_host(host: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KitSettings:
-    """The content of `kit.toml`: whose kit it is, where parties reach the server, and where a server listens.
+    """The content of `kit.toml`: the owner of the kit, the server's address for parties, and where a server listens.
 
     Without `listen`, which only a server's kit can have, a server listens on all interfaces.
     """
@@ -87,14 +87,14 @@ class KitSettings:
     listen: Address | None = None
 
     def to_text(self) -> str:
-        """The file's text; names and hosts hold no character that TOML would need escaped."""
+        """The file's text; no name or host has a character that TOML would need escaped."""
         listen = "" if self.listen is None else f'listen = "{self.listen}"\n'
         return f'role = "{self.role.value}"\nname = "{self.name}"\nserver = "{self.server}"\n{listen}'
 
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """A loaded and verified kit; `load` is the only way that should make one."""
+    """A kit that `load` has read and verified; make one with `load` only."""
 
     directory: Path
     settings: KitSettings
@@ -105,7 +105,7 @@ class Kit:
 
     @classmethod
     def load(cls, directory: Path, *, now: datetime | None = None) -> Self:
-        """Reads a kit and verifies all of it: certificate, key, roster, role and name agree and are valid now."""
+        """Reads a kit and verifies it: certificate, key, roster, role and name must agree and be valid now."""
         settings = read_settings(directory)
         authority = read_certificate(directory, AUTHORITY_FILE)
         certificate = read_certificate(directory, CERTIFICATE_FILE)
@@ -134,7 +134,7 @@ class Kit:
         )
 
     def verify(self, *, now: datetime | None = None) -> None:
-        """Refuses a kit whose certificate or roster is not valid now, or whose roster names another key for it."""
+        """Refuses a kit whose certificate or roster is not valid now, or whose roster names another key."""
         self.certificate.verify(self.authority, role=self.role, now=now)
         self.roster.check_time(now)
         self.roster.check_key(self.certificate)
@@ -153,7 +153,7 @@ class Kit:
 
     @property
     def client_id(self) -> ClientId:
-        """The party's name as the identity it acts under."""
+        """The party's name, as the id of its client; refuses the kit of a server."""
         if self.role is not Role.PARTY:
             raise InvalidInput(f"{self.directory} is the kit of a {self.role.value}; use the kit of a party")
         return ClientId(self.name)
@@ -172,7 +172,7 @@ class Kit:
 
 
 def read_settings(directory: Path) -> KitSettings:
-    """What `kit.toml` says."""
+    """Reads and checks `kit.toml`."""
     path = directory / SETTINGS_FILE
     try:
         settings = tomllib.loads(_read(path).decode())
@@ -180,7 +180,7 @@ def read_settings(directory: Path) -> KitSettings:
         raise KitIncomplete(f"{path} is not a TOML file: {error}") from error
     required = {"role", "name", "server"}
     if unknown := sorted(settings.keys() - required - {"listen"}):
-        raise KitIncomplete(f"{path}: unknown key {unknown[0]!r}; it holds {', '.join(sorted(required))}, maybe listen")
+        raise KitIncomplete(f"{path}: unknown key {unknown[0]!r}; use {', '.join(sorted(required))}, or listen")
     for key in sorted(required | settings.keys()):
         if not isinstance(settings.get(key), str):
             raise KitIncomplete(f"{path}: {key!r} is missing or not a text")
@@ -199,7 +199,7 @@ def read_settings(directory: Path) -> KitSettings:
 
 
 def read_certificate(directory: Path, file_name: str) -> Certificate:
-    """One certificate file of a kit, parsed and not yet verified."""
+    """Reads one certificate file of a kit; the caller must verify the certificate."""
     path = directory / file_name
     try:
         return Certificate.from_pem(_read(path))
@@ -208,12 +208,12 @@ def read_certificate(directory: Path, file_name: str) -> Certificate:
 
 
 def read_roster(directory: Path, authority: Certificate) -> Roster:
-    """The roster in a kit's folder, verified against the authority; ignores the time."""
+    """The roster in a kit's folder, with its signature verified; ignores the time."""
     return Roster.verified(_read(directory / ROSTER_FILE), _read(directory / SIGNATURE_FILE), authority)
 
 
 def read_key(directory: Path) -> bytes:
-    """The private key file, refused if anyone but its owner may read it."""
+    """Reads the private key file; refuses a file that others than its owner may read."""
     path = directory / KEY_FILE
     key_pem = _read(path)
     if path.stat().st_mode & 0o077:
@@ -226,7 +226,7 @@ def parse_key(key_pem: bytes, path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(key_pem, password=None)
     except (ValueError, TypeError):
-        # The cause is cut off: messages of a parser may quote what it parsed.
+        # Without the cause: a parser's message may quote the key.
         raise KeyFileError(f"{path} is not an unencrypted PEM private key") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise KeyFileError(f"{path} is not a P-256 key; make one with `fenchel cert request`")

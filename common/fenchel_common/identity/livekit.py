@@ -1,4 +1,4 @@
-"""A kit in use: it takes a newer roster up from its folder while the process runs."""
+"""The kit of a running process, which takes up a newer roster from its folder."""
 
 import logging
 import threading
@@ -9,7 +9,7 @@ from fenchel_common.errors import FenchelError
 from fenchel_common.identity.kit import KIT_FILES, Kit, read_roster
 
 WARN_DAYS_LEFT = 30
-"""From so many days before its end on, a roster's or certificate's expiry is warned of."""
+"""Warnings that a roster or certificate expires begin so many days before."""
 
 _Stamp = tuple[tuple[int, int, int] | None, ...]
 
@@ -17,11 +17,12 @@ log = logging.getLogger(__name__)
 
 
 class LiveKit:
-    """The kit that a process has in use, brought up to date from its folder. Thread-safe.
+    """The kit that a process uses, kept up to date from its folder. Thread-safe.
 
-    A roster is taken up when it is whole, signed by the authority of the kit in use, not expired, and of a higher
-    version: never of a lower one. A certificate and key are taken up with the whole kit, when all of its files fit.
-    What does not fit, such as files of which some are not copied yet, is left alone until the folder changes again.
+    The process takes up a roster that is whole, signed by the authority of the kit in use, not expired, and of a higher
+    version, never of a lower one. It takes up a certificate and key together with the whole kit, if all files of the
+    kit fit each other. Files that do not fit, for example because some are not copied yet, are ignored until the folder
+    changes again.
     """
 
     def __init__(self, kit: Kit) -> None:
@@ -32,11 +33,11 @@ class LiveKit:
 
     @classmethod
     def of(cls, kit: "Kit | LiveKit") -> "LiveKit":
-        """The kit in use; one that only was loaded is in use from now on."""
+        """`kit` itself if it is a LiveKit, else a new LiveKit of it."""
         return kit if isinstance(kit, LiveKit) else cls(kit)
 
     def look(self) -> Kit:
-        """The kit to use now, after a look into its folder."""
+        """The kit to use now; reads the folder first if it has changed."""
         with self._lock:
             stamp = _stamp(self._kit.directory)
             if stamp != self._stamp:
@@ -53,7 +54,7 @@ class LiveKit:
             return
         version, before = found.roster.version, used.roster.version
         if found.authority.fingerprint() != used.authority.fingerprint() or found.settings.name != used.settings.name:
-            log.warning("the kit in %s is of another holder or federation, and is not taken up", used.directory)
+            log.warning("the kit in %s belongs to another owner or federation, and is not taken up", used.directory)
         elif version < before or (version == before and found.roster != used.roster):
             log.warning(
                 "the roster in %s is version %d, and is not taken up: version %d is in use; get the newest from the"
@@ -68,7 +69,7 @@ class LiveKit:
                 _tell(found)
 
     def _found(self) -> Kit:
-        """What the folder holds: a whole kit, or at least a roster for the kit in use."""
+        """The kit in the folder; if it is not whole, the kit in use with the folder's roster."""
         used = self._kit
         try:
             return Kit.load(used.directory)
@@ -79,7 +80,7 @@ class LiveKit:
 
 
 def _tell(kit: Kit) -> None:
-    """Logs which roster is in use, and what its holder has to know of it."""
+    """Logs which roster is in use, and warns if it expires soon or lacks a key."""
     roster = kit.roster
     log.info("roster version %d is in use, fingerprint %s", roster.version, roster.fingerprint())
     if roster.days_left() < WARN_DAYS_LEFT:
@@ -91,7 +92,7 @@ def _tell(kit: Kit) -> None:
             WARN_DAYS_LEFT,
         )
     if roster.keyless:
-        log.warning("the roster names no key for %s yet; no run can start before", ", ".join(roster.keyless))
+        log.warning("the roster names no key for %s yet; no run can start until it does", ", ".join(roster.keyless))
     try:
         roster.check_key(kit.certificate)
     except FenchelError as error:
@@ -99,7 +100,7 @@ def _tell(kit: Kit) -> None:
 
 
 def _stamp(directory: Path) -> _Stamp:
-    """What tells that a file of the kit was exchanged or written to."""
+    """Time, inode and size of each file of the kit; they change when a file is replaced or written."""
 
     def of(path: Path) -> tuple[int, int, int] | None:
         try:

@@ -1,8 +1,8 @@
-"""The roster: who takes part in a federation, with which keys, signed by its authority.
+"""The roster: the parties and the server of a federation with their keys, signed by its authority.
 
-Its fingerprint binds all of it: the parties and what they agreed to, the key of each of them and of the server, the
-authority, the version and the expiry. A certificate is good only while its key is the one that the roster in use names
-for its holder.
+Its fingerprint covers all of it: the parties and their agreements, the keys of the parties and of the server, the
+authority, the version and the expiry. A certificate is accepted only while the roster in use names the certificate's
+key for its owner.
 """
 
 import base64
@@ -50,8 +50,8 @@ def check_name(name: str, *, what: str) -> None:
 class Party:
     """One organisation of the federation.
 
-    `key_fingerprint` is that of the key in its certificate. A party whose own key is not approved yet, or was revoked,
-    has none: it cannot connect, and no run can start.
+    `key_fingerprint` is that of the key in the party's certificate; None if the key is not approved yet or was revoked.
+    A party without a key cannot connect, and no run can start.
     """
 
     name: ClientId
@@ -62,7 +62,7 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """The parties in their order, the server, their keys, and what the parties have agreed to.
+    """The parties in their order, the server, the keys of all, and the agreements of the parties.
 
     `version` rises with every change. `not_after` is in UTC, in whole seconds.
     """
@@ -93,7 +93,7 @@ class Roster:
 
     @property
     def key_holder(self) -> Party:
-        """The party that makes the key of each run: the first one marked."""
+        """The party that makes the key of each run: the first one marked as key holder."""
         return next(party for party in self.parties if party.key_holder)
 
     @property
@@ -102,7 +102,7 @@ class Roster:
         return tuple(party.name for party in self.parties if party.key_fingerprint is None)
 
     def party(self, name: str) -> Party:
-        """The party of that name, or `NotOnRoster`."""
+        """The party of that name; raises `NotOnRoster` if there is none."""
         for party in self.parties:
             if party.name == name:
                 return party
@@ -112,9 +112,9 @@ class Roster:
         )
 
     def check_key(self, certificate: Certificate) -> None:
-        """Refuses a certificate whose key is not the one that the roster names for its holder and role.
+        """Refuses a certificate whose key is not the one that the roster names for its owner and role.
 
-        Says nothing of who issued the certificate, or of its time: call `Certificate.verify` as well.
+        Does not check who issued the certificate, or its time: call `Certificate.verify` as well.
         """
         name = certificate.common_name
         if certificate.role is Role.PARTY:
@@ -138,7 +138,7 @@ class Roster:
             )
 
     def days_left(self, now: datetime | None = None) -> float:
-        """Days until the roster expires; negative once it has."""
+        """Days until the roster expires; negative once it has expired."""
         return days_until(self.not_after, now)
 
     def check_time(self, now: datetime | None = None) -> None:
@@ -156,7 +156,7 @@ class Roster:
         return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical form, in hexadecimal; what operators compare by telephone."""
+        """SHA-256 of the canonical form, in hexadecimal; operators compare it by telephone."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
     @classmethod

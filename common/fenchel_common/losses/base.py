@@ -1,4 +1,4 @@
-"""What every loss offers: the primal value, the dual value and the exact one-dimensional dual step.
+"""The base class of losses: the primal value, the dual value and the exact one-dimensional dual step.
 
 The problem and its dual, for samples x_i with labels y_i ∈ {−1, +1} (equations 1 and 2 of the HyFDCA paper)::
 
@@ -22,17 +22,22 @@ from fenchel_common.errors import InvalidInput
 
 Array = NDArray[np.float64]
 
-# A dual variable put together from fixed-point parts may leave [0, 1] by a unit or two of 2^-32. It is then taken
-# for the end of the interval that it missed; anything further out is infeasible, and its conjugate is infinite.
+# A dual variable that is a sum of fixed-point numbers may leave [0, 1] by a unit or two of 2^-32. It then counts as the
+# nearer end of the interval; a dual variable further out is infeasible, and its conjugate is infinite.
 FEASIBILITY_SLACK: Final = 2.0**-31
 
 
 class Loss(ABC):
-    """A convex, non-negative, 1-Lipschitz loss of the margin. All methods take and give arrays of one shape (n,)."""
+    """A convex, non-negative, 1-Lipschitz loss of the margin.
+
+    All methods are pure functions. They take and return arrays of one shape (n,), whose numbers must be finite; labels
+    y must have passed `check_labels`. A subclass sets `name` and `lipschitz` and implements the abstract methods, which
+    the public methods call with margins m = y·z and with b = y·α.
+    """
 
     name: ClassVar[str]
     lipschitz: ClassVar[float]
-    """The steepest slope of l: certificates and the noise on a released model rest on it. Each loss states its own."""
+    """The steepest slope of l. Certificates and the noise on a released model depend on it, so each loss states it."""
     conjugate_modulus: ClassVar[float] = 0.0
     """The least second derivative of l*: how strongly convex it is."""
 
@@ -79,7 +84,7 @@ class Loss(ABC):
         return np.clip(np.divide(best, direction, out=np.zeros_like(best), where=moving), 0.0, 1.0)
 
     def check_labels(self, labels: Array) -> None:
-        """Refuses labels that this loss cannot take, without showing them."""
+        """Refuses labels that this loss cannot take, as `InvalidInput`, without showing them. Called before a run."""
         if not np.isin(labels, (-1.0, 1.0)).all():
             raise InvalidInput(
                 f"y: the {self.name} loss takes the labels -1 and +1 only; map the two classes to these values"
@@ -87,7 +92,7 @@ class Loss(ABC):
 
     @abstractmethod
     def _margin_value(self, margin: Array) -> Array:
-        """φ(m)."""
+        """φ(m), for any finite m."""
 
     @abstractmethod
     def _margin_descent(self, margin: Array) -> Array:
@@ -95,12 +100,16 @@ class Loss(ABC):
 
     @abstractmethod
     def _margin_conjugate(self, b: Array) -> Array:
-        """φ*(−b) for b in [0, 1]."""
+        """φ*(−b). The caller ensures 0 ≤ b ≤ 1."""
 
     @abstractmethod
     def _margin_conjugate_curvature(self, b: Array) -> Array:
-        """The second derivative of φ*(−b) for b in [0, 1]."""
+        """The second derivative of φ*(−b); infinite where it has none. The caller ensures 0 ≤ b ≤ 1."""
 
     @abstractmethod
     def _best_dual(self, b: Array, margin: Array, curvature: Array) -> Array:
-        """The t in [0, 1] that maximises −φ*(−t) − (t − b)·m − curvature/2·(t − b)²."""
+        """The t in [0, 1] that maximises −φ*(−t) − (t − b)·m − curvature/2·(t − b)².
+
+        b may lie outside [0, 1] by `FEASIBILITY_SLACK`; curvature is at least 0. May raise `FenchelError` if an
+        iterative method does not converge.
+        """

@@ -39,7 +39,7 @@ class Logistic(Loss):
         1 + curvature/4, so the root is unique and |F| bounds the distance to it; in t itself the derivative would be
         unbounded at both ends of the interval. F is at most 0 at v = −m − curvature·(1 − b) and at least 0 at
         v = −m + curvature·b. A Newton step that leaves the bracket, or is longer than half of the step before it, is
-        replaced by the bracket's middle, which bounds the number of steps whatever the curvature.
+        replaced by the bracket's middle, which bounds the number of steps for every curvature.
         """
         low = -margin - curvature * np.maximum(1.0 - b, 0.0)
         high = -margin + curvature * np.maximum(b, 0.0)
@@ -59,4 +59,6 @@ class Logistic(Loss):
             v = following
             if (moved <= near).all():
                 return np.asarray(expit(v), dtype=np.float64)
-        raise FenchelError("the logistic dual step did not settle; the inner products or row norms are not sane")
+        raise FenchelError(
+            "the logistic dual step did not converge; the inner products or row norms are out of any plausible range"
+        )

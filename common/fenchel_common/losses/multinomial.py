@@ -21,7 +21,7 @@ class Multinomial:
         self.classes = classes
 
     def value(self, z: Array, y: Array) -> Array:
-        """(n,)"""
+        """l(z) of each row of scores, (n,)."""
         shifted = z - z.max(axis=1, keepdims=True)
         return np.asarray(np.log(np.exp(shifted).sum(axis=1)) - shifted[_own(y)], dtype=np.float64)
 
@@ -39,5 +39,5 @@ class Multinomial:
 
 
 def _own(y: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where in (n, k) the scores of the labels are."""
+    """The indices, in an array (n, k), of the scores of the labels."""
     return np.arange(len(y)), y.astype(np.int64)

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from fenchel_common.wire.blocks import block_places_from_proto, block_places_to_
 from fenchel_common.wire.parsing import parsed_message
 
 ELEMENT_BYTES = 32
-SESSION_BYTES = 16
+TAG_BYTES = 32
+PSEUDONYM_BYTES = 16
+"""Of a feature name."""
 _PHASE = re.compile(r"align_(0|[1-9][0-9]{0,3})")
 
 
@@ -34,24 +37,26 @@ _METHODS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """What a party says of itself in the first phase, and its ids under its own secret in its own order.
+class TaggedList:
+    """A list of the alignment, and the tag of the party that listed its elements or raised them last.
 
-    `elements` are end to end, here and in all lists of the alignment: `split_elements` gives the single ones.
+    `elements` are end to end: `split_elements` gives the single ones.
     """
 
-    session: bytes
-    features: tuple[str, ...]
-    has_labels: bool
     elements: bytes = field(repr=False)
+    tag: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Relay:
-    """Another party's list, for the party that gave `session` to raise."""
+class Listing:
+    """What a party says of itself in the first phase, and its ids under its own secret in its own order.
 
-    session: bytes
-    elements: bytes = field(repr=False)
+    `features` are the pseudonyms of its features, in hexadecimal, ascending.
+    """
+
+    features: tuple[str, ...]
+    has_labels: bool
+    ids: TaggedList
 
 
 def split_elements(elements: bytes) -> tuple[bytes, ...]:
@@ -84,38 +89,33 @@ def opening_from_bytes(body: bytes) -> AlignmentMethod:
 
 def listing_to_bytes(listing: Listing) -> bytes:
     return alignment_pb2.AlignmentListing(
-        session=listing.session,
-        features=names_to_bytes(listing.features),
+        features=b"".join(bytes.fromhex(feature) for feature in listing.features),
         has_labels=listing.has_labels,
-        elements=listing.elements,
+        elements=listing.ids.elements,
+        tag=listing.ids.tag,
     ).SerializeToString()
 
 
 def listing_from_bytes(body: bytes) -> Listing:
     message = parsed_message(alignment_pb2.AlignmentListing, body)
-    elements = _checked_elements(message.elements)
-    features = names_from_bytes(message.features, most=MAX_FEATURES, field="alignment listing: features")
-    check_names(features, "alignment listing: features", limit=MAX_FEATURES)
-    if not features:
-        raise InvalidInput("alignment listing: features: at least one is needed")
-    return Listing(_session(message.session), features, message.has_labels, elements)
+    ids = _tagged_list(message)
+    return Listing(_pseudonyms(message.features), message.has_labels, ids)
 
 
-def relay_to_bytes(relay: Relay) -> bytes:
-    return alignment_pb2.AlignmentRelay(session=relay.session, elements=relay.elements).SerializeToString()
+def relay_to_bytes(relayed: TaggedList) -> bytes:
+    return alignment_pb2.AlignmentRelay(elements=relayed.elements, tag=relayed.tag).SerializeToString()
 
 
-def relay_from_bytes(body: bytes) -> Relay:
-    message = parsed_message(alignment_pb2.AlignmentRelay, body)
-    return Relay(session=_session(message.session), elements=_checked_elements(message.elements))
+def relay_from_bytes(body: bytes) -> TaggedList:
+    return _tagged_list(parsed_message(alignment_pb2.AlignmentRelay, body))
 
 
-def raised_to_bytes(elements: bytes) -> bytes:
-    return alignment_pb2.AlignmentRaised(elements=elements).SerializeToString()
+def raised_to_bytes(raised: TaggedList) -> bytes:
+    return alignment_pb2.AlignmentRaised(elements=raised.elements, tag=raised.tag).SerializeToString()
 
 
-def raised_from_bytes(body: bytes) -> bytes:
-    return _checked_elements(parsed_message(alignment_pb2.AlignmentRaised, body).elements)
+def raised_from_bytes(body: bytes) -> TaggedList:
+    return _tagged_list(parsed_message(alignment_pb2.AlignmentRaised, body))
 
 
 def federation_layout_to_bytes(layout: FederationLayout) -> bytes:
@@ -207,16 +207,26 @@ def client_layout_from_bytes(body: bytes, *, samples: int, features: int) -> Cli
     )
 
 
-def _session(session: bytes) -> bytes:
-    if len(session) != SESSION_BYTES:
-        raise InvalidInput(f"alignment: session: must have {SESSION_BYTES} bytes")
-    return session
+def _pseudonyms(data: bytes) -> tuple[str, ...]:
+    count, rest = divmod(len(data), PSEUDONYM_BYTES)
+    if rest or not 1 <= count <= MAX_FEATURES:
+        raise InvalidInput(
+            f"alignment listing: features: must be 1 to {MAX_FEATURES} pseudonyms of {PSEUDONYM_BYTES} bytes"
+        )
+    listed = tuple(data[start : start + PSEUDONYM_BYTES].hex() for start in range(0, len(data), PSEUDONYM_BYTES))
+    if any(one >= other for one, other in pairwise(listed)):
+        raise InvalidInput("alignment listing: features: must be ascending, none of them twice")
+    return listed
 
 
-def _checked_elements(elements: bytes) -> bytes:
-    count, rest = divmod(len(elements), ELEMENT_BYTES)
+def _tagged_list(
+    message: alignment_pb2.AlignmentListing | alignment_pb2.AlignmentRelay | alignment_pb2.AlignmentRaised,
+) -> TaggedList:
+    count, rest = divmod(len(message.elements), ELEMENT_BYTES)
     if rest:
         raise InvalidInput(f"alignment: elements: the list is cut off inside an element of {ELEMENT_BYTES} bytes")
     if not 1 <= count <= MAX_PARTY_SAMPLES:
         raise InvalidInput(f"alignment: elements: a list must have 1 to {MAX_PARTY_SAMPLES} elements")
-    return elements
+    if len(message.tag) != TAG_BYTES:
+        raise InvalidInput(f"alignment: tag: must have {TAG_BYTES} bytes")
+    return TaggedList(message.elements, message.tag)

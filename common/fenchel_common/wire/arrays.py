@@ -1,6 +1,6 @@
 """Lists on the wire: fixed-width little-endian numbers, or names that end with a zero byte, in one contiguous field.
 
-What comes in is counted before it is split: the caller says how many there may be.
+Received lists are counted before they are split; the caller gives the most elements that a list may have.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from fenchel_common.layout import MAX_NAME_CHARS
 
 NUMBER_BYTES = 4
 _UTF8_BYTES = 4
-"""No character takes more."""
+"""The most bytes of one character."""
 
 
 def doubles_to_bytes(values: NDArray[np.float64]) -> bytes:
@@ -27,12 +27,12 @@ def doubles_from_bytes(data: bytes, *, field: str) -> NDArray[np.float64]:
 
 
 def numbers_to_bytes(numbers: Sequence[int] | NDArray[np.int64]) -> bytes:
-    """Numbers from 0 to 2³² − 1."""
+    """The bytes of numbers from 0 to 2³² − 1."""
     return np.asarray(numbers, dtype=np.int64).astype("<u4").tobytes()
 
 
 def numbers_from_bytes(data: bytes, *, most: int, field: str) -> NDArray[np.int64]:
-    """At most so many numbers."""
+    """The numbers in `data`; raises `InvalidInput` for more than `most`."""
     if len(data) % NUMBER_BYTES:
         raise InvalidInput(f"{field}: not a whole number of {NUMBER_BYTES}-byte numbers")
     if len(data) // NUMBER_BYTES > most:
@@ -41,12 +41,12 @@ def numbers_from_bytes(data: bytes, *, most: int, field: str) -> NDArray[np.int6
 
 
 def names_to_bytes(names: Iterable[str]) -> bytes:
-    """Names without a zero byte in them."""
+    """The bytes of names, which must not contain a zero character."""
     return b"".join(name.encode() + b"\0" for name in names)
 
 
 def names_from_bytes(data: bytes, *, most: int, field: str) -> tuple[str, ...]:
-    """At most so many names, none of them empty or overlong."""
+    """The names in `data`; raises `InvalidInput` for more than `most`, and for empty or overlong names."""
     count = data.count(0)
     if count > most:
         raise InvalidInput(f"{field}: {count} names where at most {most} are due")

@@ -1,6 +1,7 @@
-"""The messages of the averaging rails on the wire.
+"""The messages of the averaging algorithms on the wire.
 
-Whatever arrives is checked against a `Scope`: what the receiver knows about the client that the message is for or from.
+Every reader checks a message against the `Scope` of its client, and raises `InvalidInput` with the name of the wrong
+field.
 """
 
 import math
@@ -40,17 +41,17 @@ from fenchel_common.wire.parsing import parsed_message
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a message about one client may speak of.
+    """The key, blocks and names against which every message to or from one client is checked.
 
-    `key` is what all vectors are under. `samples` and `held` give the size of each block of samples and of coordinates
-    that the client holds; `length` is how many coordinates it has.
+    `key` encrypts all vectors. `samples` and `coordinate_blocks` give the size of each of the client's blocks of
+    samples and of coordinates; `length` is the number of its coordinates.
     """
 
     key: RunKey
     slots: int
     length: int
     samples: Mapping[int, int]
-    held: Mapping[int, int]
+    coordinate_blocks: Mapping[int, int]
     vectors: Vectors
 
 
@@ -77,17 +78,17 @@ def task_from_bytes(data: bytes, scope: Scope) -> Task:
     message = parsed_message(pb.AveragingTask, data)
     state = _state_from_proto(message.state, scope)
     known = scope if state.layout is None else _with_layout(scope, state.layout)
-    if not known.held:
+    if not known.coordinate_blocks:
         raise InvalidInput("state.layout: missing; it comes with the first task")
     return Task(
         round_id=RoundId(message.round),
         stream=message.stream,
         state=state,
         work=_work_from_proto(message.work, known) if message.HasField("work") else None,
-        checkpoint_blocks=block_ids_from_bytes(message.checkpoint_blocks, known.held, "checkpoint_blocks"),
+        checkpoint_blocks=block_ids_from_bytes(message.checkpoint_blocks, known.coordinate_blocks, "checkpoint_blocks"),
         product_blocks=block_ids_from_bytes(message.product_blocks, known.samples, "product_blocks"),
         report_blocks=block_ids_from_bytes(message.report_blocks, known.samples, "report_blocks"),
-        norm_blocks=block_ids_from_bytes(message.norm_blocks, known.held, "norm_blocks"),
+        norm_blocks=block_ids_from_bytes(message.norm_blocks, known.coordinate_blocks, "norm_blocks"),
         products=_block_vector(message.products, known, known.samples, "products")
         if message.HasField("products")
         else None,
@@ -103,31 +104,36 @@ def state_from_bytes(data: bytes, scope: Scope) -> StateUpdate:
 
 
 def result_to_bytes(result: Result) -> bytes:
-    share = result.measurement
+    measured = result.measurement
     return pb.AveragingResult(
         vectors=vectors_to_proto(result.vectors),
         reported=numbers_to_proto(result.reported),
         checkpoint=vectors_to_proto(result.checkpoint),
         products=None if result.products is None else block_vector_to_proto(result.products),
         measurement=None
-        if share is None
+        if measured is None
         else pb.AveragingMeasurement(
-            samples=share.samples, loss_sum=share.loss_sum, correct=share.correct, squared_norm=share.squared_norm
+            samples=measured.samples,
+            loss_sum=measured.loss_sum,
+            correct=measured.correct,
+            squared_norm=measured.squared_norm,
         ),
         diverged=result.diverged,
     ).SerializeToString(deterministic=True)
 
 
 def result_from_bytes(data: bytes, scope: Scope, *, coordinates: Positions | None = None) -> Result:
-    """A result; sums are on `coordinates` if the task had some."""
+    """Reads a result; its sums are on `coordinates` if the task had some."""
     message = parsed_message(pb.AveragingResult, data)
     names = scope.vectors
-    summed = scope.held if coordinates is None else chosen_blocks(coordinates, scope.slots)
-    held = dict.fromkeys(names.kept, scope.held) | dict.fromkeys(names.summed, summed)
+    summed = scope.coordinate_blocks if coordinates is None else chosen_blocks(coordinates, scope.slots)
+    allowed = dict.fromkeys(names.kept, scope.coordinate_blocks) | dict.fromkeys(names.summed, summed)
     return Result(
-        vectors=_named_vectors(message.vectors, scope, held, "vectors"),
+        vectors=_named_vectors(message.vectors, scope, allowed, "vectors"),
         reported=numbers_from_proto(message.reported, "reported"),
-        checkpoint=_named_vectors(message.checkpoint, scope, dict.fromkeys(names.state, scope.held), "checkpoint"),
+        checkpoint=_named_vectors(
+            message.checkpoint, scope, dict.fromkeys(names.state, scope.coordinate_blocks), "checkpoint"
+        ),
         products=_block_vector(message.products, scope, scope.samples, "products")
         if message.HasField("products")
         else None,
@@ -149,12 +155,12 @@ def entry_to_proto(entry: Entry) -> pb.AveragingEntry:
 
 def entry_from_proto(message: pb.AveragingEntry, scope: Scope) -> Entry:
     coordinates = _coordinates_from_proto(message.coordinates, scope) if message.HasField("coordinates") else None
-    held = scope.held if coordinates is None else chosen_blocks(coordinates, scope.slots)
-    blocks = block_ids_from_bytes(message.blocks, held, "entries.blocks")
+    allowed = scope.coordinate_blocks if coordinates is None else chosen_blocks(coordinates, scope.slots)
+    blocks = block_ids_from_bytes(message.blocks, allowed, "entries.blocks")
     weights = doubles_from_bytes(message.weights, field="entries.weights")
     if len(weights) != len(blocks) or not (np.isfinite(weights) & (weights > 0.0)).all():
         raise InvalidInput("entries.weights: a finite number above 0 is due for each block")
-    sums = _named_vectors(message.sums, scope, dict.fromkeys(scope.vectors.summed, held), "entries.sums")
+    sums = _named_vectors(message.sums, scope, dict.fromkeys(scope.vectors.summed, allowed), "entries.sums")
     if set(sums) != set(scope.vectors.summed) or any(vector.blocks != blocks for vector in sums.values()):
         raise InvalidInput("entries.sums: every summed vector is due, on all blocks of the entry")
     return Entry(
@@ -171,14 +177,14 @@ def numbers_to_proto(numbers: Mapping[str, float]) -> list[pb.AveragingNumber]:
 
 
 def numbers_from_proto(numbers: Iterable[pb.AveragingNumber], field: str) -> dict[str, float]:
-    held: dict[str, float] = {}
+    values: dict[str, float] = {}
     for number in numbers:
-        if number.name in held:
+        if number.name in values:
             raise InvalidInput(f"{field}: {number.name!r:.80} is there twice")
         if not math.isfinite(number.value):
             raise InvalidInput(f"{field}: {number.name!r:.80} is NaN or infinite")
-        held[number.name] = number.value
-    return held
+        values[number.name] = number.value
+    return values
 
 
 def vectors_to_proto(vectors: Mapping[str, BlockVector]) -> list[pb.AveragingVector]:
@@ -189,23 +195,25 @@ def vectors_from_proto(
     vectors: Iterable[pb.AveragingVector], scope: Scope, names: Iterable[str], field: str
 ) -> dict[str, BlockVector]:
     """Vectors on blocks of coordinates that the client holds."""
-    return _named_vectors(vectors, scope, dict.fromkeys(names, scope.held), field)
+    return _named_vectors(vectors, scope, dict.fromkeys(names, scope.coordinate_blocks), field)
 
 
 def _named_vectors(
-    vectors: Iterable[pb.AveragingVector], scope: Scope, held: Mapping[str, Mapping[int, object]], field: str
+    vectors: Iterable[pb.AveragingVector], scope: Scope, allowed: Mapping[str, Mapping[int, object]], field: str
 ) -> dict[str, BlockVector]:
     found: dict[str, BlockVector] = {}
     for vector in vectors:
-        if vector.name not in held or vector.name in found:
+        if vector.name not in allowed or vector.name in found:
             raise InvalidInput(f"{field}: {vector.name!r:.80} is unknown here or is there twice")
-        found[vector.name] = _block_vector(vector.vector, scope, held[vector.name], f"{field}.{vector.name}")
+        found[vector.name] = _block_vector(vector.vector, scope, allowed[vector.name], f"{field}.{vector.name}")
     return found
 
 
-def _block_vector(message: hyfdca_pb2.BlockVector, scope: Scope, held: Mapping[int, object], field: str) -> BlockVector:
+def _block_vector(
+    message: hyfdca_pb2.BlockVector, scope: Scope, allowed: Mapping[int, object], field: str
+) -> BlockVector:
     return block_vector_from_proto(
-        message, held=held, slots=scope.slots, key=scope.key, vector_format=MODEL_FORMAT, field=field
+        message, allowed=allowed, slots=scope.slots, key=scope.key, vector_format=MODEL_FORMAT, field=field
     )
 
 
@@ -238,12 +246,12 @@ def _state_from_proto(message: pb.AveragingState, scope: Scope) -> StateUpdate:
 
 def _with_layout(scope: Scope, layout: Mapping[int, Positions]) -> Scope:
     """The scope of a client that has just been told its blocks, which must cover its coordinates once each."""
-    if any(not 0 < len(held) <= scope.slots for held in layout.values()):
+    if any(not 0 < len(positions) <= scope.slots for positions in layout.values()):
         raise InvalidInput(f"state.layout: a block has 1 to {scope.slots} coordinates")
     covered = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *layout.values()]))
     if not np.array_equal(covered, np.arange(scope.length)):
         raise InvalidInput("state.layout: every coordinate of the client must occur once")
-    return replace(scope, held={block: len(held) for block, held in layout.items()})
+    return replace(scope, coordinate_blocks={block: len(positions) for block, positions in layout.items()})
 
 
 def _work_from_proto(message: pb.AveragingWork, scope: Scope) -> Work:

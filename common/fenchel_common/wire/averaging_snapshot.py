@@ -29,7 +29,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class AveragingSnapshot:
-    """All that a server needs to go on; `kept` are the clients' memories and `memory` is the server's own."""
+    """The server's state; `kept` are the vectors that it keeps for each client, `memory` are its own numbers."""
 
     round_id: RoundId
     base: dict[int, Base] = field(default_factory=dict)
@@ -55,7 +55,7 @@ def snapshot_to_bytes(snapshot: AveragingSnapshot) -> bytes:
 
 
 def snapshot_from_bytes(data: bytes, scope: Scope) -> AveragingSnapshot:
-    """A snapshot that this project wrote, of all blocks that `scope` holds; a damaged one is refused."""
+    """Reads a snapshot of all blocks in `scope` that `snapshot_to_bytes` wrote; else raises `StateDamaged`."""
     names = scope.vectors
     try:
         message = parsed_message(pb.AveragingSnapshot, data, limit=None)

@@ -1,4 +1,4 @@
-"""Ids of blocks, places in blocks and vectors of whole blocks on the wire."""
+"""Ids of blocks, positions by block and vectors of whole blocks on the wire."""
 
 import itertools
 from collections.abc import Collection, Mapping
@@ -22,14 +22,14 @@ def block_vector_to_proto(vector: BlockVector) -> hyfdca_pb2.BlockVector:
 def block_vector_from_proto(
     message: hyfdca_pb2.BlockVector,
     *,
-    held: Collection[int],
+    allowed: Collection[int],
     slots: int,
     key: RunKey,
     vector_format: VectorFormat,
     field: str,
 ) -> BlockVector:
-    """At least one of the blocks that are `held`, each with all its slots, in the format of its kind of values."""
-    blocks = block_ids_from_bytes(message.blocks, held, f"{field}.blocks")
+    """A vector of at least one of the `allowed` blocks, with all their slots, in the given format."""
+    blocks = block_ids_from_bytes(message.blocks, allowed, f"{field}.blocks")
     vector = vector_from_proto(message.vector, key)
     if vector.format != vector_format:
         raise InvalidInput(f"{field}.vector: has another format than its kind of values")
@@ -38,33 +38,33 @@ def block_vector_from_proto(
     return BlockVector(blocks, vector)
 
 
-def block_ids_from_bytes(data: bytes, held: Collection[int], field: str) -> tuple[int, ...]:
-    """Ascending ids of blocks that are `held`."""
-    blocks = tuple(numbers_from_bytes(data, most=len(held), field=field).tolist())
-    if any(block not in held for block in blocks):
+def block_ids_from_bytes(data: bytes, allowed: Collection[int], field: str) -> tuple[int, ...]:
+    """Ascending ids of `allowed` blocks, which are those that the client holds."""
+    blocks = tuple(numbers_from_bytes(data, most=len(allowed), field=field).tolist())
+    if any(block not in allowed for block in blocks):
         raise InvalidInput(f"{field}: names a block that this client does not hold")
     if any(left >= right for left, right in itertools.pairwise(blocks)):
         raise InvalidInput(f"{field}: ids must be ascending")
     return blocks
 
 
-def block_places_to_proto(places: Mapping[int, NDArray[np.int64]]) -> alignment_pb2.BlockPlaces:
+def block_places_to_proto(positions: Mapping[int, NDArray[np.int64]]) -> alignment_pb2.BlockPlaces:
     return alignment_pb2.BlockPlaces(
-        blocks=numbers_to_bytes(list(places)),
-        sizes=numbers_to_bytes([len(held) for held in places.values()]),
-        places=b"".join(numbers_to_bytes(held) for held in places.values()),
+        blocks=numbers_to_bytes(list(positions)),
+        sizes=numbers_to_bytes([len(own) for own in positions.values()]),
+        places=b"".join(numbers_to_bytes(own) for own in positions.values()),
     )
 
 
 def block_places_from_proto(
     message: alignment_pb2.BlockPlaces, *, most: int, field: str
 ) -> dict[int, NDArray[np.int64]]:
-    """At most so many places, in blocks of at least one."""
+    """The positions in each block, at most `most` in all; refuses an empty block."""
     blocks = numbers_from_bytes(message.blocks, most=most, field=f"{field}.blocks")
     sizes = numbers_from_bytes(message.sizes, most=most, field=f"{field}.sizes")
-    places = numbers_from_bytes(message.places, most=most, field=f"{field}.places")
-    if len(sizes) != len(blocks) or not (sizes > 0).all() or sizes.sum() != len(places):
-        raise InvalidInput(f"{field}: every block needs a size above 0, and all sizes together one place each")
+    positions = numbers_from_bytes(message.places, most=most, field=f"{field}.places")
+    if len(sizes) != len(blocks) or not (sizes > 0).all() or sizes.sum() != len(positions):
+        raise InvalidInput(f"{field}: every block needs a size above 0, and all sizes one position each")
     if len(np.unique(blocks)) != len(blocks):
         raise InvalidInput(f"{field}: a block occurs twice")
-    return dict(zip(blocks.tolist(), np.split(places, np.cumsum(sizes)[:-1]), strict=True)) if len(blocks) else {}
+    return dict(zip(blocks.tolist(), np.split(positions, np.cumsum(sizes)[:-1]), strict=True)) if len(blocks) else {}

@@ -1,4 +1,4 @@
-"""Which message the task and the result of every phase are: nothing crosses the wire that is not listed here.
+"""The message of the task and of the result of every phase. No other message crosses the wire.
 
 The phases of the set-up are listed in this module; the family of the run's algorithm lists those of a round.
 """
@@ -20,10 +20,10 @@ NOTHING: Final = Carried()
 
 @dataclass(frozen=True, slots=True)
 class PhaseMessages:
-    """What a phase sends and gets back.
+    """The messages of a phase.
 
-    `inside` names fields of bytes, as Message.field, that hold a message of their own. What the messages carry is said
-    of the phases from the layout on.
+    `inside` names fields of bytes, as Message.field, whose bytes are a message themselves. `task_carries` and
+    `result_carries` are set for the phases from the layout on.
     """
 
     task: type[Message]
@@ -35,7 +35,7 @@ class PhaseMessages:
 
 FIRST_ALIGNMENT: Final = phase_name(0)
 LATER_ALIGNMENT: Final = phase_name(1)
-"""Stands for all phases of the alignment after the first."""
+"""This name stands for all phases of the alignment after the first."""
 
 SETUP: Final[Mapping[str, PhaseMessages]] = {
     INTRODUCE: PhaseMessages(setup_pb2.RunTerms, setup_pb2.Introduction),
@@ -92,7 +92,7 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
 
 
 def messages_of(phase: str, settings: AlgorithmSettings | None) -> PhaseMessages:
-    """The messages of a phase; before the layout they are the same whatever the run's settings are."""
+    """The messages of a phase; before the layout they do not depend on the run's settings."""
     if phase in SETUP:
         return SETUP[phase]
     phases = {} if settings is None else phases_of(settings)

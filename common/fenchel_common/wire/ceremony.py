@@ -4,16 +4,14 @@ from collections.abc import Sequence
 
 from fenchel.v1 import ceremony_pb2
 from fenchel_common.errors import InvalidInput, MalformedCertificate, MalformedWrappedKey
-from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES
 from fenchel_common.identity.roster import MAX_PARTIES
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.setup import MAX_WRAPPED_BYTES, NONCE_BYTES, Introduction, WrappedKey
+from fenchel_common.setup import MAX_INTRODUCTION_BYTES, MAX_WRAPPED_BYTES, POINT_BYTES, Introduction, WrappedKey
 from fenchel_common.wire.parsing import parsed_message
-from fenchel_common.wire.setup import introduction_from_proto, introduction_to_proto
+from fenchel_common.wire.setup import introduction_to_proto, introductions_from_protos
 
-MAX_INTRODUCTIONS_BYTES = MAX_PARTIES * (MAX_CERTIFICATE_BYTES + NONCE_BYTES + 16)
+MAX_INTRODUCTIONS_BYTES = MAX_PARTIES * MAX_INTRODUCTION_BYTES
 _TAG_BYTES = 16
-_POINT_BYTES = 65
 _DIGEST_BYTES = 32
 
 
@@ -24,14 +22,11 @@ def introductions_to_bytes(introductions: Sequence[Introduction]) -> bytes:
 
 
 def introductions_from_bytes(encoded: bytes) -> tuple[Introduction, ...]:
-    """The relayed introductions, parsed; none of their certificates is verified yet."""
+    """The relayed introductions, parsed; none of them is verified yet."""
     if len(encoded) > MAX_INTRODUCTIONS_BYTES:
         raise MalformedCertificate(f"the list of introductions exceeds {MAX_INTRODUCTIONS_BYTES} bytes")
     try:
-        message = parsed_message(ceremony_pb2.Introductions, encoded)
-        if len(message.introductions) > MAX_PARTIES:
-            raise InvalidInput(f"{len(message.introductions)} of them; a roster names at most {MAX_PARTIES} parties")
-        return tuple(introduction_from_proto(introduction) for introduction in message.introductions)
+        return introductions_from_protos(parsed_message(ceremony_pb2.Introductions, encoded).introductions)
     except InvalidInput as error:
         raise MalformedCertificate(f"the list of introductions cannot be read: {error}") from None
 
@@ -42,6 +37,7 @@ def wrapped_key_to_bytes(wrapped: WrappedKey) -> bytes:
         run=wrapped.run,
         roster_fingerprint=bytes.fromhex(wrapped.roster_fingerprint),
         terms=wrapped.terms,
+        introductions=wrapped.introductions,
         recipient=wrapped.recipient,
         signer=wrapped.signer,
         signer_certificate=wrapped.signer_certificate,
@@ -64,6 +60,7 @@ def wrapped_key_from_bytes(encoded: bytes) -> WrappedKey:
         run=RunId(message.run),
         roster_fingerprint=message.roster_fingerprint.hex(),
         terms=message.terms,
+        introductions=message.introductions,
         recipient=ClientId(message.recipient),
         signer=ClientId(message.signer),
         signer_certificate=message.signer_certificate,
@@ -73,8 +70,9 @@ def wrapped_key_from_bytes(encoded: bytes) -> WrappedKey:
     )
     if wrapped_key_to_bytes(wrapped) != encoded:
         raise MalformedWrappedKey("the wrapped key is not in canonical form")
-    if any(len(digest) != _DIGEST_BYTES for digest in (message.roster_fingerprint, message.terms)):
-        raise MalformedWrappedKey("the wrapped key's roster fingerprint or terms are not a SHA-256")
-    if len(wrapped.ephemeral_key) != _POINT_BYTES or len(wrapped.sealed) <= _TAG_BYTES:
+    digests = (message.roster_fingerprint, message.terms, message.introductions)
+    if any(len(digest) != _DIGEST_BYTES for digest in digests):
+        raise MalformedWrappedKey("the wrapped key's roster fingerprint, terms or introductions are not a SHA-256")
+    if len(wrapped.ephemeral_key) != POINT_BYTES or len(wrapped.sealed) <= _TAG_BYTES:
         raise MalformedWrappedKey("the wrapped key lacks its ephemeral key or its sealed part")
     return wrapped

@@ -1,8 +1,8 @@
 """Long bodies as streams of chunks, so that no message limit is met and memory stays flat.
 
 A body is announced by its size and SHA-256, then sent in chunks of exactly `CHUNK_BYTES`, the last one shorter. The
-receiver enforces its own size limit on the announcement, before it holds a single byte, and everything announced
-after that: the order of the chunks, the length of each, the total and the hash.
+receiver enforces its own size limit on the announcement, before it stores a single byte. After that it checks
+the order of the chunks, the length of each, the total and the hash.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ MAX_BODY_BYTES = 256 * 1024 * 1024
 MAX_MESSAGE_BYTES = CHUNK_BYTES + 64 * 1024
 """No message of the protocol is longer than a chunk and its framing."""
 WINDOW_BYTES = 4 * 1024 * 1024
-"""What a sender may have under way that the receiver has not read: 16 MB/s at a round trip of 257.5 ms."""
+"""The most bytes that are sent and not yet read by the receiver: 16 MB/s at a round trip of 257.5 ms."""
 FLOW_CONTROL = (
     # A fixed window. The one gRPC adapts by itself grows without regard to how slowly the receiver reads.
     ("grpc.http2.bdp_probe", 0),
@@ -28,7 +28,7 @@ _SHA256_BYTES = 32
 
 
 def body_to_proto(body: bytes) -> federation_pb2.Body:
-    """The announcement that goes ahead of the chunks."""
+    """The announcement, which is sent before the chunks."""
     return federation_pb2.Body(size=len(body), sha256=hashlib.sha256(body).digest())
 
 
@@ -40,10 +40,10 @@ def chunks_to_proto(body: bytes) -> Iterator[federation_pb2.Chunk]:
 
 
 class BodyReader:
-    """Puts one announced body together again; `what` names it to people.
+    """Joins the chunks of one announced body; `what` is its name in error messages.
 
-    With `keep=False` the chunks are checked for order and length but dropped: the way to pass over a body that
-    nobody waits for.
+    With `keep=False` the chunks are checked for order and length and then dropped. A receiver skips a body that it does
+    not wait for in this way.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class BodyReader:
         return self._received == self._size
 
     def add(self, chunk: federation_pb2.Chunk) -> None:
-        """Takes the next chunk, or refuses it."""
+        """Takes the next chunk; raises `ProtocolViolation` if it is not the one expected."""
         if chunk.index != self._next_index:
             raise ProtocolViolation(f"chunk {chunk.index} where chunk {self._next_index} is due")
         due = min(CHUNK_BYTES, self._size - self._received)
@@ -83,7 +83,7 @@ class BodyReader:
             self._buffer.write(chunk.data)
 
     def body(self) -> bytes:
-        """The whole body, once it is complete and hashes to what was announced."""
+        """The whole body. Call it when `complete`; raises `BodyDamaged` if the hash is not the announced one."""
         if not self.complete or not self.kept:
             raise ProtocolViolation(f"the body is not whole: {self._received} of {self._size} bytes")
         if self._hash.digest() != self._sha256:

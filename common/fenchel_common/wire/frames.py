@@ -11,16 +11,16 @@ from fenchel_common.errors import InvalidInput, ProtocolViolation
 from fenchel_common.ids import RoundId, RunId, check_run_id
 from fenchel_common.wire.chunks import body_to_proto, chunks_to_proto
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MAX_REASON_CHARACTERS = 500
 PHASE_PATTERN: Final = re.compile(r"[a-z0-9_]{1,64}")
 PARTY_METADATA_KEY = "fenchel-party"
-"""Who a caller says it is, on a connection without certificates; with them nobody looks at it."""
+"""The name that a caller gives itself on a connection without certificates; ignored if there are certificates."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskKey:
-    """What identifies a task on one client's connection; results are idempotent under it."""
+    """The identity of a task on one client's connection. A second result with the same key changes nothing."""
 
     run: RunId
     round: RoundId
@@ -36,7 +36,7 @@ def key_to_proto(key: TaskKey) -> TaskKeyMessage:
 
 
 def key_from_proto(message: TaskKeyMessage) -> TaskKey:
-    """A key whose names are short ASCII: they are shown, and the run's id becomes part of file names."""
+    """A key with short ASCII names: people see them, and the run's id becomes part of file names."""
     try:
         check_run_id(message.run)
     except InvalidInput as error:
@@ -61,11 +61,11 @@ def result_frames(key: TaskKey, body: bytes) -> Iterator[ClientMessage]:
 
 
 def refusal_frame(key: TaskKey, reason: str) -> ClientMessage:
-    """The one message of a party that does not answer."""
+    """The message with which a party declines a task."""
     return ClientMessage(result=Result(key=key_to_proto(key), refusal=public_text(reason)))
 
 
 def public_text(reason: str) -> str:
-    """A reason as it may be shown and stored: one line, printable, of bounded length."""
+    """The reason as one printable line of bounded length, which may be shown and stored."""
     line = "".join(character if character.isprintable() else " " for character in reason)
     return line[:MAX_REASON_CHARACTERS]

@@ -1,9 +1,9 @@
 """HyFDCA's messages on the wire.
 
-Whatever arrives is checked against a `Scope`: what the receiver knows about the client that the message is for or from.
+Every reader checks a message against the `Scope` of its client, and raises `InvalidInput` with the name of the wrong
+field.
 """
 
-import math
 from dataclasses import astuple
 from typing import Final
 
@@ -31,6 +31,7 @@ from fenchel_common.wire.scope import (
     block_ids,
     feature_block_ids,
     feature_vector_from_proto,
+    finite_number,
     numbers_from_proto,
     numbers_to_proto,
     optional_vector_to_proto,
@@ -40,7 +41,7 @@ from fenchel_common.wire.scope import (
 RANGE_NUMBERS: Final = 3
 """Block, start and stop."""
 MAX_RANGES_A_BLOCK: Final = 2
-"""Samples that are drawn in a circle can end in the block in which they began."""
+"""A draw of consecutive samples that continues from the last block to the first can end in the block where it began."""
 
 
 def state_to_bytes(state: StateUpdate) -> bytes:
@@ -76,9 +77,9 @@ def primal_result_from_bytes(data: bytes, scope: Scope) -> PrimalResult:
     message = parsed_message(hyfdca_pb2.HyfdcaPrimalResult, data)
     if len(message.figures) not in (0, FIGURE_COUNT):
         raise InvalidInput(f"figures: must be {FIGURE_COUNT} numbers or none")
-    figures = [_finite(value, "figures") for value in message.figures]
-    share = feature_vector_from_proto(message.contribution, scope, "contribution")
-    return PrimalResult(share, Figures(*figures) if figures else None)
+    figures = [finite_number(value, "figures") for value in message.figures]
+    contribution = feature_vector_from_proto(message.contribution, scope, "contribution")
+    return PrimalResult(contribution, Figures(*figures) if figures else None)
 
 
 def product_task_to_bytes(task: ProductTask) -> bytes:
@@ -189,9 +190,3 @@ def _ranges_from_bytes(data: bytes, scope: Scope) -> tuple[SampleRange, ...]:
     if any(not part.start < part.stop <= scope.blocks[part.block] for part in ranges):
         raise InvalidInput("ranges: start must lie below stop, and stop within the block")
     return ranges
-
-
-def _finite(value: float, field: str) -> float:
-    if not math.isfinite(value):
-        raise InvalidInput(f"{field}: is NaN or infinite")
-    return value

@@ -15,7 +15,7 @@ from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
 
 @dataclass(frozen=True, slots=True)
 class ClientSnapshot:
-    """The client's share of the model by block of features, the round whose α it is made of, the last enc(ip)."""
+    """A client's contribution to the model by block of features, the round of its α, and the last enc(ip) by block."""
 
     contribution: dict[int, Vector]
     synced: RoundId
@@ -24,10 +24,10 @@ class ClientSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class HyfdcaSnapshot:
-    """All that a server needs to go on; each block's vector is one ciphertext.
+    """The server's state, from which it can continue after a restart; the vector of each block is one ciphertext.
 
-    `changed` tells in which round a block of α last changed. `model` is the one that entered the last round. `pace_…`
-    belong to the choice of H, `best_gap` and `poor_certificates` to the watch for divergence.
+    `changed` is the round in which each block of α last changed. `model` is the model that entered the last round.
+    `pace_…` are the state of the choice of H, `best_gap` and `poor_certificates` that of the detection of divergence.
     """
 
     round_id: RoundId
@@ -68,7 +68,7 @@ def snapshot_to_bytes(snapshot: HyfdcaSnapshot) -> bytes:
 
 
 def snapshot_from_bytes(data: bytes, key: RunKey, *, privacy: Privacy) -> HyfdcaSnapshot:
-    """A snapshot that this project wrote; a damaged one is refused as `StateDamaged`."""
+    """Reads a snapshot that `snapshot_to_bytes` wrote; raises `StateDamaged` for any other bytes."""
     by_feature = key.by_feature(privacy)
     try:
         message = parsed_message(hyfdca_pb2.HyfdcaSnapshot, data, limit=None)

@@ -1,4 +1,4 @@
-"""The messages with which parties compare the labels of samples that they share."""
+"""The messages with which parties compare the labels of shared samples."""
 
 from collections.abc import Collection
 
@@ -17,13 +17,13 @@ def layout_result_to_bytes(result: LayoutResult) -> bytes:
     return labels_pb2.LayoutResult(preparation=result.preparation, marks=marks).SerializeToString(deterministic=True)
 
 
-def layout_result_from_bytes(data: bytes, *, held: Collection[int], slots: int, key: RunKey) -> LayoutResult:
-    """`held` are the party's blocks of samples, `key` is what vectors by sample are encrypted with."""
+def layout_result_from_bytes(data: bytes, *, blocks: Collection[int], slots: int, key: RunKey) -> LayoutResult:
+    """Reads a party's result; `blocks` are its blocks of samples, `key` is that of vectors by sample."""
     message = parsed_message(labels_pb2.LayoutResult, data)
     marks = None
     if message.HasField("marks"):
         marks = block_vector_from_proto(
-            message.marks, held=held, slots=slots, key=key, vector_format=PRODUCT_FORMAT, field="marks"
+            message.marks, allowed=blocks, slots=slots, key=key, vector_format=PRODUCT_FORMAT, field="marks"
         )
     return LayoutResult(message.preparation, marks)
 
@@ -32,10 +32,10 @@ def label_sums_to_bytes(sums: BlockVector) -> bytes:
     return labels_pb2.LabelSums(sums=block_vector_to_proto(sums)).SerializeToString(deterministic=True)
 
 
-def label_sums_from_bytes(data: bytes, *, held: Collection[int], slots: int, key: RunKey) -> BlockVector:
+def label_sums_from_bytes(data: bytes, *, blocks: Collection[int], slots: int, key: RunKey) -> BlockVector:
     message = parsed_message(labels_pb2.LabelSums, data)
     return block_vector_from_proto(
-        message.sums, held=held, slots=slots, key=key, vector_format=PRODUCT_FORMAT, field="sums"
+        message.sums, allowed=blocks, slots=slots, key=key, vector_format=PRODUCT_FORMAT, field="sums"
     )
 
 

@@ -1,8 +1,9 @@
-"""How long the task and the result of each phase may be, from what their receiver knows.
+"""The most bytes of the task and of the result of each phase.
 
-Before the layout that is the roster, and what any party may hold at most. From the layout on it is what this party
-holds: its blocks of samples and of features, of which every vector has one ciphertext each. The receiver compares the
-announced size with the limit before it holds a single byte. Nothing is longer than `MAX_BODY_BYTES`.
+Before the layout, the limits follow from the roster and from the most samples and features that any party may hold.
+From the layout on, they follow from the party's own blocks of samples and of features, for each of which a vector has
+one ciphertext. The receiver compares the announced size with the limit before it stores a single byte. No body is
+longer than `MAX_BODY_BYTES`.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,22 +14,28 @@ from fenchel_common.algorithms.averaging.family import LOG_ENTRIES
 from fenchel_common.algorithms.family import Carried
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
-from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import MAX_NAMES_BYTES, MAX_PARTY_SAMPLES, FederationLayout
+from fenchel_common.layout import MAX_FEATURES, MAX_PARTY_SAMPLES, FederationLayout
 from fenchel_common.runconfig import MAX_TOML_BYTES
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, MAX_WRAPPED_BYTES
-from fenchel_common.wire.alignment import ELEMENT_BYTES, phase_step
+from fenchel_common.setup import (
+    FINISH,
+    INTRODUCE,
+    KEY_MAKE,
+    KEY_TAKE,
+    MAX_INTRODUCTION_BYTES,
+    MAX_WRAPPED_BYTES,
+)
+from fenchel_common.wire.alignment import ELEMENT_BYTES, PSEUDONYM_BYTES, phase_step
 from fenchel_common.wire.arrays import NUMBER_BYTES
 from fenchel_common.wire.catalogue import FIRST_ALIGNMENT, LATER_ALIGNMENT, messages_of
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
 
 FRAME_BYTES: Final = 4096
-"""All in a message that does not grow: tags, lengths, flags, a few numbers and names, and a result's envelope."""
+"""Bytes of a message that do not grow: tags, lengths, flags, a few numbers and names, and a result's envelope."""
 NUMBERS_BYTES: Final = 128 * 1024
-"""A vector of numbers, `MAXIMUM_NUMBERS` of them at most."""
+"""The most bytes of a vector of numbers, which has at most `MAXIMUM_NUMBERS`."""
 ENTRY_BYTES: Final = 64
-"""What a block may take in lists of ids, ranges and divisors, all those of a message together."""
+"""The most bytes of a block in all lists of ids, ranges and divisors of a message together."""
 MAX_KEY_BITS: Final = 3072
 """The longest key that a run can have."""
 _CUT_BYTES: Final = 3 * NUMBER_BYTES
@@ -44,7 +51,7 @@ class PhaseLimits:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much one party holds; `block_bytes` is what a block of a vector takes."""
+    """The numbers of features and blocks that one party holds; `block_bytes` is the size of a block of a vector."""
 
     features: int
     blocks: int
@@ -53,13 +60,13 @@ class Extent:
 
     @classmethod
     def of_client(cls, layout: ClientLayout, *, key_bits: int) -> "Extent":
-        """From a party's own view."""
-        features = sum(len(places) for places in layout.feature_blocks.values())
+        """The extent of a party, from its own layout."""
+        features = sum(len(positions) for positions in layout.feature_blocks.values())
         return cls(features, len(layout.block_ids), len(layout.feature_blocks), _block_bytes(key_bits))
 
 
 def extents_of(layout: FederationLayout, *, key_bits: int) -> dict[ClientId, Extent]:
-    """Of each party, from the server's view."""
+    """The extent of each party, from the server's layout."""
     return {
         client: Extent(
             len(layout.client_features[client]),
@@ -72,7 +79,7 @@ def extents_of(layout: FederationLayout, *, key_bits: int) -> dict[ClientId, Ext
 
 
 def setup_limits(phase: str, *, parties: int) -> PhaseLimits:
-    """Of the phases before the layout, in a federation of so many parties; refuses a phase that is none of them."""
+    """The limits of a phase before the layout, with so many parties; refuses any other phase as `InvalidInput`."""
     if phase in _SETUP:
         return _limits(*_SETUP[phase](parties))
     phase_step(phase)
@@ -82,20 +89,20 @@ def setup_limits(phase: str, *, parties: int) -> PhaseLimits:
 _ELEMENTS: Final = ELEMENT_BYTES * MAX_PARTY_SAMPLES
 _WRAPPED: Final = MAX_WRAPPED_BYTES + FRAME_BYTES
 _SETUP: Final[Mapping[str, Callable[[int], tuple[int, int]]]] = {
-    INTRODUCE: lambda _: (MAX_TOML_BYTES, MAX_CERTIFICATE_BYTES),
-    KEY_MAKE: lambda parties: (parties * (MAX_CERTIFICATE_BYTES + FRAME_BYTES), parties * _WRAPPED),
-    KEY_TAKE: lambda _: (_WRAPPED, 0),
-    FIRST_ALIGNMENT: lambda _: (0, MAX_NAMES_BYTES + _ELEMENTS),
+    INTRODUCE: lambda _: (MAX_TOML_BYTES, MAX_INTRODUCTION_BYTES),
+    KEY_MAKE: lambda parties: (parties * MAX_INTRODUCTION_BYTES, parties * _WRAPPED),
+    KEY_TAKE: lambda parties: (_WRAPPED + parties * MAX_INTRODUCTION_BYTES, 0),
+    FIRST_ALIGNMENT: lambda _: (0, PSEUDONYM_BYTES * MAX_FEATURES + _ELEMENTS),
     LATER_ALIGNMENT: lambda _: (_ELEMENTS, _ELEMENTS),
 }
 """For so many parties the bytes of a task and of a result."""
 
 
 def layout_task_limit(*, samples: int, features: int, parties: int, overlapping: bool) -> int:
-    """Of the layout of a party with so many samples and features.
+    """The limit of the layout that a party with so many samples and features gets.
 
-    Every sample and feature may be a block of its own. Where parties give the same features of the same samples, there
-    is a list of features for each set of other holders.
+    Every sample and feature may be a block of its own. If parties give the same features of the same samples
+    (`overlapping`), there is a list of features for each set of other holders.
     """
     listed = NUMBER_BYTES * (4 * samples + 3 * features) + samples
     cuts = min(samples, 2 ** (parties - 1)) if overlapping else 0
@@ -103,7 +110,7 @@ def layout_task_limit(*, samples: int, features: int, parties: int, overlapping:
 
 
 def round_limits(phase: str, extent: Extent, settings: AlgorithmSettings) -> PhaseLimits:
-    """Of the phases of training, of the end, of the labels and, as far as its result is concerned, of the layout."""
+    """The limits of a phase of a round, of `finish` and of `labels`; of `layout` the limit of the result only."""
     messages = messages_of(phase, settings)
     task, result = messages.task_carries, messages.result_carries
     weights = 8 * extent.features * result.width if phase == FINISH else 0
@@ -111,7 +118,7 @@ def round_limits(phase: str, extent: Extent, settings: AlgorithmSettings) -> Pha
 
 
 def finish_task_limit(*, features: int) -> int:
-    """Of the end of a run, told again to a party with so many features that has forgotten the run's terms."""
+    """The limit of `finish` for a party with so many features that has forgotten the terms of the run."""
     extent = Extent(features, blocks=0, feature_blocks=features, block_bytes=_block_bytes(MAX_KEY_BITS))
     return _limits(_carried(Carried(by_feature=LOG_ENTRIES), extent), 0).task
 

@@ -1,9 +1,8 @@
-"""From bytes to a protobuf message, in one place: the elements are counted before any of them becomes an object.
+"""The only way from bytes to a protobuf message: elements are counted before any of them becomes an object.
 
-A message of two bytes becomes an object of a hundred. So whoever may send a body of some size could take many times
-that size of the receiver's memory, before anything in it is looked at. Here the body is walked as it is on the wire, by
-the fields that its kind of message has, and refused if there are too many elements, or if there is a field that such a
-message does not have.
+A message of two bytes becomes an object of a hundred. So a sender could make the receiver take many times the size of a
+body in memory before its content is checked. Here the bytes of the body are read field by field first. A body with too
+many elements, or with a field that its kind of message does not have, is refused.
 """
 
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from fenchel_common.errors import InvalidInput
 M = TypeVar("M", bound=Message)
 
 MAX_ELEMENTS: Final = 1 << 16
-"""What a message from outside may have. A list that grows with samples or features is bytes: one element."""
+"""The most elements of a message from outside. A list that grows with samples or features is one field of bytes."""
 
 _VARINT, _WIDE, _DELIMITED, _NARROW = 0, 1, 2, 5
 _FIXED_BYTES: Final = {_WIDE: 8, _NARROW: 4}
@@ -35,16 +34,16 @@ _OF_TYPE: Final = {
     FieldDescriptor.TYPE_BYTES: _DELIMITED,
     FieldDescriptor.TYPE_MESSAGE: _DELIMITED,
 }
-"""How a value of a type lies on the wire; those of all other types are varints."""
+"""The wire type of each type of field; all other types are varints."""
 
 
 def parsed_message(kind: type[M], data: bytes, *, limit: int | None = MAX_ELEMENTS) -> M:
-    """A message of this kind.
+    """The message of this kind in `data`; raises `InvalidInput` if the bytes are not such a message.
 
     Parameters
     ----------
     limit
-        The most elements that it may have (`count_elements`); None for bytes that this process wrote itself.
+        The most elements of the message (see `count_elements`); None for bytes that this process wrote itself.
     """
     if limit is not None:
         count_elements(kind, data, limit=limit)
@@ -55,48 +54,48 @@ def parsed_message(kind: type[M], data: bytes, *, limit: int | None = MAX_ELEMEN
 
 
 def count_elements(kind: type[Message], data: bytes, *, limit: int) -> int:
-    """How many elements the bytes of a message have.
+    """The number of elements in the bytes of a message.
 
-    Elements are its fields and those of all messages inside, each as often as it is there, and the numbers in packed
-    lists. Refuses as `InvalidInput` more elements than `limit`, a field that the message does not have, and
-    bytes that are no message. Takes no memory to speak of, and no longer than `limit` elements need.
+    Elements are the message's fields and those of all messages inside, each occurrence counted, and the numbers in
+    packed lists. Raises `InvalidInput` for more elements than `limit`, for a field that the message does not have, and
+    for bytes that are no message. Takes almost no memory, and no longer than `limit` elements need.
     """
     descriptor = cast(Descriptor, kind.DESCRIPTOR)
     return _Walk(descriptor.name, data, limit).through(descriptor, 0, len(data), 0)
 
 
 class _Walk:
-    """Counts through one body."""
+    """Counts the elements of one body."""
 
     def __init__(self, name: str, data: bytes, limit: int) -> None:
         self._name = name
         self._data = data
         self._limit = limit
 
-    def through(self, descriptor: Descriptor, place: int, end: int, count: int) -> int:
-        """The count after a message that lies between two places. No message here holds itself: this ends soon."""
+    def through(self, descriptor: Descriptor, position: int, end: int, count: int) -> int:
+        """`count` plus the elements of the message from `position` to `end`. No kind of message contains itself."""
         fields = _fields(descriptor)
-        while place < end:
-            tag, place = self._varint(place, end)
+        while position < end:
+            tag, position = self._varint(position, end)
             wire_type = tag & 7
             kind, packed, inner = fields.get(tag >> 3, _NO_FIELD)
             count = self._bounded(count + 1)
             if wire_type == _DELIMITED and (kind == _DELIMITED or packed):
-                length, start = self._varint(place, end)
-                place = start + length
-                if place > end:
+                length, start = self._varint(position, end)
+                position = start + length
+                if position > end:
                     raise _damaged(self._name)
                 if inner is not None:
-                    count = self.through(inner, start, place, count)
+                    count = self.through(inner, start, position, count)
                 elif packed:
                     count = self._bounded(count + self._packed(start, length, kind))
             elif wire_type != kind:
                 raise InvalidInput(f"{self._name}: has a field that {descriptor.name} does not have")
             elif kind == _VARINT:
-                _, place = self._varint(place, end)
+                _, position = self._varint(position, end)
             else:
-                place += _FIXED_BYTES[kind]
-        if place > end:
+                position += _FIXED_BYTES[kind]
+        if position > end:
             raise _damaged(self._name)
         return count
 
@@ -110,18 +109,18 @@ class _Walk:
             return length // _FIXED_BYTES[kind]
         return int(np.count_nonzero(np.frombuffer(self._data, dtype=np.uint8, offset=start, count=length) < 0x80))
 
-    def _varint(self, place: int, end: int) -> tuple[int, int]:
-        """The number that begins here, and where it ends."""
+    def _varint(self, position: int, end: int) -> tuple[int, int]:
+        """The number that begins at `position`, and the position after it."""
         number = 0
-        for shift, byte in enumerate(self._data[place : min(place + _MAX_VARINT_BYTES, end)]):
+        for shift, byte in enumerate(self._data[position : min(position + _MAX_VARINT_BYTES, end)]):
             number |= (byte & 0x7F) << (7 * shift)
             if byte < 0x80:
-                return number, place + shift + 1
+                return number, position + shift + 1
         raise _damaged(self._name)
 
 
 _Field = tuple[int, bool, Descriptor | None]
-"""How a value lies on the wire, whether several may be packed, and what message it is."""
+"""The wire type of a field, whether several values may be packed, and the descriptor of a message."""
 _NO_FIELD: Final[_Field] = (-1, False, None)
 
 

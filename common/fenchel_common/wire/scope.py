@@ -1,7 +1,7 @@
-"""What a message about one client may speak of, and the vectors in it.
+"""The scope of one client's messages, and the vectors in them.
 
-Vectors by sample are α and inner products, vectors by feature are parts of the model, both in whole blocks. Figures are
-a few numbers side by side.
+Vectors by sample are dual variables and inner products; vectors by feature are models and contributions to them. Both
+consist of whole blocks. A vector of numbers is short and has no blocks.
 """
 
 import math
@@ -28,9 +28,10 @@ MAXIMUM_NUMBERS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Keys, and the sizes of the blocks that the client holds.
+    """The keys and blocks against which every message to or from one client is checked.
 
-    `key` is what vectors by sample are under, `feature_key` what vectors by feature and figures are under.
+    `key` encrypts vectors by sample, `feature_key` vectors by feature and vectors of numbers. `blocks` and
+    `feature_blocks` are the sizes of the blocks of samples and of features that the client holds, by id.
     """
 
     key: RunKey
@@ -41,14 +42,14 @@ class Scope:
 
     @classmethod
     def of_client(cls, layout: ClientLayout, *, key: RunKey, privacy: Privacy) -> "Scope":
-        """From a party's own view."""
+        """The scope of a party, from its own layout."""
         sizes = zip(layout.block_ids.tolist(), layout.block_sizes.tolist(), strict=True)
-        features = {block: len(places) for block, places in layout.feature_blocks.items()}
+        features = {block: len(positions) for block, positions in layout.feature_blocks.items()}
         return cls(key, key.by_feature(privacy), layout.slots, dict(sizes), features)
 
     @classmethod
     def of_federation(cls, layout: FederationLayout, client: ClientId, *, key: RunKey, privacy: Privacy) -> "Scope":
-        """From the server's view."""
+        """The scope of a client, from the server's layout."""
         blocks, features = layout.sample_index.of(client), layout.feature_index.of(client)
         return cls(key, key.by_feature(privacy), layout.slots, blocks, features)
 
@@ -66,14 +67,14 @@ def sample_vector_from_proto(
     message: hyfdca_pb2.BlockVector, scope: Scope, vector_format: VectorFormat, field: str
 ) -> BlockVector:
     return block_vector_from_proto(
-        message, held=scope.blocks, slots=scope.slots, key=scope.key, vector_format=vector_format, field=field
+        message, allowed=scope.blocks, slots=scope.slots, key=scope.key, vector_format=vector_format, field=field
     )
 
 
 def feature_vector_from_proto(message: hyfdca_pb2.BlockVector, scope: Scope, field: str) -> BlockVector:
     return block_vector_from_proto(
         message,
-        held=scope.feature_blocks,
+        allowed=scope.feature_blocks,
         slots=scope.slots,
         key=scope.feature_key,
         vector_format=PRODUCT_FORMAT,
@@ -90,8 +91,8 @@ def feature_block_ids(data: bytes, scope: Scope, field: str) -> tuple[int, ...]:
     return block_ids_from_bytes(data, scope.feature_blocks, field)
 
 
-def numbers_to_proto(figures: Vector | None) -> vectors_pb2.Vector | None:
-    return None if figures is None else vector_to_proto(figures)
+def numbers_to_proto(numbers: Vector | None) -> vectors_pb2.Vector | None:
+    return None if numbers is None else vector_to_proto(numbers)
 
 
 def numbers_from_proto(message: vectors_pb2.Vector, scope: Scope, field: str) -> Vector:

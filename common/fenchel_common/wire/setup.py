@@ -1,16 +1,33 @@
 """The messages of a run's set-up and end as bytes."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fenchel.v1 import setup_pb2
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Certificate
+from fenchel_common.identity.roster import MAX_PARTIES
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import NONCE_BYTES, Introduction, KeyMade, KeyTake, ModelPart, PartyRun, RunSecrets, Spent
+from fenchel_common.setup import (
+    MAX_SIGNATURE_BYTES,
+    POINT_BYTES,
+    SECRET_BYTES,
+    Introduction,
+    KeyMade,
+    KeyTake,
+    ModelPart,
+    PartyRun,
+    RunSecrets,
+    Spent,
+)
 from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes, numbers_from_bytes, numbers_to_bytes
 from fenchel_common.wire.parsing import parsed_message
+
+PARTY_RUN_FORMAT = 2
+"""The version of what a party keeps of a run."""
 
 
 def terms_to_bytes(config: RunConfig) -> bytes:
@@ -22,14 +39,28 @@ def terms_from_bytes(data: bytes) -> RunConfig:
 
 
 def introduction_to_proto(introduction: Introduction) -> setup_pb2.Introduction:
-    return setup_pb2.Introduction(certificate=introduction.certificate.der(), nonce=introduction.nonce)
+    return setup_pb2.Introduction(
+        certificate=introduction.certificate.der(),
+        ephemeral_key=introduction.ephemeral_key,
+        signature=introduction.signature,
+    )
 
 
 def introduction_from_proto(message: setup_pb2.Introduction) -> Introduction:
+    """An introduction, parsed; neither its certificate nor its signature is verified yet."""
     certificate = Certificate.from_der(message.certificate)
-    if len(message.nonce) != NONCE_BYTES:
-        raise InvalidInput(f"introduction: nonce: must have {NONCE_BYTES} bytes")
-    return Introduction(certificate, message.nonce)
+    if len(message.ephemeral_key) != POINT_BYTES:
+        raise InvalidInput(f"introduction: ephemeral_key: must have {POINT_BYTES} bytes")
+    if not 0 < len(message.signature) <= MAX_SIGNATURE_BYTES:
+        raise InvalidInput(f"introduction: signature: must have 1 to {MAX_SIGNATURE_BYTES} bytes")
+    return Introduction(certificate, message.ephemeral_key, message.signature)
+
+
+def introductions_from_protos(messages: Sequence[setup_pb2.Introduction]) -> tuple[Introduction, ...]:
+    """The introductions of a set-up, as `introduction_from_proto` reads them."""
+    if len(messages) > MAX_PARTIES:
+        raise InvalidInput(f"introductions: {len(messages)} of them; a roster names at most {MAX_PARTIES} parties")
+    return tuple(introduction_from_proto(message) for message in messages)
 
 
 def introduction_to_bytes(introduction: Introduction) -> bytes:
@@ -54,12 +85,14 @@ def key_made_from_bytes(data: bytes) -> KeyMade:
 
 
 def key_take_to_bytes(take: KeyTake) -> bytes:
-    return setup_pb2.KeyTake(public_key=take.public_key, wrapped=take.wrapped).SerializeToString()
+    listed = [introduction_to_proto(introduction) for introduction in take.introductions]
+    message = setup_pb2.KeyTake(public_key=take.public_key, wrapped=take.wrapped, introductions=listed)
+    return message.SerializeToString()
 
 
 def key_take_from_bytes(data: bytes) -> KeyTake:
     message = parsed_message(setup_pb2.KeyTake, data)
-    return KeyTake(message.public_key, message.wrapped)
+    return KeyTake(message.public_key, message.wrapped, introductions_from_protos(message.introductions))
 
 
 def key_taken_to_bytes(fingerprint: bytes) -> bytes:
@@ -86,12 +119,18 @@ def party_run_to_bytes(kept: PartyRun) -> bytes:
         layout=kept.layout,
         setups=kept.setups,
         refusals=kept.refusals,
+        format=PARTY_RUN_FORMAT,
     ).SerializeToString()
 
 
 def party_run_from_bytes(data: bytes) -> PartyRun:
     """What this party wrote itself."""
     message = parsed_message(setup_pb2.PartyRun, data, limit=None)
+    if message.format != PARTY_RUN_FORMAT:
+        raise InvalidInput(
+            "the file that this party keeps of the run was written by another version of Fenchel; end the run with "
+            "that version, or delete the file and start the run under a new name"
+        )
     return PartyRun(
         config=RunConfig.from_json(message.config),
         secrets=_secrets_from_proto(message.secrets) if message.HasField("secrets") else None,
@@ -163,8 +202,12 @@ def phase_result_from_bytes(data: bytes) -> tuple[bytes, Spent]:
 
 
 def _secrets_to_proto(secrets: RunSecrets) -> setup_pb2.RunSecrets:
-    return setup_pb2.RunSecrets(private_key=secrets.private_key, alignment_secret=secrets.alignment_secret)
+    return setup_pb2.RunSecrets(
+        private_key=secrets.private_key, alignment_secret=secrets.alignment_secret, tag_secret=secrets.tag_secret
+    )
 
 
 def _secrets_from_proto(message: setup_pb2.RunSecrets) -> RunSecrets:
-    return RunSecrets(message.private_key, message.alignment_secret)
+    if any(len(secret) != SECRET_BYTES for secret in (message.alignment_secret, message.tag_secret)):
+        raise InvalidInput(f"alignment_secret, tag_secret: must have {SECRET_BYTES} bytes each")
+    return RunSecrets(message.private_key, message.alignment_secret, message.tag_secret)

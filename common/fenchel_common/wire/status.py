@@ -1,8 +1,8 @@
 """The only table between Fenchel's errors and gRPC's statuses.
 
-The server sends the class's name beside the status, as trailing metadata, because one status stands for several
-errors and gRPC itself uses the same statuses for causes of its own. A status that comes without a known name is
-something that happened on the way, which a retry may cure.
+The server sends the class's name beside the status, as trailing metadata, because one status stands for several errors,
+and gRPC itself uses the same statuses for other causes. A status without a known name comes from the connection, and a
+retry may cure it.
 """
 
 import re
@@ -29,7 +29,7 @@ from fenchel_common.errors import (
 
 ERROR_METADATA_KEY = "fenchel-error"
 ROSTER_METADATA_KEY = "fenchel-roster-version"
-"""The version of the server's roster, beside the refusal of a caller: one with a newer roster tries again later."""
+"""The version of the server's roster, sent with a refusal. A caller with a newer roster tries again later."""
 INTERNAL_MESSAGE = "internal error of the server; its log has the details"
 
 STATUSES: dict[type[FenchelError], grpc.StatusCode] = {
@@ -52,7 +52,7 @@ _BY_NAME = {kind.__name__: kind for kind in STATUSES}
 
 
 def status_of(error: BaseException) -> tuple[grpc.StatusCode, str, str | None]:
-    """Status, text and name for an error; one that the table does not list gives nothing of itself away."""
+    """Status, text and name of an error; an error that is not in the table becomes INTERNAL with a general text."""
     code = STATUSES.get(type(error)) if isinstance(error, FenchelError) else None
     if code is None:
         return grpc.StatusCode.INTERNAL, INTERNAL_MESSAGE, None
@@ -72,12 +72,12 @@ def error_of(code: grpc.StatusCode, details: str, name: str | None) -> FenchelEr
 
 
 def error_of_call(call: grpc.Call) -> FenchelError:
-    """The error that ended a call of ours."""
+    """The error that ended a call of this process."""
     return error_of(call.code(), call.details() or "no details", _trailing(call, ERROR_METADATA_KEY))
 
 
 def roster_version_of(call: grpc.Call) -> int | None:
-    """The version of the server's roster, if the server gave it with its refusal of a call of ours."""
+    """The version of the server's roster, if the server sent it with its refusal of a call."""
     version = _trailing(call, ROSTER_METADATA_KEY) or ""
     return int(version) if re.fullmatch(r"[0-9]{1,10}", version, re.ASCII) else None
 

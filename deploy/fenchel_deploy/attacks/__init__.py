@@ -9,13 +9,14 @@ from fenchel_common.errors import InvalidInput
 from fenchel_deploy.attacks.federation import bench
 from fenchel_deploy.attacks.findings import Attack, markdown
 from fenchel_deploy.attacks.protocol_cases import PROTOCOL_ATTACKS
+from fenchel_deploy.attacks.ring_cases import RING_ATTACKS
 from fenchel_deploy.attacks.rogue_cases import ROGUE_ATTACKS
 from fenchel_deploy.attacks.row_cases import ROW_ATTACKS
 
 __all__ = ["ATTACKS", "Attack", "markdown", "run_attacks"]
 
 ATTACKS: Final[Mapping[str, Attack]] = {
-    attack.name: attack for attack in (*ROW_ATTACKS, *PROTOCOL_ATTACKS, *ROGUE_ATTACKS)
+    attack.name: attack for attack in (*ROW_ATTACKS, *PROTOCOL_ATTACKS, *RING_ATTACKS, *ROGUE_ATTACKS)
 }
 
 
@@ -39,7 +40,7 @@ def run_attacks(
 
 @contextmanager
 def _hushed() -> Iterator[None]:
-    """Keeps quiet what the federations warn of: they are there to be attacked, and hold nobody's data."""
+    """Suppresses warnings of the attacked federations, which have nobody's data."""
     loggers = [logging.getLogger(name) for name in ("fenchel_client", "fenchel_server")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

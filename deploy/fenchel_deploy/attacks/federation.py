@@ -4,12 +4,13 @@ import itertools
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 
-from fenchel_client.alignment import arrange
+from fenchel_client.alignment import arrange, pseudonyms
 from fenchel_client.consent import Consent, concessions_of
 from fenchel_client.party import Party
 from fenchel_client.privatefiles import write_private
@@ -103,39 +104,41 @@ class Bench:
         transcript = Transcript(run, config, key, layout, tuple(recorder.messages))
         views = {name: self._view(name, run, config, transcript, shards[name]) for name in parties}
         return Recorded(
-            transcript, views, self._truth(scenario, views), parties=parties, restart=restart, restore=restore
+            transcript, views, self._truth(scenario, run, views), parties=parties, restart=restart, restore=restore
         )
 
     def _view(self, name: ClientId, run: RunId, config: RunConfig, transcript: Transcript, shard: Shard) -> PartyView:
-        """What the party itself keeps of the run."""
+        """All that the party itself has of the run; its columns have the pseudonyms that the server knows."""
         kept = party_run_from_bytes((self.state_of(name, run) / f"{run}.run").read_bytes())
         layout = client_layout_from_bytes(kept.layout, samples=len(shard.ids), features=len(shard.features))
         assert kept.secrets is not None, "the run is under way"
-        return PartyView(name, config, arrange(shard), layout, kept.secrets, transcript.of(name))
+        marks = pseudonyms(shard.features, tag_secret=kept.secrets.tag_secret, run=run)
+        as_listed = arrange(replace(shard, features=marks))
+        return PartyView(name, config, as_listed, layout, kept.secrets, transcript.of(name))
 
-    def _truth(self, scenario: Scenario, views: Mapping[ClientId, PartyView]) -> Truth:
+    def _truth(self, scenario: Scenario, run: RunId, views: Mapping[ClientId, PartyView]) -> Truth:
         table, others = self.tables[scenario.table]
         label_of = dict(zip(sample_names(table), table.y, strict=True))
-        columns = {name: place for place, name in enumerate(table.features)}
         rows, labels, ids, strangers = {}, {}, {}, {}
         for name, view in views.items():
             rows[name] = as_dense(view.table.matrix(view.layout))
             ids[name] = tuple(view.table.ids[row] for row in view.layout.rows)
             labels[name] = np.array([label_of[sample] for sample in ids[name]])
-            own = [columns[feature] for feature in sorted(view.table.features)]
+            marks = pseudonyms(table.features, tag_secret=view.secrets.tag_secret, run=run)
+            own = [marks.index(feature) for feature in sorted(view.table.features)]
             strangers[name] = as_dense(others.X)[: len(rows[name])][:, own]
         return Truth(rows, labels, ids, strangers)
 
 
 @contextmanager
 def bench() -> Iterator[Bench]:
-    """A bench whose folder is gone afterwards."""
+    """A bench in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="fenchel-attacks-") as folder:
         yield Bench(Path(folder))
 
 
 class _Recorder(Parties):
-    """Keeps all that crosses."""
+    """Parties whose tasks and results are recorded."""
 
     def __init__(self, parties: Mapping[ClientId, Party], run: RunId) -> None:
         super().__init__(parties, run)

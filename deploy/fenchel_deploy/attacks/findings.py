@@ -1,4 +1,4 @@
-"""What an attack came to, at one level and with one setting."""
+"""The outcome of an attack at one level and with one setting, and the claim about it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +10,7 @@ from fenchel_deploy.attacks.scoring import Score
 
 Claim = Literal["leaks", "safe"]
 Claims = Mapping[str, Claim]
-"""By level."""
+"""Claims by level."""
 
 LEVELS: Final = tuple(Privacy)
 
@@ -24,7 +24,7 @@ SAFE: Final[Claims] = dict.fromkeys(LEVELS, "safe")
 SAFE_IF_SEALED: Final[Claims] = {**LEAKS, Privacy.SEALED: "safe"}
 SAFE_IF_ENCRYPTED: Final[Claims] = {**SAFE, Privacy.PLAIN: "leaks"}
 ENCRYPTED: Final = tuple(level for level in Privacy if level.encrypts_samples)
-"""The levels of what a run without a key does not have."""
+"""The levels at which a run has a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A finding before it is known whose it is."""
+    """A finding without the name of its attack and without its claim."""
 
     level: str
     setting: str
@@ -58,7 +58,7 @@ class Verdict:
 
     @classmethod
     def of_score(cls, score: Score, *, level: str, setting: str, measure: str) -> "Verdict":
-        """More rows found than strangers is enough, however far off the other guesses are."""
+        """Succeeds if the mean is high, or if more rows of the party are found than rows of nobody."""
         note = f"{score.found} of {score.total} rows found; " + (
             f"chance {score.chance:.2f}" if score.guesses else "nothing to guess from"
         )
@@ -67,12 +67,12 @@ class Verdict:
 
     @classmethod
     def of_rate(cls, rate: float, *, level: str, setting: str, note: str, chance: float = 0.0) -> "Verdict":
-        """`chance` is the rate of whoever knows nothing."""
+        """Succeeds if the rate is high, and above `chance`, the rate of guesses without any knowledge."""
         return cls(level, setting, rate, "exact matches", rate >= SUCCESS and rate > chance, note)
 
     @classmethod
     def of_attempts(cls, outcomes: Mapping[str, bool], *, level: str, setting: str) -> "Verdict":
-        """One attempt that goes through is enough."""
+        """Succeeds if at least one attempt is accepted."""
         through = [name for name, taken in outcomes.items() if taken]
         note = f"{len(through)} of {len(outcomes)} attempts went through"
         return cls(level, setting, len(through) / len(outcomes), "accepted", bool(through), note)
@@ -83,9 +83,9 @@ Play = Callable[[Bench, Sequence[Privacy]], Iterator[Verdict]]
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An attack and who can mount it; `play` mounts it at some levels, with all settings that say something.
+    """An attack and who can mount it; `play` mounts it at some levels, with all settings of `claims`.
 
-    `claims` has, for each setting, the levels at which it is played and what the documentation says of them.
+    `claims` has, for each setting and level at which the attack is played, the claim of the documentation.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a party that follows the protocol learns of others from its own tasks, with the key that all parties have."""
+"""Attacks of a party that follows the protocol: it reads its own tasks with the key that all parties have."""
 
 import numpy as np
 
@@ -22,16 +22,16 @@ def labels_by_sign(view: PartyView) -> Array:
     return labels
 
 
-def shares_of_the_other(view: PartyView) -> list[Array]:
-    """What remains of the model on the party's features, round by round, when its own share is taken away."""
+def contributions_of_the_other(view: PartyView) -> list[Array]:
+    """The model on the party's features minus the party's own contribution, round by round."""
     seen, eyes = own_trace(view), KeyEyes.of(view.secrets, view.config.key.bits)
     own = {
-        share.round_id: seen.frame.by_feature(share.vector.blocks, eyes.read(share.vector.vector))
-        for share in seen.shares
+        contribution.round_id: seen.frame.by_feature(contribution.vector.blocks, eyes.read(contribution.vector.vector))
+        for contribution in seen.contributions
     }
     others = []
     for model in seen.models:
-        # The model that opens a round is made of the shares with which the round before it ended.
+        # The model at the beginning of a round is the sum of the contributions at the end of the round before.
         before = [round_id for round_id in own if round_id < model.round_id]
         if before:
             whole = seen.frame.by_feature(model.vector.blocks, eyes.read(model.vector.vector))

@@ -1,4 +1,4 @@
-"""A server that leaves the protocol and has a party open what it takes for the figures of a round.
+"""A server that leaves the protocol: a party opens values of the server's choice as the figures of a round.
 
 Whoever has the public key can encrypt, so the server hands out norms, inner products and models of its own making, and
 the party opens whatever comes as the sum of all figures. It does nothing that a party refuses:
@@ -43,7 +43,7 @@ NO_STEP: Final = DualTask(StateUpdate(), None, None, (), (), gamma=1.0, step_sca
 
 
 class OpenedFigures:
-    """One party, made to open what the server wants to know; `tasks` counts what it was asked."""
+    """One party that opens values for the server; `tasks` counts the tasks that the server gave it."""
 
     def __init__(self, transcript: Transcript, ask: Oracle, client: ClientId) -> None:
         settings = transcript.config.algorithm_settings()
@@ -59,7 +59,7 @@ class OpenedFigures:
         self.tasks = 0
 
     def label(self, row: int) -> float:
-        """The label of a row that another party shares, of a party that has labels."""
+        """The label of a sample that another party holds too; the attacked party must have labels."""
         block, alone = self._alone(row)
         products = self._by_sample((block,), alone, PRODUCT_FORMAT)
         task = replace(NO_STEP, products=products, report_blocks=(block,), with_losses=True)
@@ -68,43 +68,45 @@ class OpenedFigures:
         return 1.0 if losses < indifferent else -1.0
 
     def row(self, row: int) -> Array:
-        """A row that another party shares; of a party that has labels, times its label."""
+        """The row of a sample that another party holds too; times its label if the attacked party has labels."""
         block, alone = self._alone(row)
         alpha = self._step(block, alone) if self._has_labels else self._by_sample((block,), alone, ALPHA_FORMAT)
         contribution = self._primal(PrimalTask(StateUpdate(reset=True, alpha=alpha))).contribution
         assert contribution is not None, "a party takes the dual variables that it made"
         nothing = self._squared_norm(contribution)
-        moved = np.array([self._squared_norm(self._moved(contribution, place)) for place in range(self._frame.width)])
+        moved = np.array(
+            [self._squared_norm(self._moved(contribution, position)) for position in range(self._frame.width)]
+        )
         return (moved - nothing - PROBE**2) / (2.0 * PROBE) * self._lambda * self._sample_count
 
     def _alone(self, row: int) -> tuple[int, Array]:
-        """The block of a row, and values that are 1 at its place and 0 elsewhere."""
-        block, places = next(item for item in self._frame.samples.items() if row in item[1])
-        return block, np.eye(self._frame.slots)[row - places[0]]
+        """The block of a row, and values that are 1 at the row's position and 0 elsewhere."""
+        block, positions = next(item for item in self._frame.samples.items() if row in item[1])
+        return block, np.eye(self._frame.slots)[row - positions[0]]
 
     def _by_sample(self, blocks: tuple[int, ...], values: Array, vector_format: VectorFormat) -> BlockVector:
         return BlockVector(blocks, encrypted_by_anybody(values, vector_format, self._scope.key))
 
     def _step(self, block: int, alone: Array) -> BlockVector:
-        """What the party makes of one dual variable that was zero, as was the model."""
-        place = int(np.argmax(alone))
+        """The party's step on one dual variable, from α = 0 and w = 0."""
+        position = int(np.argmax(alone))
         task = replace(
             NO_STEP,
             state=StateUpdate(reset=True),
             products=self._by_sample((block,), np.zeros_like(alone), PRODUCT_FORMAT),
             norms=self._by_sample(self._shared, np.zeros(len(self._shared) * self._frame.slots), PRODUCT_FORMAT),
-            ranges=(SampleRange(block, place, place + 1),),
+            ranges=(SampleRange(block, position, position + 1),),
             divisors=(1,),
         )
         changes = self._dual(task).changes
         assert changes is not None, "a step was asked for"
         return changes
 
-    def _moved(self, contribution: BlockVector, place: int) -> BlockVector:
+    def _moved(self, contribution: BlockVector, position: int) -> BlockVector:
         """The contribution with c added to one feature."""
         probe = np.zeros((len(contribution.blocks), self._frame.slots))
         for number, block in enumerate(contribution.blocks):
-            probe[number, : len(self._frame.features[block])] = PROBE * (self._frame.features[block] == place)
+            probe[number, : len(self._frame.features[block])] = PROBE * (self._frame.features[block] == position)
         added = encrypted_by_anybody(probe.reshape(-1), PRODUCT_FORMAT, self._scope.feature_key)
         return replace(contribution, vector=contribution.vector.plus(added))
 
@@ -130,9 +132,9 @@ class OpenedFigures:
 
 
 def encrypted_by_anybody(values: Array, vector_format: VectorFormat, key: RunKey) -> Vector:
-    """A vector as parties take them, with no more than the public key; where there is none, in clear.
+    """A vector that parties accept, encrypted with the public key alone; in clear if the run has no key.
 
-    It needs no nonce: nobody is to be kept from reading it.
+    It is made without a nonce, because nobody has to be kept from reading it.
     """
     public = key.public
     if public is None:

@@ -1,4 +1,4 @@
-"""Someone on the network between the parties and the server: carries every byte, and holds no certificate."""
+"""Someone on the network between the parties and the server, who carries every byte and has no certificate."""
 
 import socket
 import threading
@@ -68,9 +68,9 @@ class Wiretap:
 
 
 def listen_in(transcript: Transcript, client: ClientId, *, server: Kit, party: Kit, insecure: bool = False) -> bytes:
-    """What a party and the server say to each other in the rounds of one run, as it is on the wire.
+    """The bytes on the wire between a party and the server in the rounds of one run.
 
-    Server and party are real, over mutual TLS unless `insecure`; what they say is what they said in the recorded run.
+    Server and party are real, over mutual TLS unless `insecure`; they repeat the messages of the recorded run.
     """
     messages = [message for message in transcript.of(client) if message.round_id > 0]
     said = {(message.round_id, message.phase): message.result for message in messages}
@@ -120,7 +120,7 @@ def calls_let_in(server: Kit, strangers: Sequence[Kit | None], *, member: Kit) -
 
 
 def in_clear(captured: bytes, messages: Sequence[Message], *, window: int = 16) -> int:
-    """How many stretches of what was said are to be found in what was captured."""
+    """How many pieces of the messages, of `window` bytes each, are found in the captured bytes."""
     stretches = {
         body[start : start + window]
         for message in messages

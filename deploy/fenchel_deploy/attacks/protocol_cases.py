@@ -28,7 +28,7 @@ from fenchel_deploy.attacks.tables import ALL_DENSE
 DICTIONARY: Final = tuple(f"breast_cancer-{number:02d}" for number in range(100))
 """All ids that there may be, known to everyone."""
 CHOSEN_ROW: Final = 3
-"""Any would do."""
+"""The attacked row; any other would do."""
 
 
 def _set_up_only(alignment: Literal["ecdh", "hmac"]) -> Scenario:
@@ -44,7 +44,7 @@ def _play_dictionary_alone(bench: Bench, _levels: Sequence[Privacy]) -> Iterator
 
 
 def _play_dictionary_colluding(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    """The first party helps. It shares no sample with the last one, and all of them with the second."""
+    """The first party helps. It has no sample in common with the last one, and all of them with the second."""
     recorded = bench.record(_set_up_only("hmac"))
     names = recorded.transcript.layout.clients
     helper = recorded.views[names[0]]
@@ -56,13 +56,6 @@ def _play_dictionary_colluding(bench: Bench, _levels: Sequence[Privacy]) -> Iter
     yield _ids_found(recorded, names[-1], found, setting="ecdh, ids it does not hold")
     found = pseudonyms.with_own_ids(recorded.transcript, helper, names[1])
     yield _ids_found(recorded, names[1], found, setting="ecdh, ids it holds itself")
-
-
-def _play_slipped_list(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    recorded = bench.record(_set_up_only("ecdh"))
-    victim = recorded.transcript.layout.clients[-1]
-    found = pseudonyms.by_a_list_slipped_in(recorded.transcript, recorded.ask, victim, DICTIONARY)
-    yield _ids_found(recorded, victim, found, setting="ecdh")
 
 
 def _play_ring(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -90,9 +83,6 @@ def _play_foreign_tasks(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Ver
         recorded = bench.record(Scenario(level, h=1))
         outcomes = tampering.tasks_of_others(recorded.transcript, recorded.ask)
         yield Verdict.of_attempts(outcomes, level=level, setting="blocks of others")
-    recorded = bench.record(_set_up_only("ecdh"))
-    outcomes = tampering.lists_of_others(recorded.transcript, recorded.ask)
-    yield Verdict.of_attempts(outcomes, level=EVERY_LEVEL, setting="lists of others")
 
 
 def _play_foreign_results(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -137,7 +127,7 @@ def _play_opened_figures(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Ve
 
 
 def _labels_opened(recorded: Recorded) -> tuple[list[float], list[float]]:
-    """All labels of those who have some, as guessed and as they are."""
+    """All labels of the label holders: the guessed and the true ones."""
     guessed, true = [], []
     for name in sorted(recorded.transcript.layout.label_holders):
         opened = OpenedFigures(recorded.transcript, recorded.ask, name)
@@ -148,7 +138,7 @@ def _labels_opened(recorded: Recorded) -> tuple[list[float], list[float]]:
 
 
 def _one_row_opened(recorded: Recorded, client: ClientId) -> tuple[Score, int]:
-    """How near the row is, and how many tasks it took."""
+    """The score of the found row, and the number of tasks for it."""
     truth, chosen = recorded.truth, [CHOSEN_ROW]
     opened = OpenedFigures(recorded.transcript, recorded.ask, client)
     score = row_score(
@@ -227,13 +217,6 @@ PROTOCOL_ATTACKS: Final = (
         _play_dictionary_colluding,
     ),
     Attack(
-        "dictionary-slipped-in",
-        "sends a list of all ids round the ring",
-        _ROGUE,
-        {"ecdh": _AT_ANY_LEVEL_LEAKS},
-        _play_slipped_list,
-    ),
-    Attack(
         "dictionary-in-the-ring",
         "tries all ids on the lists that it raises",
         "party",
@@ -242,9 +225,9 @@ PROTOCOL_ATTACKS: Final = (
     ),
     Attack(
         "foreign-tasks",
-        "hands a party blocks, features and lists of others",
+        "hands a party blocks and features of others",
         _ROGUE,
-        {"blocks of others": SAFE, "lists of others": _AT_ANY_LEVEL_SAFE},
+        {"blocks of others": SAFE},
         _play_foreign_tasks,
     ),
     Attack(

@@ -1,6 +1,6 @@
 """Dictionary attacks on the alignment: from pseudonyms back to ids, by trying all ids that there may be.
 
-Each attack gives, for one party, the id behind each place of its list, or None.
+Each attack returns, for one party, the id at each position of its list, or None.
 """
 
 import hashlib
@@ -12,16 +12,13 @@ from fenchel_client.alignment.ecdh import RingSecret, hash_to_curve
 from fenchel_client.alignment.hmac_ids import keyed_pseudonyms
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.wire.alignment import (
-    Relay,
     listing_from_bytes,
-    phase_name,
     phase_step,
     raised_from_bytes,
     relay_from_bytes,
-    relay_to_bytes,
     split_elements,
 )
-from fenchel_deploy.attacks.views import Message, Oracle, PartyView, Transcript
+from fenchel_deploy.attacks.views import Message, PartyView, Transcript
 
 Guesses = tuple[str | None, ...]
 
@@ -38,8 +35,8 @@ def lists_of(transcript: Transcript, owner: ClientId) -> list[tuple[bytes, ...]]
             step = phase_step(message.phase)
             if clients[(clients.index(message.client) - step) % len(clients)] == owner:
                 result = message.result
-                elements = raised_from_bytes(result) if step else listing_from_bytes(result).elements
-                lists.append(split_elements(elements))
+                listed = raised_from_bytes(result) if step else listing_from_bytes(result).ids
+                lists.append(split_elements(listed.elements))
     return lists
 
 
@@ -81,20 +78,6 @@ def with_own_ids(transcript: Transcript, accomplice: PartyView, victim: ClientId
     """
     known = dict(zip(final_list(transcript, accomplice.name), accomplice.table.ids, strict=True))
     return _named(final_list(transcript, victim), known)
-
-
-def by_a_list_slipped_in(transcript: Transcript, ask: Oracle, victim: ClientId, dictionary: Sequence[str]) -> Guesses:
-    """`ecdh`, a server that leaves the protocol: sends the dictionary round the ring as if a party had listed it."""
-    elements = b"".join(hash_to_curve(sample, transcript.run) for sample in dictionary)
-    for client in transcript.layout.clients:
-        session = next(
-            listing_from_bytes(message.result).session
-            for message in transcript.of(client)
-            if message.phase == phase_name(0)
-        )
-        body = relay_to_bytes(Relay(session=session, elements=elements))
-        elements = raised_from_bytes(ask(client, 0, phase_name(1), body))
-    return _named(final_list(transcript, victim), dict(zip(split_elements(elements), dictionary, strict=True)))
 
 
 def by_what_passes(view: PartyView, run: RunId, dictionary: Sequence[str]) -> Mapping[str, Guesses]:

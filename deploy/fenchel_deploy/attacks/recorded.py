@@ -1,4 +1,4 @@
-"""A run that was recorded: which one it was, what crossed the server in it, and what no adversary is given."""
+"""A recorded run: its scenario, the messages that passed the server, and the truth that no adversary is given."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ Local = Literal["paper", "corrective"]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One run: which table, at which level, by which steps."""
+    """The table, the privacy level and the steps of a recorded run."""
 
     level: Privacy
     table: Table = "dense"
@@ -52,7 +52,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What no adversary is given: rows as the blocks have them, labels, ids, and rows of nobody's to compare with."""
+    """Values that no adversary is given: rows in the order of the blocks, labels, ids, and rows of nobody."""
 
     rows: Mapping[ClientId, Array] = field(repr=False)
     labels: Mapping[ClientId, Array] = field(repr=False)
@@ -89,7 +89,7 @@ class Recorded:
         return asked(self._parties[client], self.transcript.run, round_id, phase, body)
 
     def restarted(self) -> "Recorded":
-        """The same run with parties that were started anew from what they had kept, and whose refusals count anew."""
+        """The same run with parties restarted from their state folders; their counts of refusals begin at zero."""
         return Recorded(
             self.transcript,
             self.views,
@@ -100,7 +100,7 @@ class Recorded:
         )
 
     def end_for(self, client: ClientId) -> bytes:
-        """What the real server tells a party at the end of the run, had it ended before its first round."""
+        """The message of the real server to a party at the end of a run that ended before its first round."""
         return model_part_to_bytes(ModelPart(self._restore().last_state(client), primal=None, dual=None, gap=None))
 
     def left_out(self, results: Mapping[str, Mapping[ClientId, bytes]]) -> Mapping[ClientId, str]:

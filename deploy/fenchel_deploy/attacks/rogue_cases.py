@@ -78,7 +78,7 @@ def _cell(recorded: Recorded, name: ClientId) -> float | None:
 
 
 def _first_cell(recorded: Recorded, name: ClientId) -> float:
-    """|x| of the first feature by name in the row that the party lists first."""
+    """|x| of the first feature by pseudonym in the row that the party lists first."""
     view = recorded.views[name]
     return float(abs(recorded.truth.rows[name][view.layout.rows.tolist().index(0), 0]))
 

@@ -1,7 +1,7 @@
 """A server that leaves the protocol in ways that a party can notice with its own data, terms and files alone.
 
-Each function plays one such server against real parties and gives what it got hold of; whatever a party refuses, it
-goes without.
+Each function plays one such server against real parties and returns the values that it found; values that a party
+refuses are missing.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ from fenchel_deploy.attacks.views import Array, Oracle, PublicEyes, Transcript
 SWEEP_WIDTH: Final = 16.0
 """Inner products are looked for between minus and plus half of this."""
 ROUNDING: Final = 1e-6
-"""A loss below this is none."""
+"""A loss below this counts as zero."""
 
 
 def norms_in_clear(plain_run: Transcript, terms: Transcript, ask: Oracle, victim: ClientId) -> Array:
@@ -65,7 +65,7 @@ class LoneCell:
     ask: Oracle
     victim: ClientId
     features: tuple[str, ...]
-    """The party's features by name: the server knows them from the alignment."""
+    """The pseudonyms of the party's features: the server knows them from the alignment."""
 
     def cell(self) -> float | None:
         """|x| of the first feature of the first row; None if the party refuses."""
@@ -95,9 +95,9 @@ class LoneCell:
             NO_STEP, state=StateUpdate(reset=True), ranges=(SampleRange(0, 0, 1),), divisors=(1,)
         )
         alpha = self._dual(1, step).changes
-        share = self._primal(1, PrimalTask(StateUpdate(alpha=alpha))).contribution
+        contribution = self._primal(1, PrimalTask(StateUpdate(alpha=alpha))).contribution
         measure = dataclasses.replace(
-            NO_STEP, state=StateUpdate(model=share), report_blocks=(0,), norm_blocks=(0,), with_losses=True
+            NO_STEP, state=StateUpdate(model=contribution), report_blocks=(0,), norm_blocks=(0,), with_losses=True
         )
         opened = self._primal(2, PrimalTask(StateUpdate(), totals=self._dual(2, measure).figures)).figures
         assert isinstance(opened, Figures), "totals come back opened"
@@ -120,10 +120,10 @@ class LoneCell:
 
 
 class Reaction:
-    """Whether a party accepts a ciphertext tells of the value in it: it refuses what lies beyond the public bound.
+    """Learns a value in a ciphertext by whether a party accepts it: parties refuse values beyond the public bound.
 
     The server adds a shift near the bound to another party's encrypted inner products and hands them to `victim`, who
-    holds the same samples. `tasks` counts what the victim was asked.
+    holds the same samples. `tasks` counts the victim's tasks.
     """
 
     def __init__(self, transcript: Transcript, ask: Oracle, victim: ClientId) -> None:
@@ -139,7 +139,7 @@ class Reaction:
         """Whether the value in a slot plus `shift` is within the bound, as far as the party lets on."""
         self.tasks += 1
         probe = np.zeros(self._slots)
-        probe[slot] = shift / 2.0  # A single vector holds no more than the bound.
+        probe[slot] = shift / 2.0  # A single vector has no value above the bound.
         half = encrypted_by_anybody(probe, PRODUCT_FORMAT, self._key)
         shifted = self.target.plus(half).plus(half)
         assert isinstance(shifted, EncryptedVector), "there is nothing to guess at in a run in clear"
@@ -176,15 +176,15 @@ def _bisected(accepted: Callable[[float], bool], precision: float) -> float:
 
 
 def _foreign_products(transcript: Transcript, victim: ClientId) -> tuple[int, Vector]:
-    """A block that the victim shares, and the last inner products of another holder there."""
-    held = transcript.layout.sample_index.of(victim)
+    """A block that the victim and another party hold, and the other party's last inner products of it."""
+    own_blocks = transcript.layout.sample_index.of(victim)
     privacy = transcript.config.privacy
     for message in reversed(transcript.messages):
         if message.phase != INNER_PRODUCT or message.client == victim:
             continue
         scope = Scope.of_federation(transcript.layout, message.client, key=transcript.key, privacy=privacy)
         products = wire.product_result_from_bytes(message.result, scope).products
-        for place, block in enumerate(products.blocks):
-            if block in held:
-                return block, products.vector.select([place])
+        for position, block in enumerate(products.blocks):
+            if block in own_blocks:
+                return block, products.vector.select([position])
     raise AssertionError("no other party holds a block of the victim's")

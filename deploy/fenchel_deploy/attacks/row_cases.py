@@ -17,7 +17,7 @@ from fenchel_deploy.attacks.findings import (
     Play,
     Verdict,
 )
-from fenchel_deploy.attacks.insiders import labels_by_sign, shares_of_the_other
+from fenchel_deploy.attacks.insiders import contributions_of_the_other, labels_by_sign
 from fenchel_deploy.attacks.recorded import Recorded, Scenario
 from fenchel_deploy.attacks.rows import (
     Estimate,
@@ -38,7 +38,7 @@ from fenchel_deploy.attacks.views import Eyes, KeyEyes, PublicEyes, Transcript
 
 HALF_DENSE: Final = ALL_DENSE // 2
 CONFIDENT: Final = 5
-"""How many guesses without a place count, those that the attack trusts most."""
+"""How many guesses without a position count: those that the attack trusts most."""
 
 Method = Callable[[Transcript, Trace, Eyes], list[Estimate]]
 
@@ -53,20 +53,20 @@ def _products(_transcript: Transcript, seen: Trace, _eyes: Eyes) -> list[Estimat
 
 def _differences(transcript: Transcript, seen: Trace, eyes: Eyes) -> list[Estimate]:
     drawn = drawn_rows(seen.frame, transcript.messages)
-    return rows_from_differences(differences(seen.frame, seen.shares, eyes), drawn)
+    return rows_from_differences(differences(seen.frame, seen.contributions, eyes), drawn)
 
 
 def _recurring_steps(_transcript: Transcript, seen: Trace, eyes: Eyes) -> list[Estimate]:
-    return rows_from_recurring_steps(differences(seen.frame, seen.shares, eyes), at_most=CONFIDENT)
+    return rows_from_recurring_steps(differences(seen.frame, seen.contributions, eyes), at_most=CONFIDENT)
 
 
 def _subspaces(transcript: Transcript, seen: Trace, eyes: Eyes) -> list[Estimate]:
     drawn = drawn_rows(seen.frame, transcript.messages)
-    return rows_from_subspaces(differences(seen.frame, seen.shares, eyes), drawn)
+    return rows_from_subspaces(differences(seen.frame, seen.contributions, eyes), drawn)
 
 
 def _vertices(_transcript: Transcript, seen: Trace, eyes: Eyes) -> list[Estimate]:
-    told = [seen.frame.by_feature(one.vector.blocks, eyes.read(one.vector.vector)) for one in seen.shares]
+    told = [seen.frame.by_feature(one.vector.blocks, eyes.read(one.vector.vector)) for one in seen.contributions]
     return rows_from_vertices(told, at_most=CONFIDENT)
 
 
@@ -75,7 +75,7 @@ def _supports(transcript: Transcript, seen: Trace, eyes: Eyes) -> list[Estimate]
 
 
 def _seen(recorded: Recorded, eyes: Eyes) -> dict[ClientId, Trace]:
-    """What these eyes see of each party in the server's messages."""
+    """The values of each party that `eyes` can read in the server's messages."""
     transcript = recorded.transcript
     return {
         client: trace(
@@ -91,7 +91,7 @@ def _seen(recorded: Recorded, eyes: Eyes) -> dict[ClientId, Trace]:
 def _attacked(
     recorded: Recorded, seen: Mapping[ClientId, Trace], eyes: Eyes, method: Method, *, of_supports: bool = False
 ) -> Score:
-    """The method on every party in turn."""
+    """The score of the method, used on every party in turn."""
     truth, scored = recorded.truth, support_score if of_supports else row_score
     return pooled(
         [
@@ -104,7 +104,7 @@ def _attacked(
 def _by_the_server(
     method: Method, scenarios: Callable[[Privacy], Mapping[str, Scenario]], *, of_supports: bool = False
 ) -> Play:
-    """The method with the eyes of the server, on each setting's scenario at each level."""
+    """A play in which the server uses the method, on each setting's scenario at each level."""
     measure = "F1 of supports" if of_supports else "cosine"
 
     def play(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -172,9 +172,9 @@ def _play_co_holder(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict
     for level in levels:
         recorded = bench.record(Scenario(level, h=1))
         names = recorded.transcript.layout.clients
-        found = shares_of_the_other(recorded.views[names[0]])
+        found = contributions_of_the_other(recorded.views[names[0]])
         rows, strangers = recorded.truth.rows[names[2]], recorded.truth.strangers[names[2]]
-        moved = {place: later - found[place - 1] for place, later in enumerate(found) if place}
+        moved = {position: later - found[position - 1] for position, later in enumerate(found) if position}
         score = row_score(rows_from_single_steps(moved), rows, strangers)
         yield Verdict.of_score(score, level=level, setting="h = 1, two holders", measure="cosine")
 
@@ -243,21 +243,21 @@ ROW_ATTACKS: Final = (
     ),
     Attack(
         "rows-from-vertices",
-        "takes what differences of the corrective steps' X_kᵀv have in common for rows",
+        "takes common differences of the corrective steps' X_kᵀv for rows",
         _SERVER,
         {"corrective, all with labels": SAFE_IF_SEALED},
         _by_the_server(_vertices, _corrective),
     ),
     Attack(
         "shared-key",
-        "opens everything with one party's key, and then as above",
+        "opens everything with one party's key, and then attacks rows as above",
         "server and a party",
         {f"h = 1, {name}": dict.fromkeys(ENCRYPTED, "leaks") for name in ("iterates", "products", "differences")},
         _play_collusion,
     ),
     Attack(
         "co-holder",
-        "subtracts its own share of a feature that exactly two hold",
+        "subtracts its own contribution to a feature that exactly two hold",
         "party",
         {"h = 1, two holders": LEAKS},
         _play_co_holder,

@@ -1,4 +1,4 @@
-"""Reconstruction of a party's rows from what went by: linear algebra on iterates, products and differences.
+"""Reconstruction of a party's rows from its messages: linear algebra on iterates, products and differences.
 
 With X (n, m) the party's rows, λ and N the run's:
 
@@ -24,7 +24,7 @@ from fenchel_deploy.attacks.views import Array, Eyes
 NOISE: Final = 3.0 * PRODUCT_FORMAT.resolution
 """A difference of two rounded numbers that is no larger than this may be rounding alone."""
 SINGULAR: Final = 1e-7
-"""Singular values below this part of the largest are rounding."""
+"""Singular values below this fraction of the largest are rounding."""
 SURE: Final = 0.01
 CLEAR: Final = 1000.0
 """A difference this many times the noise has its direction to three digits."""
@@ -33,47 +33,47 @@ RECURRING: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A guess at one row, up to its scale. Without a place it is a guess at any of the party's rows."""
+    """A guess at one row, up to its scale. Without the position `row` it is a guess at any of the party's rows."""
 
     direction: Array
     row: int | None = None
 
 
 def rows_from_iterates(iterates: Sequence[tuple[Array, Array]]) -> list[Estimate]:
-    """Solves for all rows at once, and gives those that the iterates determine."""
+    """Solves for all rows at once, and returns those that the iterates determine."""
     if not iterates:
         return []
-    alphas, shares = (_tamed(np.array(side)) for side in zip(*iterates, strict=True))
+    alphas, contributions = (_tamed(np.array(side)) for side in zip(*iterates, strict=True))
     inverse = np.linalg.pinv(alphas, rcond=SINGULAR)
     determined = np.diagonal(inverse @ alphas) > 1.0 - SURE
-    rows = np.asarray(inverse @ shares, dtype=np.float64)
-    return [Estimate(row, place) for place, row in enumerate(rows) if determined[place]]
+    rows = np.asarray(inverse @ contributions, dtype=np.float64)
+    return [Estimate(row, position) for position, row in enumerate(rows) if determined[position]]
 
 
 def rows_from_products(products: Sequence[tuple[Array, Array]]) -> list[Estimate]:
     """Solves for each row by itself, from the rounds that told its inner product."""
     estimates = []
-    for place in range(len(products[0][1]) if products else 0):
-        told = [(model, values[place]) for model, values in products if not np.isnan(values[place])]
+    for position in range(len(products[0][1]) if products else 0):
+        told = [(model, values[position]) for model, values in products if not np.isnan(values[position])]
         if told:
             models, values = np.array([model for model, _ in told]), np.array([value for _, value in told])
             row, *_ = np.linalg.lstsq(_tamed(models), _tamed(values), rcond=SINGULAR)
-            estimates.append(Estimate(np.asarray(row, dtype=np.float64), place))
+            estimates.append(Estimate(np.asarray(row, dtype=np.float64), position))
     return estimates
 
 
-def differences(frame: Frame, shares: Sequence[Seen], eyes: Eyes) -> dict[int, Array]:
-    """By round, how the party's share of the model moved in it; the first one started from zero."""
+def differences(frame: Frame, contributions: Sequence[Seen], eyes: Eyes) -> dict[int, Array]:
+    """The change of the party's contribution to the model by round; in the first round, from zero."""
     moved: dict[int, Array] = {}
-    for place, seen in enumerate(shares):
+    for position, seen in enumerate(contributions):
         vector = seen.vector.vector
-        change = eyes.difference(vector, shares[place - 1].vector.vector) if place else eyes.read(vector)
+        change = eyes.difference(vector, contributions[position - 1].vector.vector) if position else eyes.read(vector)
         moved[seen.round_id] = frame.by_feature(seen.vector.blocks, change)
     return moved
 
 
 def rows_from_differences(moved: Mapping[int, Array], drawn: Mapping[int, Sequence[int]]) -> list[Estimate]:
-    """For each row the difference of the round in which the fewest were drawn with it."""
+    """For each row the change in the round in which the fewest other rows were drawn with it."""
     best: dict[int, tuple[int, Array]] = {}
     for round_id, change in moved.items():
         rows = drawn.get(round_id, ())
@@ -91,7 +91,7 @@ def rows_from_single_steps(moved: Mapping[int, Array]) -> list[Estimate]:
 
 
 def rows_from_recurring_steps(moved: Mapping[int, Array], *, at_most: int) -> list[Estimate]:
-    """Directions in which the share moved more than once: two sums of several rows do not agree by chance, a row does.
+    """Directions in which the contribution changed more than once: a row recurs, sums of several rows hardly ever do.
 
     When most dual variables rest at their bounds, few rows are in a difference, however many were drawn.
     """
@@ -101,9 +101,11 @@ def rows_from_recurring_steps(moved: Mapping[int, Array], *, at_most: int) -> li
     directions = np.array([change / np.linalg.norm(change) for change in steps])
     alike = np.abs(directions @ directions.T) > 1.0 - RECURRING
     counts = alike.sum(axis=1)
-    first = [place for place in range(len(steps)) if counts[place] > 1 and not alike[place, :place].any()]
-    first.sort(key=lambda place: -int(counts[place]))
-    return [Estimate(steps[place]) for place in first[:at_most]]
+    first = [
+        position for position in range(len(steps)) if counts[position] > 1 and not alike[position, :position].any()
+    ]
+    first.sort(key=lambda position: -int(counts[position]))
+    return [Estimate(steps[position]) for position in first[:at_most]]
 
 
 def rows_from_subspaces(moved: Mapping[int, Array], drawn: Mapping[int, Sequence[int]]) -> list[Estimate]:
@@ -148,9 +150,9 @@ def rows_from_vertices(vertices: Sequence[Array], *, at_most: int) -> list[Estim
         change = one - other
         if np.abs(change).max() <= NOISE:
             continue
-        for place, (count, known) in enumerate(found):
+        for position, (count, known) in enumerate(found):
             if min(np.abs(change - known).max(), np.abs(change + known).max()) <= NOISE:
-                found[place] = (count + 1, known)
+                found[position] = (count + 1, known)
                 break
         else:
             found.append((1, change))

@@ -1,7 +1,7 @@
-"""How near an attack came to the truth. No attack imports this.
+"""Scores of attacks: how near they came to the truth. No attack imports this module.
 
-`cosine` is the mean of |cos| between estimates and rows. Chance is the same figure of the same estimates against as
-many rows that nobody in the federation holds, so whatever rows of one kind have in common is in it.
+`cosine` is the mean of |cos| between estimates and rows. Chance is the mean of the same estimates against as many
+rows that nobody in the federation holds, so it includes whatever rows of one kind have in common.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ ROW_FOUND: Final = 0.95
 class Score:
     """`value` against the truth, `chance` against what cannot have been learnt, `found` rows of `total`.
 
-    `strangers_found` are as many strangers as would count as found.
+    `strangers_found` is the number of rows of nobody that would count as found.
     """
 
     value: float
@@ -44,8 +44,8 @@ def row_score(estimates: Sequence[Estimate], rows: Array, strangers: Array) -> S
 
 def support_score(estimates: Sequence[Estimate], rows: Array, strangers: Array) -> Score:
     """The mean F1 of the estimated supports with those of their rows."""
-    values = [_f1(one.direction, rows[_place(one)]) for one in estimates]
-    chance = [_f1(one.direction, strangers[_place(one)]) for one in estimates]
+    values = [_f1(one.direction, rows[_known_row(one)]) for one in estimates]
+    chance = [_f1(one.direction, strangers[_known_row(one)]) for one in estimates]
     found, strangers_found = (sum(one >= ROW_FOUND for one in scores) for scores in (values, chance))
     return Score(_mean(values), _mean(chance), found, strangers_found, len(rows), len(estimates))
 
@@ -61,7 +61,7 @@ def majority_rate(true: Sequence[object]) -> float:
 
 
 def pooled(scores: Sequence[Score]) -> Score:
-    """One score of several parties', each party of which there is a guess with the same weight."""
+    """One score for several parties; every party with a guess has the same weight."""
     guessed = [score for score in scores if score.guesses]
     return Score(
         _mean([score.value for score in guessed]),
@@ -92,8 +92,8 @@ def _f1(estimate: Array, row: Array) -> float:
     return 2.0 * float((guessed & true).sum()) / max(float(guessed.sum() + true.sum()), 1.0)
 
 
-def _place(estimate: Estimate) -> int:
-    assert estimate.row is not None, "a support is told of a known row"
+def _known_row(estimate: Estimate) -> int:
+    assert estimate.row is not None, "a support belongs to a known row"
     return estimate.row
 
 

@@ -1,4 +1,4 @@
-"""Tables for the bench, cut so that many kinds of leak have a place to show.
+"""Tables for the bench, cut so that many kinds of leak can show.
 
     dense      some rows of breast cancer in principal components, rows and columns halved: four parties, every sample
                and every feature with two holders; the parties of the second half of the columns have no labels
@@ -25,7 +25,7 @@ SPARSE_WORDS: Final = 60
 WORDS_A_ROW: Final = 6
 ALL_DENSE: Final = DENSE_ROWS // 2
 ALL_SPARSE: Final = SPARSE_ROWS // 2
-"""What a party has, and can update in a round."""
+"""All samples of a party: the most that it can update in a round."""
 
 Table = Literal["dense", "labelled", "sparse"]
 
@@ -50,7 +50,7 @@ def sparse_table() -> tuple[Dataset, Dataset]:
         row[words] = rng.integers(1, 4, size=WORDS_A_ROW)
     rows = counts / np.linalg.norm(counts, axis=1, keepdims=True)
     y = np.where(rows @ rng.standard_normal(SPARSE_WORDS) > 0.0, 1.0, -1.0)
-    whole = Dataset("bags", csr_array(rows), y, tuple(f"word-{place:02d}" for place in range(SPARSE_WORDS)))
+    whole = Dataset("bags", csr_array(rows), y, tuple(f"word-{number:02d}" for number in range(SPARSE_WORDS)))
     return _part(whole, np.arange(SPARSE_ROWS)), _part(whole, np.arange(SPARSE_ROWS, 2 * SPARSE_ROWS))
 
 
@@ -65,7 +65,7 @@ def shards_of(table: Dataset, kind: Table) -> list[Shard]:
 
 
 def sample_names(table: Dataset) -> list[str]:
-    """As `partition` names the rows."""
+    """The sample ids that `partition` gives the rows."""
     digits = len(str(len(table.y) - 1))
     return [f"{table.name}-{row:0{digits}d}" for row in range(len(table.y))]
 

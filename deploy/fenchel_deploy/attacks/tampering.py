@@ -1,13 +1,15 @@
 """A server or a party that leaves the protocol: what the other side refuses, and what it cannot know.
 
-Every function gives, by name, whether the attempt went through.
+Every function returns, for each attempt by name, whether it was accepted.
 """
 
 import itertools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
+from fenchel_client.crypto.introductions import fresh_key, introduce
 from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keywrap import wrap
@@ -15,10 +17,24 @@ from fenchel_common.algorithms.dual import INNER_PRODUCT, PRIMAL
 from fenchel_common.errors import FenchelError
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
-from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, Introduction, KeyTake, RunSecrets
-from fenchel_common.wire.alignment import Relay, listing_from_bytes, phase_name, relay_to_bytes
+from fenchel_common.setup import (
+    INTRODUCE,
+    KEY_MAKE,
+    KEY_TAKE,
+    SECRET_BYTES,
+    Introduction,
+    KeyTake,
+    RunSecrets,
+    introductions_digest,
+)
 from fenchel_common.wire.ceremony import introductions_to_bytes, wrapped_key_from_bytes, wrapped_key_to_bytes
-from fenchel_common.wire.setup import introduction_from_bytes, key_take_from_bytes, key_take_to_bytes, secrets_to_bytes
+from fenchel_common.wire.setup import (
+    introduction_from_bytes,
+    key_take_from_bytes,
+    key_take_to_bytes,
+    secrets_to_bytes,
+    terms_to_bytes,
+)
 from fenchel_deploy.attacks.traces import ids_in
 from fenchel_deploy.attacks.views import Message, Oracle, Transcript
 
@@ -59,8 +75,8 @@ def results_of_others(transcript: Transcript, left_out: LeftOut) -> Outcomes:
         if message.round_id == 1:
             given.setdefault(message.phase, {})[message.client] = message.result
     outcomes = {}
-    for place, (phase, results) in enumerate(given.items()):
-        earlier = dict(list(given.items())[:place])
+    for position, (phase, results) in enumerate(given.items()):
+        earlier = dict(list(given.items())[:position])
         for liar, other in itertools.permutations(results, 2):
             if _speaks_of_foreign_blocks(transcript, phase, results[other], liar):
                 reasons = left_out({**earlier, phase: {**results, liar: results[other]}})
@@ -68,22 +84,8 @@ def results_of_others(transcript: Transcript, left_out: LeftOut) -> Outcomes:
     return outcomes
 
 
-def lists_of_others(transcript: Transcript, ask: Oracle) -> Outcomes:
-    """Lists to raise in the name of a session that is another party's."""
-    listings = {
-        message.client: listing_from_bytes(message.result)
-        for message in transcript.messages
-        if message.phase == phase_name(0)
-    }
-    outcomes = {}
-    for owner, other in itertools.permutations(listings, 2):
-        body = relay_to_bytes(Relay(listings[owner].session, listings[owner].elements))
-        outcomes[f"session of {owner} to {other}"] = went_through(ask, other, 0, phase_name(1), body)
-    return outcomes
-
-
 def replayed_duals(transcript: Transcript, ask: Oracle, client: ClientId) -> Outcomes:
-    """Dual variables of the first round, that the party once had, in place of those of the last."""
+    """Dual variables of the first round, which the party once had, instead of those of the last round."""
     earlier, later = _primal_tasks(transcript, client)
     return {"an earlier round": _taken(ask, client, later, _with_duals(later, _duals(earlier)))}
 
@@ -104,22 +106,25 @@ def foreign_duals(transcript: Transcript, other: Transcript, ask: Oracle, client
 def swapped_keys(
     transcript: Transcript, earlier_run: Transcript, ask: Oracle, victim: ClientId, *, server: Kit, accomplice: Kit
 ) -> Outcomes:
-    """The relay of the key ceremony puts something else in place of what the key holder sealed for `victim`."""
+    """The server hands `victim` something else than the key holder sealed for it in the key ceremony."""
     genuine = _key_for(transcript, victim)
     blob = wrapped_key_from_bytes(genuine.wrapped)
     private = generate_private_key(transcript.config.key.bits)
-    secret = secrets_to_bytes(RunSecrets(private_key_to_bytes(private), bytes(32)))
-    certificate = _introduction_of(transcript, victim).certificate
+    secret = secrets_to_bytes(RunSecrets(private_key_to_bytes(private), bytes(SECRET_BYTES), bytes(SECRET_BYTES)))
+    # A party takes a key once in a set-up. So the server begins another one with it.
+    introduced = introduction_from_bytes(ask(victim, 0, INTRODUCE, terms_to_bytes(transcript.config)))
+    listed = tuple(introduced if one.certificate.common_name == victim else one for one in genuine.introductions)
 
     def forged(signer: Kit) -> bytes:
         wrapped = wrap(
             secret,
-            recipient_cert=certificate,
+            recipient=introduced,
             signer_key=signer.private_key(),
             signer_cert=signer.certificate,
             roster_fingerprint=blob.roster_fingerprint,
             run=transcript.run,
             terms=blob.terms,
+            introductions=introductions_digest(listed),
         )
         return wrapped_key_to_bytes(wrapped)
 
@@ -128,12 +133,14 @@ def swapped_keys(
     altered[-100] ^= 1
     mine = private.public_key.to_bytes()
     attempts = {
-        "the server's own key, under its certificate": KeyTake(mine, forged(server)),
-        "an accomplice's key, under its certificate": KeyTake(mine, forged(accomplice)),
-        "what was sealed for another party": _key_for(transcript, another),
-        "what was sealed for another run": _key_for(earlier_run, victim),
-        "one bit altered": KeyTake(genuine.public_key, bytes(altered)),
-        "another public key beside the right blob": KeyTake(mine, genuine.wrapped),
+        "the server's own key, under its certificate": KeyTake(mine, forged(server), listed),
+        "an accomplice's key, under its certificate": KeyTake(mine, forged(accomplice), listed),
+        "what was sealed for another party": replace(_key_for(transcript, another), introductions=listed),
+        "what was sealed for another run": replace(_key_for(earlier_run, victim), introductions=listed),
+        "what was sealed in the set-up before": genuine,
+        "what was sealed in the set-up before, beside today's introductions": replace(genuine, introductions=listed),
+        "one bit altered": KeyTake(genuine.public_key, bytes(altered), listed),
+        "another public key beside the blob": KeyTake(mine, genuine.wrapped, listed),
     }
     return {name: went_through(ask, victim, 0, KEY_TAKE, key_take_to_bytes(take)) for name, take in attempts.items()}
 
@@ -142,11 +149,18 @@ def extra_recipients(transcript: Transcript, ask: Oracle, *, server: Kit, strang
     """The server asks the key holder to seal the key for someone who is not on the roster."""
     holder = transcript.layout.clients[0]
     introduced = [_introduction_of(transcript, client) for client in transcript.layout.clients]
-    return {
-        name: went_through(
-            ask, holder, 0, KEY_MAKE, introductions_to_bytes([*introduced, Introduction(kit.certificate, bytes(32))])
-        )
+    terms = transcript.config.digest()
+    forged = {
+        name: introduce(kit, fresh_key().public_key(), run=transcript.run, terms=terms)
         for name, kit in {"the server": server, "a stranger": stranger}.items()
+    }
+    lists = {name: [*introduced, one] for name, one in forged.items()}
+    lists["a key of the server's under a party's certificate"] = [
+        *introduced[:-1],
+        replace(introduced[-1], ephemeral_key=forged["the server"].ephemeral_key),
+    ]
+    return {
+        name: went_through(ask, holder, 0, KEY_MAKE, introductions_to_bytes(listed)) for name, listed in lists.items()
     }
 
 
@@ -190,7 +204,7 @@ def _speaks_of_foreign_blocks(transcript: Transcript, phase: str, result: bytes,
 
 
 def _primal_tasks(transcript: Transcript, client: ClientId) -> tuple[Message, Message]:
-    """The first and the last that carry dual variables."""
+    """The first and the last `primal` task of a party that carry dual variables."""
     tasks = [one for one in transcript.of(client) if one.phase == PRIMAL and _primal(one).state.HasField("alpha")]
     return tasks[0], tasks[-1]
 
@@ -210,5 +224,5 @@ def _with_duals(message: Message, vector: vectors_pb2.Vector) -> bytes:
 
 
 def _taken(ask: Oracle, client: ClientId, message: Message, body: bytes) -> bool:
-    """Whether the party worked on with it as if nothing were wrong."""
+    """Whether the party accepted the task."""
     return went_through(ask, client, message.round_id, PRIMAL, body)

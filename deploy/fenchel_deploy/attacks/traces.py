@@ -1,7 +1,7 @@
-"""What of one party's numbers is to be found in the messages between it and the server, whoever looks.
+"""One party's values in the messages between it and the server, as an adversary reads them.
 
-Rows are counted as the party's blocks have them, columns as its features sort: α and inner products (n,), parts of the
-model (m,). Vectors are kept as they travelled until `Eyes` read them.
+Rows are in the order of the party's blocks, columns in the order of its feature names: α and inner products (n,), parts
+of the model (m,). Vectors stay as they were sent until `Eyes` read them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,15 +21,15 @@ from fenchel_common.wire.arrays import numbers_from_bytes
 from fenchel_common.wire.hyfdca import RANGE_NUMBERS
 from fenchel_deploy.attacks.views import Array, Eyes, Message
 
-Places = NDArray[np.int64]
+Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where the slots of a party's blocks belong, which both the server and the party know."""
+    """The positions of a party's blocks among its rows and features; the server and the party both know them."""
 
-    samples: dict[int, Places]
-    features: dict[int, Places]
+    samples: dict[int, Positions]
+    features: dict[int, Positions]
     slots: int
 
     @classmethod
@@ -44,24 +44,24 @@ class Frame:
 
     @property
     def rows(self) -> int:
-        return sum(len(places) for places in self.samples.values())
+        return sum(len(positions) for positions in self.samples.values())
 
     @property
     def width(self) -> int:
-        return sum(len(places) for places in self.features.values())
+        return sum(len(positions) for positions in self.features.values())
 
     def by_sample(self, blocks: bytes, values: Array, into: Array) -> Array:
-        """The array with the values of some blocks in place of what it had."""
+        """A copy of the array `into`, with the values of some blocks replaced."""
         return _placed(self.samples, self.slots, blocks, values, into)
 
     def by_feature(self, blocks: bytes, values: Array) -> Array:
-        """The values of some blocks, and zero elsewhere."""
+        """An array with the values of some blocks, and zero elsewhere."""
         return _placed(self.features, self.slots, blocks, values, np.zeros(self.width))
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A vector by feature on its way from the party, and the round that it came in."""
+    """A vector by feature in a message, and the round of the message."""
 
     round_id: int
     vector: hyfdca_pb2.BlockVector = field(repr=False)
@@ -69,11 +69,11 @@ class Seen:
 
 @dataclass(slots=True)
 class Trace:
-    """One party's numbers in the order in which they went by.
+    """One party's values in the order in which they were sent.
 
     Attributes
     ----------
-    shares
+    contributions
         X_kᵀα/(λN), or for corrective steps X_kᵀv/(λN) of the vertices v.
     iterates
         Dual variables, and X_kᵀ of them divided by λN.
@@ -86,7 +86,7 @@ class Trace:
     """
 
     frame: Frame
-    shares: list[Seen] = field(default_factory=list)
+    contributions: list[Seen] = field(default_factory=list)
     iterates: list[tuple[Array, Array]] = field(default_factory=list)
     products: list[tuple[Array, Array]] = field(default_factory=list)
     duals: list[Array] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Trace:
 
 
 def trace(frame: Frame, messages: Sequence[Message], eyes: Eyes, *, family: str) -> Trace:
-    """All that the messages of one party tell to these eyes; `family` is the name of the run's family."""
+    """All values that `eyes` can read in one party's messages; `family` is the name of the run's family."""
     reader = _READERS[family](frame, eyes)
     for message in messages:
         if message.round_id > 0:
@@ -123,9 +123,11 @@ class _HyfdcaReader:
         result = hyfdca_pb2.HyfdcaPrimalResult.FromString(message.result)
         self._state(task.state, message.round_id)
         if result.HasField("contribution"):
-            self.trace.shares.append(Seen(message.round_id, result.contribution))
-            share = self._frame.by_feature(result.contribution.blocks, self._eyes.read(result.contribution.vector))
-            self.trace.iterates.append((self._alpha.copy(), share))
+            self.trace.contributions.append(Seen(message.round_id, result.contribution))
+            contribution = self._frame.by_feature(
+                result.contribution.blocks, self._eyes.read(result.contribution.vector)
+            )
+            self.trace.iterates.append((self._alpha.copy(), contribution))
 
     def _product(self, message: Message) -> None:
         task = hyfdca_pb2.HyfdcaProductTask.FromString(message.task)
@@ -183,14 +185,14 @@ class _CorrectiveReader:
                 told = self._frame.by_feature(result.point.blocks, self._eyes.read(result.point.vector))
                 self.trace.iterates.append((point, told))
         if result.HasField("vertex") and not task.relative:
-            self.trace.shares.append(Seen(message.round_id, result.vertex))
+            self.trace.contributions.append(Seen(message.round_id, result.vertex))
 
 
 _READERS: Final[Mapping[str, type[_HyfdcaReader] | type[_CorrectiveReader]]] = {
     "hyfdca": _HyfdcaReader,
     "corrective": _CorrectiveReader,
 }
-"""By the name of the family."""
+"""Readers by the name of the family."""
 
 
 def drawn_rows(frame: Frame, messages: Sequence[Message]) -> dict[int, list[int]]:
@@ -202,17 +204,17 @@ def drawn_rows(frame: Frame, messages: Sequence[Message]) -> dict[int, list[int]
         task = hyfdca_pb2.HyfdcaDualTask.FromString(message.task)
         for block, start, stop in np.reshape(ids_in(task.ranges), (-1, RANGE_NUMBERS)).tolist():
             if block in frame.samples:
-                places = frame.samples[block][start:stop]
-                drawn.setdefault(message.round_id, set()).update(places.tolist())
+                positions = frame.samples[block][start:stop]
+                drawn.setdefault(message.round_id, set()).update(positions.tolist())
     return {round_id: sorted(rows) for round_id, rows in drawn.items()}
 
 
-def _stretches(sizes: Sequence[tuple[int, int]]) -> dict[int, Places]:
-    places, start = {}, 0
+def _stretches(sizes: Sequence[tuple[int, int]]) -> dict[int, Positions]:
+    positions, start = {}, 0
     for block, size in sizes:
-        places[int(block)] = np.arange(start, start + size)
+        positions[int(block)] = np.arange(start, start + size)
         start += size
-    return places
+    return positions
 
 
 def ids_in(blocks: bytes) -> list[int]:
@@ -220,9 +222,9 @@ def ids_in(blocks: bytes) -> list[int]:
     return list(numbers_from_bytes(blocks, most=len(blocks), field="blocks").tolist())
 
 
-def _placed(held: dict[int, Places], slots: int, blocks: bytes, values: Array, into: Array) -> Array:
+def _placed(positions_of: dict[int, Positions], slots: int, blocks: bytes, values: Array, into: Array) -> Array:
     result = into.copy()
     for row, block in enumerate(ids_in(blocks)):
-        places = held[block]
-        result[places] = values[row * slots : row * slots + len(places)]
+        positions = positions_of[block]
+        result[positions] = values[row * slots : row * slots + len(positions)]
     return result

@@ -1,6 +1,6 @@
-"""What each adversary has: nothing here, and no attack, gets more than its role would.
+"""What each adversary has. No attack gets more than its role would have.
 
-The truth that an attack is scored against lives elsewhere (`federation.Truth`), and no attack takes one.
+The truth with which an attack is scored is in another module (`recorded.Truth`), and no attack takes it.
 """
 
 from dataclasses import dataclass, field
@@ -70,26 +70,29 @@ class PartyView:
 
 
 class Oracle(Protocol):
-    """A party that answers, for a server that leaves the protocol; `FenchelError` is a refusal."""
+    """Hands a party a task, for a server that leaves the protocol, and returns the result.
+
+    Raises `FenchelError` if the party refuses.
+    """
 
     def __call__(self, client: ClientId, round_id: int, phase: str, body: bytes) -> bytes: ...
 
 
 class Eyes(Protocol):
-    """How an adversary reads a vector that it came by."""
+    """How an adversary reads the vectors of a message."""
 
     def read(self, vector: vectors_pb2.Vector) -> Array:
-        """The values, or the best guess at them."""
+        """The values of a vector, or the best guess at them."""
         ...
 
     def difference(self, later: vectors_pb2.Vector, earlier: vectors_pb2.Vector) -> Array:
-        """By how much the values of two vectors of one shape differ, or the best guess at it."""
+        """The values of `later` minus those of `earlier`, which has the same shape, or the best guess at them."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PublicEyes:
-    """Reads what is in clear. Of a ciphertext it reads what needs no key: one that was made without a nonce.
+    """Reads vectors in clear, and ciphertexts that were made without a nonce, which need no key.
 
     The quotient of two ciphertexts with the same nonce has none, so a nonce that served twice would be noticed by
     `difference`. Any other ciphertext is guessed at by taking its lowest bits for the values.
@@ -114,7 +117,7 @@ class PublicEyes:
 
 @dataclass(frozen=True, slots=True)
 class KeyEyes:
-    """Opens everything: the eyes of a party, and of a server that one party has given the key."""
+    """Opens everything: for a party, and for a server to which one party has given the key."""
 
     cipher: Cipher
     key: RunKey

@@ -1,8 +1,8 @@
-"""What encrypted vectors cost here and now, beside `phe` in the same run.
+"""The cost of encrypted vectors on this machine, beside `phe` in the same run.
 
-Every round times each operation once on every side, one after another, as CPU time of this process on one thread; a
-figure is the median over the rounds, and a ratio is the median of the rounds' own ratios. Machines drift by tens of
-per cent within minutes; ratios from one run do not.
+Every round times each operation once for each package, one after another, as CPU time of this process on one thread.
+Reported times are medians over the rounds, and a ratio is the median of the rounds' own ratios. Machines drift by tens
+of per cent within minutes; ratios from one run do not.
 """
 
 import statistics
@@ -53,7 +53,7 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """One of our keys under measurement."""
+    """One of our keys, and its measured times."""
 
     cipher: PaillierCipher
     timings: Timings
@@ -73,7 +73,7 @@ class Ours:
         if np.abs(decrypted - 2 * values).max() > self.vector_format.error_bound(2):
             raise AssertionError("a decrypted sum is not what was encrypted")
 
-    def figures(self, values: NDArray[np.float64]) -> dict[str, float]:
+    def times(self, values: NDArray[np.float64]) -> dict[str, float]:
         blob = vector_to_bytes(self.cipher.encrypt(values, self.vector_format))
         names = ("encrypt", "encrypt_online", "decrypt", "add")
         return {f"{name}_us": self.timings.median(name) for name in names} | {
@@ -90,7 +90,7 @@ def make_ours(bits: int, kind: KeyKind, slot_bits: int) -> Ours:
 def run(
     *, bits: int, value_count: int, slot_bits: int, rounds: int, peers: list[Peer], advance: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Measures and returns the figures; `advance` is told what was just done, `steps` times in all."""
+    """Measures, and returns the report. Calls `advance` with the name of each step, `steps` times in all."""
     if value_count < 1:
         raise InvalidInput(f"--values: at least one value is needed, not {value_count}")
     values = np.random.default_rng(0).uniform(-1000.0, 1000.0, value_count)
@@ -127,7 +127,7 @@ def _measure_peer(peer: Peer, timings: Timings, values: NDArray[np.float64]) -> 
 
 
 def _measure_limits(side: Ours, limits: Timings) -> None:
-    """The two primitives under everything: a product modulo n², and a power modulo p²."""
+    """Times the two primitives of all operations: a product modulo n², and a power modulo p²."""
     key = side.cipher.key
     n_squared, p = key.public_key.n_squared, key.secret_primes()[0].value
     left, right = n_squared // 3, n_squared // 7
@@ -149,7 +149,7 @@ def _report(
 ) -> dict[str, Any]:
     standard = sides[KeyKind.STANDARD]
     slots = standard.cipher.slots
-    ours = standard.figures(values)
+    ours = standard.times(values)
     report: dict[str, Any] = {
         "bits": standard.cipher.key.public_key.bits,
         "slot_bits": standard.vector_format.slot_bits,
@@ -158,19 +158,19 @@ def _report(
         "ours": ours,
         "limit": {f"{name}_us": limits.median(name) for name in ("mulmod", "half_powm")},
         "online_mulmods": ours["encrypt_online_us"] * slots / limits.median("mulmod"),
-        "subgroup": {"assumption": "one more than a standard key", **sides[KeyKind.SUBGROUP].figures(values)},
+        "subgroup": {"assumption": "one more than a standard key", **sides[KeyKind.SUBGROUP].times(values)},
     }
     report["peers"] = {}
     for name, timings in peer_timings.items():
-        figures = {f"{operation}_us": timings.median(operation) for operation in OPERATIONS}
-        figures["bytes_per_value"] = peer_bytes[name]
+        times = {f"{operation}_us": timings.median(operation) for operation in OPERATIONS}
+        times["bytes_per_value"] = peer_bytes[name]
         ratio = _ratios(standard, timings) | {"bytes": peer_bytes[name] / ours["bytes_per_value"]}
         subgroup_ratio = _ratios(sides[KeyKind.SUBGROUP], timings)
         if name == "phe":
-            report |= {"phe": figures, "ratio": ratio}
+            report |= {"phe": times, "ratio": ratio}
             report["subgroup"]["ratio"] = subgroup_ratio
         else:
-            report["peers"][name] = figures | {"ratio": ratio, "subgroup_ratio": subgroup_ratio}
+            report["peers"][name] = times | {"ratio": ratio, "subgroup_ratio": subgroup_ratio}
     return report
 
 

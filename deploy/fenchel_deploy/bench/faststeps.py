@@ -1,7 +1,7 @@
 """HyFDCA's rounds without its halves: fast enough for sweeps over many settings.
 
-`FastSteps` computes what the real halves would for `paper` and `theory`, for all clients at once and without fixed
-point: the draws are the same, the numbers differ by rounding.
+`FastSteps` computes the rounds of the real halves for `paper` and `theory`, for all clients at once and without fixed
+point: the draws are the same, the results differ by rounding.
 """
 
 from collections.abc import Sequence
@@ -33,14 +33,14 @@ class FastSteps:
         self._rows: dict[ClientId, list[NDArray[np.int64]]] = {}
         self._divisors = np.ones(len(dataset.y))
         for name in layout.clients:
-            held, ids = alignment.clients[name], named[name].ids
+            own, ids = alignment.clients[name], named[name].ids
             self._rows[name] = [
-                np.array([row_of[ids[place]] for place in held.rows_of([int(block)])]) for block in held.block_ids
+                np.array([row_of[ids[row]] for row in own.rows_of([int(block)])]) for block in own.block_ids
             ]
-            for block, rows in zip(held.block_ids, self._rows[name], strict=True):
+            for block, rows in zip(own.block_ids, self._rows[name], strict=True):
                 self._divisors[rows] = len(layout.blocks[block].holders)
-        self._held = {name: sum(len(rows) for rows in blocks) for name, blocks in self._rows.items()}
-        self._rule = step_rule(settings, layout, self._held)
+        self._sample_counts = {name: sum(len(rows) for rows in blocks) for name, blocks in self._rows.items()}
+        self._rule = step_rule(settings, layout, self._sample_counts)
         self._norms = squared_row_norms(dataset.X)
         self._alpha = np.zeros(len(dataset.y))
         self._w = np.zeros(dataset.X.shape[1])
@@ -50,11 +50,11 @@ class FastSteps:
     def round(self) -> None:
         self._round_id += 1
         drawn = [
-            self._drawn(index, self._rows[client], Pace().samples(self._settings, self._held, client))
+            self._drawn(index, self._rows[client], Pace().samples(self._settings, self._sample_counts, client))
             for index, client in enumerate(self._clients)
         ]
         rows = np.concatenate(drawn)
-        scales = [self._rule.step_scale(self._held[client], len(self._alpha)) for client in self._clients]
+        scales = [self._rule.step_scale(self._sample_counts[client], len(self._alpha)) for client in self._clients]
         change = np.zeros(len(self._alpha))
         steps = self._steps(rows, np.repeat(scales, [len(part) for part in drawn]))
         np.add.at(change, rows, steps / self._divisors[rows])
@@ -65,10 +65,10 @@ class FastSteps:
         self._predictions = np.asarray(self._dataset.X @ self._w, dtype=np.float64)
 
     def _drawn(self, client_index: int, blocks: Sequence[NDArray[np.int64]], count: int) -> NDArray[np.int64]:
-        """What `draw_samples` draws: `count` consecutive samples of a circle of blocks in random order."""
+        """The samples that `draw_samples` draws: `count` consecutive ones of a circle of blocks in random order."""
         rng = np.random.default_rng([self._settings.seed, self._round_id, COORDINATE_STREAM, client_index])
         order = rng.permutation(len(blocks))
-        circle = np.concatenate([blocks[place] for place in order])
+        circle = np.concatenate([blocks[position] for position in order])
         return circle[(int(rng.integers(len(circle))) + np.arange(count)) % len(circle)]
 
     def _steps(self, rows: NDArray[np.int64], scale: Array) -> Array:
@@ -83,7 +83,7 @@ class FastSteps:
         return gamma * loss.dual_step(alpha, y, products, norms / (settings.lambda_ * len(self._alpha)))
 
     def model(self) -> Array:
-        """By the data set's columns."""
+        """The model in the order of the data set's columns."""
         return self._w
 
     def primal(self) -> float:
@@ -93,6 +93,6 @@ class FastSteps:
 
 
 def _sample_names(dataset: Dataset) -> list[str]:
-    """As `partition` names the rows."""
+    """The sample ids that `partition` gives the rows."""
     count = len(dataset.y)
     return [f"{dataset.name}-{row:0{len(str(count - 1))}d}" for row in range(count)]

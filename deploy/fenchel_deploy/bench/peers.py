@@ -32,7 +32,7 @@ def _phe(bits: int) -> Peer:
     from phe import paillier
 
     public, private = paillier.generate_paillier_keypair(n_length=bits)
-    # Values encoded to one precision share an exponent, which gives phe its fastest addition.
+    # Values encoded to one precision have the same exponent, which gives phe its fastest addition.
     return Peer(
         name="phe",
         values_per_call=8,
@@ -69,7 +69,7 @@ def _fate_utils(bits: int) -> Peer:
     count = 4 * slots
 
     def encrypt(values: Sequence[float]) -> Any:
-        # Its packing holds non-negative numbers only.
+        # Its packing takes non-negative numbers only.
         return public.encrypt_encoded(coder.pack_floats(np.abs(values), 64, slots, 32), True)
 
     def decrypt(handle: Any) -> Sequence[float]:

@@ -1,6 +1,6 @@
-"""How many rounds each kind of local step needs, over data sets, regularisation and ways to split them.
+"""Counts the rounds of each kind of local step, over data sets, regularisations and splits.
 
-What counts is the rounds before the one that certifies a model within 1e-2 or 1e-3 of the centralized optimum, relative
+Counted are the rounds before the one that certifies a model within 1e-2 or 1e-3 of the centralized optimum, relative
 to it. `paper` is run with each of several h, of which the best counts; `theory` and `corrective` have one fixed
 configuration. All is done in this process and in clear; on demand one setting of each data set is repeated by real
 processes with encryption.
@@ -36,7 +36,7 @@ from fenchel_server.rounds.outcome import RunOutcome
 
 COARSE, FINE = 1e-2, 1e-3
 AGREEMENT = 1e-6
-"""Between P of an encrypted run and of one in clear; they lay samples out in different orders, hence sum so."""
+"""The largest difference of P between an encrypted run and a run in clear, which sum samples in different orders."""
 PAPER_H = (1, 4, 16, 64, 256)
 THEORY, CORRECTIVE, PAPER = "theory", "corrective", "paper"
 METHODS = (PAPER, THEORY, CORRECTIVE)
@@ -48,7 +48,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What to measure."""
+    """The data sets, settings and methods to measure."""
 
     datasets: Sequence[str] = ("digits",)
     lambdas: Sequence[float] = (1e-2, 1e-3, 1e-4)
@@ -78,11 +78,11 @@ class Setting:
         return partition(self.dataset, grid=self.grid, columns=self.columns, seed=self.seed)
 
     def by_paper(self, local: str, h: int | str) -> HyfdcaSettings:
-        """In clear, with the steps of the paper."""
+        """The settings of a run in clear with steps of the paper: `local` is paper or theory."""
         return HyfdcaSettings.parse({**self._in_clear, "local": local, "h": h})
 
     def corrective(self) -> CorrectiveSettings:
-        """In clear, with corrective steps."""
+        """The settings of a run in clear with corrective steps."""
         return CorrectiveSettings.parse(self._in_clear)
 
     @property
@@ -92,7 +92,7 @@ class Setting:
         return {**problem, "privacy": Privacy.PLAIN, "stop": stop}
 
     def encrypted(self, rounds: int) -> RunConfig:
-        """A corrective run by real processes that has exactly so many rounds."""
+        """The configuration of an encrypted corrective run of exactly `rounds` rounds."""
         return RunConfig.from_mapping(
             {
                 "name": "rounds",
@@ -209,13 +209,13 @@ def _first(errors: Sequence[float], goal: float) -> int | None:
 def summarise(results: Sequence[Row], maximum_rounds: int) -> Row:
     """Ratios of the rounds of `corrective` to those of `paper` with its best h.
 
-    Where no h got there, `paper` counts with one round more than allowed: the ratio is then an upper bound, and
-    `paper_unreached` says how often that was so.
+    If no h reached the goal, `paper` counts with one round more than allowed: the ratio is then an upper bound, and
+    `paper_unreached` counts these settings.
     """
     by_setting: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
     for row in results:
-        place = tuple(row[name] for name in ("dataset", "lambda", "grid", "columns", "loss"))
-        by_setting.setdefault(place, {}).setdefault(row["method"], []).append(row)
+        setting = tuple(row[name] for name in ("dataset", "lambda", "grid", "columns", "loss"))
+        by_setting.setdefault(setting, {}).setdefault(row["method"], []).append(row)
     ratios = []
     unreached = worse = 0
     for rows in by_setting.values():

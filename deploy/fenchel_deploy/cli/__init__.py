@@ -1,6 +1,6 @@
 """The `fenchel` command.
 
-Exit codes: 0 done, 1 the work ran but did not reach its goal, 2 bad input or a refusal, 130 interrupted.
+Exit codes: 0 done, 1 the command ran but did not reach its goal, 2 bad input or a refusal, 130 interrupted.
 Data goes to stdout; progress, warnings and errors go to stderr.
 """
 

@@ -1,4 +1,4 @@
-"""`fenchel algorithms`: what can be run, on which shards, and what the server sees of it."""
+"""`fenchel algorithms`: lists the algorithms, the shards that they take, and what the server sees of them."""
 
 import json
 from typing import Any
@@ -31,7 +31,7 @@ def algorithms(
 
 
 def describe_algorithms() -> list[dict[str, Any]]:
-    """Everything that the tables know of each algorithm."""
+    """Every algorithm with its profile and its parameters, as `--format json` prints them."""
     return [
         {
             "name": name,

@@ -1,4 +1,4 @@
-"""`fenchel audit`: what a run showed to whom, how the privacy levels differ, and what attacks make of it."""
+"""`fenchel audit`: who saw which values of a run, how the privacy levels differ, and what attacks find out."""
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +11,11 @@ import typer
 from rich.table import Table
 
 from fenchel_common import defaults
+from fenchel_common.data.heterogeneous import Split
 from fenchel_common.errors import InvalidInput
 from fenchel_common.leakage import Visibility
 from fenchel_deploy.audit import SERVER, Account, Audit, Classes, Fields, audit_of, words_for
-from fenchel_deploy.cli.choices import parse_choice, parse_grid
+from fenchel_deploy.cli.choices import parse_choice, parse_grid, usual_grid
 from fenchel_deploy.cli.console import terminal
 from fenchel_deploy.cli.output import print_json, printable
 
@@ -23,7 +24,7 @@ TOP_FIELDS = 3
 """How many fields the table names for each class; JSON has all."""
 ATTACK_COLUMNS = ("attack", "who", "level", "setting", "succeeds", "score", "measure", "claim", "note")
 LEAKS = "leaks"
-"""The claim that an attack succeeds; the other one is that it fails."""
+"""The claim that an attack succeeds; the other claim, safe, is that it fails."""
 EXIT_CLAIM_BROKEN = 1
 
 CLASS_WORDS = {
@@ -63,7 +64,7 @@ def audit(
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The state folder of a server, or of a party: then what its own data became."),
+        typer.Option(metavar="DIR", help="The state folder of a server, or of a party."),
     ] = None,
     levels: Annotated[
         bool, typer.Option("--compare", help="Run a small federation at each LEVEL and put the ledgers side by side.")
@@ -81,9 +82,9 @@ def audit(
 ) -> None:
     """Show who saw what: how many values, in clear or encrypted, in which messages.
 
-    Every field of every message says what whoever sees it learns; a run counts them as it goes. The counts are numbers
-    only and lie in the state folders: the server's has all roles, a party's has that party. Vectors count in whole
-    blocks, empty slots included.
+    Every field of every message declares what its values are; a run counts the values by this declaration. The counts
+    are in the state folders: the server's folder has the counts of all roles, a party's folder those of the party.
+    Vectors count in whole blocks, empty slots included.
 
         fenchel audit RUN --state DIR
         fenchel audit --compare plain paper sealed
@@ -145,12 +146,12 @@ def _total(classes: Classes, kind: Visibility) -> str:
 
 
 def _most(account: Account, kind: Visibility) -> str:
-    """The fields with most values, in words, with a mark on those that came encrypted and that the role can open."""
+    """The fields with most values, in words; fields that came encrypted and that the role can open are marked."""
     if kind in (Visibility.PUBLIC, Visibility.TRANSPORT):
         return ""
     fields = Fields()
-    for held in (account.received, account.sent):
-        fields.update(held.get(kind, Fields()))
+    for classes in (account.received, account.sent):
+        fields.update(classes.get(kind, Fields()))
     opened = account.opened.get(kind, Fields())
     return "; ".join(
         f"{words_for(field)}: {count}{' (came encrypted)' if opened[field] else ''}"
@@ -161,16 +162,16 @@ def _most(account: Account, kind: Visibility) -> str:
 def _compare(
     levels: Sequence[str], output: Format, *, algorithm: str, local: str, grid: str | None, rounds: int
 ) -> None:
-    # What runs a federation takes a second to load, and an audit of a run needs none of it.
+    # These modules take a second to load, and an audit of a run does not need them.
     from fenchel_common.algorithms import SETTINGS
+    from fenchel_deploy.demonstration import DemonstrationOptions
     from fenchel_deploy.levels import compare
-    from fenchel_deploy.training import TrainingOptions
 
     profile = SETTINGS[parse_choice("--algorithm", algorithm, *SETTINGS)].profile
-    options = TrainingOptions(
+    options = DemonstrationOptions(
         algorithm=algorithm,
         local=parse_choice("--local", local, "paper", "theory", "corrective"),
-        grid=parse_grid(grid or ("2x2" if "hybrid" in profile.partitions else "4x1")),
+        grid=parse_grid(grid or usual_grid(profile, Split())),
         rounds=rounds,
     )
     if len(levels) < 2:
@@ -211,10 +212,10 @@ def _side_by_side(title: str, audits: Mapping[str, Audit], count: Callable[[Audi
 
 
 def _readable_to_server(audits: Mapping[str, Audit]) -> Section:
-    """Each kind of values of a single party or sample that the server could read at some level."""
-    held = {level: _individual(audited.account(SERVER)) for level, audited in audits.items()}
-    names = list(dict.fromkeys(words for fields in held.values() for words, _ in fields.most_common()))
-    rows = [(words, *(str(fields[words]) for fields in held.values())) for words in names]
+    """The values of a single party or sample that the server could read, by meaning and level."""
+    counts = {level: _individual(audited.account(SERVER)) for level, audited in audits.items()}
+    names = list(dict.fromkeys(words for fields in counts.values() for words, _ in fields.most_common()))
+    rows = [(words, *(str(fields[words]) for fields in counts.values())) for words in names]
     return Section("Of these, readable to the server and of one party or one sample", ("what", *audits), rows)
 
 
@@ -265,9 +266,9 @@ def _roles(audited: Audit) -> dict[str, Any]:
     return {
         account.role: {
             name: {
-                kind.value: {"values": fields.total(), "fields": dict(fields.most_common())} for kind, fields in held
+                kind.value: {"values": fields.total(), "fields": dict(fields.most_common())} for kind, fields in classes
             }
-            for name, held in (
+            for name, classes in (
                 ("received", account.received.items()),
                 ("sent", account.sent.items()),
                 ("opened", account.opened.items()),

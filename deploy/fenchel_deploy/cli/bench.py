@@ -1,4 +1,4 @@
-"""`fenchel bench`: measured costs, as ratios within one run."""
+"""`fenchel bench`: measures the cost of encryption and counts rounds, on this machine."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ KEY_SIZES = (2048, 3072)
 ROWS = {"encrypt, with nonces": "encrypt", "encrypt online": "encrypt_online", "decrypt": "decrypt", "add": "add"}
 
 
-bench_app = typer.Typer(help="Measure what things cost on this machine.", no_args_is_help=True)
+bench_app = typer.Typer(help="Measure encryption and count rounds on this machine.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +37,7 @@ def bench_crypto(
     bits: Annotated[int, typer.Option(help="Size of the Paillier keys: 2048 or 3072.")] = KEY_BITS,
     values: Annotated[int, typer.Option(help="How many floats a vector has.")] = 1457,
     slot_bits: Annotated[int, typer.Option(help="Width of a slot: 64 or 48.")] = 64,
-    rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds; figures are medians over them.")] = 9,
+    rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds; times are medians over them.")] = 9,
     peers: Annotated[
         str,
         typer.Option(
@@ -78,20 +78,20 @@ def bench_rounds(
     datasets: Annotated[
         str, typer.Option(help="Comma-separated: digits, breast_cancer, a9a, mnist, covtype, heart_disease.")
     ] = "digits",
-    lambdas: Annotated[str, typer.Option(help="Comma-separated.")] = "1e-2,1e-3,1e-4",
+    lambdas: Annotated[str, typer.Option(help="Comma-separated values of λ.")] = "1e-2,1e-3,1e-4",
     grids: Annotated[str, typer.Option(help="Comma-separated KxQ.")] = "1x4,4x1,4x4,2x8,6x6",
     columns: Annotated[str, typer.Option(help="contiguous, shuffled, or both.")] = "contiguous,shuffled",
     losses: Annotated[str, typer.Option(help="hinge, smoothed_hinge, logistic.")] = "hinge",
     methods: Annotated[str, typer.Option(help="paper (five values of h), theory, corrective.")] = (
         "paper,theory,corrective"
     ),
-    rounds: Annotated[int, typer.Option(min=1, help="The most that a run may take.")] = 400,
+    rounds: Annotated[int, typer.Option(min=1, help="The most rounds of a run.")] = 400,
     rows: Annotated[int, typer.Option(min=16, help="The most rows of a data set that are used.")] = 12_000,
     data: Annotated[Path | None, typer.Option(help="Folder with the archives of all but the built-in sets.")] = None,
     repeat_encrypted: Annotated[
         bool, typer.Option("--repeat-encrypted", help="Repeat one setting of each set by real processes, encrypted.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of rows, splits and draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of rows, of the splits and of the draws.")] = 0,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Count the rounds to within 1e-2 and 1e-3 of the optimum, for each kind of local step of HyFDCA."""

@@ -1,4 +1,4 @@
-"""`fenchel cert`: certificates for parties that make their own key, and what a certificate says."""
+"""`fenchel cert`: makes certificates for parties that make their own key, and shows the content of a certificate."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ from fenchel_deploy.cli.output import Format, print_json, printable
 
 cert_app = typer.Typer(
     name="cert",
-    help="Certificates for parties that make their own key, and what a certificate says.",
+    help="Make certificates for parties that make their own key; show the content of a certificate.",
     no_args_is_help=True,
 )
 
@@ -29,7 +29,7 @@ def request(
 
     Send request.csr to the operator and tell them the fingerprint by another way, such as the telephone.
 
-    The key stays here. What the operator sends back goes into the same folder, which is then the whole kit.
+    The key stays here. Put the files that the operator sends back into the same folder: it is then the whole kit.
     """
     made = enrolment.request(party, out)
     _print(
@@ -51,14 +51,15 @@ def approve(
     out: Annotated[Path, typer.Option("--out", help="The folder that `fenchel provision` has written.")],
     replace: Annotated[
         bool,
-        typer.Option("--replace", help="Put the key in the place of another one that the party has a certificate for."),
+        typer.Option("--replace", help="Replace another key that the party has a certificate for."),
     ] = False,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Issue a certificate for a party's own key, put the key on the roster, and make a kit without a key. Run by the
     operator.
 
-    Compare the fingerprint with what the party says before you send the kit: it is all that ties the key to them.
+    Before you send the kit, compare the fingerprint with the one that the party tells you: nothing else proves that
+    the key is theirs.
 
     A certificate for an earlier key of the party is refused by whoever has the new roster.
     """

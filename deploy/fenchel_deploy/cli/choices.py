@@ -11,12 +11,12 @@ from fenchel_common.errors import InvalidInput
 
 
 def usual_grid(profile: Profile, split: Split) -> str:
-    """The grid where none is asked for: some rows and some columns each if that is possible, else whole rows."""
+    """The grid if none is given: parties with some rows and some columns if the algorithm allows, else whole rows."""
     return "2x2" if "hybrid" in profile.partitions and split.alpha is None else "4x1"
 
 
 def usual_rounds(profile: Profile) -> int:
-    """How many rounds at most where nobody says; a certificate ends most runs long before."""
+    """The most rounds if none are given; most runs with a certificate end long before."""
     return ROUNDS if profile.certified else UNCERTIFIED_ROUNDS
 
 
@@ -37,7 +37,7 @@ def parse_samples(text: str) -> str | int | float:
 
 
 def parse_parameters(texts: Sequence[str]) -> dict[str, object]:
-    """Reads NAME=VALUE, where the value is as in a TOML file; a word needs no quotes."""
+    """Reads NAME=VALUE, with the value as in a TOML file; a word needs no quotes."""
     parameters: dict[str, object] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -51,7 +51,7 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, object]:
 
 
 def parse_choice(option: str, value: str, *known: str) -> Any:
-    """The value, if it is one of the known ones."""
+    """The value; raises `InvalidInput` if it is not one of the known ones."""
     if value not in known:
         raise InvalidInput(f"{option}: {value!r} is not one of: {', '.join(known)}")
     return value

@@ -31,12 +31,12 @@ def register(app: typer.Typer) -> None:
 def client(
     kit: Annotated[Path, typer.Option(help="This party's kit, from `fenchel provision` or `fenchel cert approve`.")],
     data: Annotated[Path, typer.Option(help=DATA_HELP)],
-    state: Annotated[Path, typer.Option(help="A private folder for the run's key and the resulting model.")],
+    state: Annotated[Path, typer.Option(help="A private folder for the run's key and this party's part of the model.")],
     server: Annotated[str | None, typer.Option(help="HOST:PORT of the server, if not the kit's.")] = None,
     approve_roster: Annotated[
         str | None,
         typer.Option(
-            help="Fingerprint of the roster for which this key holder may make keys; or `kit`, for any of its own."
+            help="Fingerprint of the roster for which this key holder may make keys; `kit`: any roster in its kit."
         ),
     ] = None,
     accept: Annotated[
@@ -44,16 +44,16 @@ def client(
         typer.Option(
             metavar="WORD",
             envvar="FENCHEL_ACCEPT",
-            help="Take part in runs that protect less, too; repeatable. Without it: sealed runs with a standard key of "
-            f"3072 bits and pseudonyms by ECDH, and no others. The words: {explained()}.",
+            help="Also take part in runs that protect less; repeatable. Without it: only sealed runs with a standard "
+            f"key of 3072 bits and pseudonyms by ECDH. The words: {explained()}.",
         ),
     ] = None,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
 ) -> None:
-    """Take part in a federation with the data at hand. Connects out to the server, for ever, until dismissed.
+    """Take part in a federation with the shard at DATA. Connects to the server, until the server dismisses it.
 
-    Exit code 0: the server dismissed the party, or it was told to stop; 2: bad input, data that do not fit the run, or
-    refused for good.
+    Exit code 0: the server dismissed the party, or SIGTERM stopped it; 2: bad input, data that do not fit the run, or a
+    refusal that no retry cures.
     """
     log_to_stderr()
     loaded = Kit.load(kit)

@@ -1,4 +1,4 @@
-"""The console that tables and views are printed on."""
+"""The console on which commands print tables and views."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ PIPE_WIDTH = 160
 
 
 class PlainConsole(Console):
-    """Prints a string as one line of text: none is markup, and none reaches the terminal as an escape sequence."""
+    """Prints strings as plain text: markup is not interpreted, and escape sequences do not reach the terminal."""
 
     def render_str(self, text: str, *, style: Any = "", justify: Any = None, overflow: Any = None, **_: Any) -> Text:
         return Text(printable(text), style=style, justify=justify, overflow=overflow)
 
 
 def terminal() -> PlainConsole:
-    """A console on stdout: as wide as the terminal, or wide enough for tables if it is none."""
+    """A console on stdout, as wide as the terminal; `PIPE_WIDTH` columns if stdout is no terminal."""
     console = PlainConsole()
     return console if console.is_terminal else PlainConsole(width=PIPE_WIDTH)

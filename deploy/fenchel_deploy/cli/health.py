@@ -1,4 +1,4 @@
-"""`fenchel health`: is the server there? For health checks of containers and for people."""
+"""`fenchel health`: asks whether the server answers and can run a round; for health checks and for people."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,13 +20,13 @@ def register(app: typer.Typer) -> None:
 def health(
     kit: Annotated[Path, typer.Option(help="A kit of the federation: a party's, or the server's own.")],
     server: Annotated[str | None, typer.Option(help="HOST:PORT of the server, if not the kit's.")] = None,
-    live: Annotated[bool, typer.Option(help="Be content with an answer, even if no round can run now.")] = False,
+    live: Annotated[bool, typer.Option(help="Exit with 0 if the server answers, even without a round to run.")] = False,
     timeout: Annotated[float, typer.Option(min=0.1, max=600, help="Seconds to wait for an answer.")] = 5.0,
 ) -> None:
     """Ask the server's health service, over mutual TLS, whether it can run a round now.
 
-    It can when enough parties of a run are attached. Exit code 0: it can, or, with --live, it answers at all; 1: it
-    cannot, or does not answer; 2: bad input.
+    It can if enough parties of a run are connected. Exit code 0: it can, or, with --live, it answers; 1: it cannot, or
+    does not answer; 2: bad input.
     """
     loaded = Kit.load(kit)
     try:

@@ -6,7 +6,7 @@ import typer
 
 from fenchel_deploy.cli.output import Format
 
-AlgorithmOption = Annotated[str, typer.Option(help="One of those that `fenchel algorithms` lists.")]
+AlgorithmOption = Annotated[str, typer.Option(help="An algorithm that `fenchel algorithms` lists.")]
 DatasetOption = Annotated[str, typer.Option(help="breast_cancer, digits, or FILE.npz with X (or CSR parts) and y.")]
 GridOption = Annotated[
     str | None,
@@ -15,24 +15,25 @@ GridOption = Annotated[
 SplitOption = Annotated[
     str,
     typer.Option(
-        help="How rows are dealt out: even, or dirichlet:0.1 for parties of whole rows with unlike labels, the "
-        "more so the smaller the number (grid Kx1)."
+        help="How rows are dealt out: even, or dirichlet:0.1 for parties of whole rows with unlike labels (grid Kx1); "
+        "the smaller the number, the more unlike."
     ),
 ]
 PrivacyOption = Annotated[
     str,
     typer.Option(
-        help="sealed; paper: contributions to the model in clear, as in the paper; or plain: no encryption, to see "
-        "what it costs."
+        help="sealed; paper: contributions to the model in clear, as in the paper; or plain: no encryption, to "
+        "measure its cost."
     ),
 ]
 LossOption = Annotated[str, typer.Option(help="hinge or logistic.")]
 LambdaOption = Annotated[float, typer.Option("--lambda", help="Regularisation.")]
 GapOption = Annotated[float | None, typer.Option(help="Stop at this duality gap. Default: 0.1 % of the optimum.")]
 RoundsOption = Annotated[
-    int | None, typer.Option(help="Stop after this many. Default: 1000, or 100 for algorithms without certificate.")
+    int | None,
+    typer.Option(help="Stop after this many rounds. Default: 1000, or 100 for algorithms without certificate."),
 ]
-SeedOption = Annotated[int, typer.Option(help="Of the split and of the run.")]
+SeedOption = Annotated[int, typer.Option(help="Seed of the split and of the run.")]
 KeyBitsOption = Annotated[int, typer.Option(help="2048 or 3072.")]
 DATA_HELP = (
     "This party's table: a file (.csv, .parquet, .libsvm, .npz), its shard.toml, or a folder with one of them. "

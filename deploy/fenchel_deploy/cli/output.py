@@ -1,4 +1,4 @@
-"""How commands print what they found, and what others wrote: as text, whatever it holds."""
+"""How commands print data and logs, so that text from others cannot control the terminal."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ def print_json(value: object) -> None:
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """The text with every character that a terminal would obey, or not show, written as its escape.
+    """The text with every control character, and every character that is not shown, written as an escape.
 
     Names, reasons and errors come from other parties: an escape sequence among them could hide or forge lines on the
     operator's screen. `keep` has further characters to leave as they are, such as line ends in a text of several lines.

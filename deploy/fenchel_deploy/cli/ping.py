@@ -1,4 +1,4 @@
-"""`fenchel ping`: how far away the server is."""
+"""`fenchel ping`: measures the round trip to the server."""
 
 import json
 import statistics
@@ -29,8 +29,8 @@ def ping(
 ) -> None:
     """Measure the round trip to the server, as a party's messages make it: over mutual TLS, on an open connection.
 
-    A round of training takes its round trips times this, and the work. Exit code 0: measured; 1: no answer; 2: bad
-    input.
+    A round takes this time for each of its round trips, and the time of the work. Exit code 0: measured; 1: no
+    answer; 2: bad input.
     """
     try:
         measured = round_trips_s(

@@ -1,4 +1,4 @@
-"""`fenchel preflight`: whether this machine, this kit and this data are ready to take part."""
+"""`fenchel preflight`: checks whether this machine, this kit and this data are ready to take part."""
 
 from pathlib import Path
 from typing import Annotated
@@ -41,7 +41,7 @@ def preflight(
     if output is Format.JSON:
         print_json({"ready": ready, "checks": [_as_json(check) for check in checks]})
     if not ready:
-        typer.echo("not ready: cure the first failure and run it again", err=True)
+        typer.echo("not ready: cure the first failure, then run this command again", err=True)
         raise typer.Exit(EXIT_NOT_READY)
 
 

@@ -21,8 +21,8 @@ def provision(
     replace: Annotated[
         list[str] | None,
         typer.Option(
-            help="A party, or the server, whose key and certificate are replaced, or for a party that makes its own key"
-            " revoked; may be given again.",
+            help="A party or the server: its key and certificate are replaced, or revoked if the party makes its own"
+            " key; repeatable.",
             metavar="NAME",
         ),
     ] = None,
@@ -30,11 +30,11 @@ def provision(
 ) -> None:
     """Make the certificate authority, the signed roster, and one kit per party and for the server.
 
-    Run it on a machine of the operator, never on the server: with OUT/ca/key.pem one can add a party.
+    Run it on the operator's machine, never on the server: whoever has OUT/ca/key.pem can add a party.
 
-    Running it again adds new parties and renews what has expired, with new keys; the authority is made once. A changed
-    roster gets the next version. Hand it out to the server and to every party: whoever has it refuses replaced
-    certificates, and running processes take it up from their kits by themselves.
+    Running it again adds new parties and renews expired certificates, with new keys; the authority is made once. A
+    changed roster gets the next version. Hand it out to the server and to every party: whoever has it refuses replaced
+    certificates, and running processes read it from their kits by themselves.
 
     Given a file that does not exist, it prints an example of one.
     """
@@ -117,5 +117,5 @@ def _advice(outcome: Provisioned, out: Path) -> list[str]:
             " fingerprint"
         )
     if outcome.authority_made:
-        advice.append(f"keep {out / AUTHORITY_DIRECTORY} safe and off the server: with its key one can add a party")
+        advice.append(f"keep {out / AUTHORITY_DIRECTORY} safe and off the server: whoever has its key can add a party")
     return advice

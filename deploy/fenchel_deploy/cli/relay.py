@@ -1,4 +1,4 @@
-"""`fenchel relay`: a slow stretch of network, to try a federation on."""
+"""`fenchel relay`: delays connections as a wide-area network would, to try a federation."""
 
 import asyncio
 import signal
@@ -26,8 +26,8 @@ def relay(
 ) -> None:
     """Relay TCP connections with the latency, and the bandwidth, of a wide-area network.
 
-    It sees the ciphertext of TLS and nothing else. Clients dial it in place of the server, under a name for which the
-    server's certificate is valid. Ends on SIGTERM or SIGINT.
+    The relay sees the ciphertext of TLS and nothing else. Clients dial the relay instead of the server. Ends on SIGTERM
+    or SIGINT.
     """
     log_to_stderr()
     line = Line(delay_ms / 1000, None if mbit is None else mbit * BYTES_PER_MBIT)

@@ -1,4 +1,4 @@
-"""`fenchel runs`: what the server has on record, and stopping or resuming a run through it."""
+"""`fenchel runs`: lists, shows, stops and resumes the runs in a server's state."""
 
 import json
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ def show_run(run: RunName, state: StateDir, output: FormatOption = Format.TABLE)
 def stop_run(
     run: RunName, state: StateDir, reason: Reason = "stopped by the operator", output: FormatOption = Format.TABLE
 ) -> None:
-    """Stops a queued run, or asks the server of a running one to."""
+    """Stops a queued run at once, or asks the server to stop a running one."""
     with _errors_as_exit_codes(), SqliteStore.operate(state) as store:
         record = store.request_stop(RunId(run), reason=reason)
         last = store.last_round(record.run)
@@ -90,14 +90,14 @@ def stop_run(
 
 @runs.command("resume", help=f"Queue a stopped or failed run again; its server takes it up. {EXIT_CODES}")
 def resume_run(run: RunName, state: StateDir, output: FormatOption = Format.TABLE) -> None:
-    """Queues a run to go on after its last committed round."""
+    """Queues a run, to continue after its last committed round."""
     with _errors_as_exit_codes(), SqliteStore.operate(state) as store:
         record = store.requeue(RunId(run))
         last = store.last_round(record.run)
     if output is Format.JSON:
         print_json(_summary(record, last))
     else:
-        terminal().print(f"run {run} is queued; it goes on after round {last or 0}")
+        terminal().print(f"run {run} is queued; it continues after round {last or 0}")
 
 
 @contextmanager
@@ -143,15 +143,15 @@ def _detail(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str | None
         "outcome": None if record.outcome is None else json.loads(record.outcome),
         "history": [
             {
-                "round": held.round_id,
-                "metrics": json.loads(held.metrics),
+                "round": committed.round_id,
+                "metrics": json.loads(committed.metrics),
                 "absences": [
                     {"client": absence.client, "phase": absence.phase, "reason": absence.reason}
-                    for absence in held.absences
+                    for absence in committed.absences
                 ],
-                **costs_of(held),
+                **costs_of(committed),
             }
-            for held in rounds
+            for committed in rounds
         ],
     }
 
@@ -167,8 +167,8 @@ def _facts_table(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str |
         "key": f"{record.key_bits} bits, {record.key_fingerprint}" if record.key_bits else "none yet, or plaintext",
         "created": _time(record.created),
         "updated": _time(record.updated),
-        "bytes": f"{sum(held.bytes_up for held in rounds)} up, {sum(held.bytes_down for held in rounds)} down",
-        "seconds": f"{sum(held.seconds['total'] for held in rounds):.1f}",
+        "bytes": f"{sum(one.bytes_up for one in rounds)} up, {sum(one.bytes_down for one in rounds)} down",
+        "seconds": f"{sum(one.seconds['total'] for one in rounds):.1f}",
     }
     table = Table.grid(padding=(0, 2))
     for name, value in facts.items():
@@ -178,15 +178,15 @@ def _facts_table(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str |
 
 def _rounds_table(rounds: tuple[RoundRecord, ...]) -> Table:
     table = Table("round", "primal", "dual", "gap", "accuracy", "seconds", "up", "down", "left out")
-    for held in rounds:
-        metrics = RoundMetrics.from_json(held.metrics)
+    for committed in rounds:
+        metrics = RoundMetrics.from_json(committed.metrics)
         table.add_row(
-            str(held.round_id),
+            str(committed.round_id),
             *(_figure(value) for value in (metrics.primal, metrics.dual, metrics.gap, metrics.accuracy)),
-            f"{held.seconds['total']:.2f}",
-            str(held.bytes_up),
-            str(held.bytes_down),
-            "; ".join(f"{absence.client} ({absence.reason})" for absence in held.absences),
+            f"{committed.seconds['total']:.2f}",
+            str(committed.bytes_up),
+            str(committed.bytes_down),
+            "; ".join(f"{absence.client} ({absence.reason})" for absence in committed.absences),
         )
     return table
 

@@ -32,8 +32,8 @@ def register(app: typer.Typer) -> None:
 
 def server(
     kit: Annotated[Path, typer.Option(help="The server's kit, from `fenchel provision`.")],
-    state: Annotated[Path, typer.Option(help="Where runs and rounds are kept; a restart goes on from here.")],
-    run: Annotated[Path | None, typer.Option(help="The TOML file of a run to do, or to go on with.")] = None,
+    state: Annotated[Path, typer.Option(help="Folder in which runs and rounds are kept; a restart continues from it.")],
+    run: Annotated[Path | None, typer.Option(help="The TOML file of a run to begin or to continue.")] = None,
     listen: Annotated[
         str | None,
         typer.Option(
@@ -46,7 +46,10 @@ def server(
         typer.Option(help="A folder for the figures of each run that ends, and for models that parties release to it."),
     ] = None,
     farewell: Annotated[
-        float, typer.Option(min=0, max=86_400, help="Seconds to wait, when all runs are over, for parties to hear so.")
+        float,
+        typer.Option(
+            min=0, max=86_400, help="Seconds to wait, when all runs are over, until every party has been told."
+        ),
     ] = FAREWELL_S,
     stay: Annotated[bool, typer.Option(help="Stay when all runs are over, and wait for the next one.")] = False,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
@@ -54,8 +57,8 @@ def server(
 ) -> None:
     """Run the rounds of a federation. The parties' clients connect to this process; it connects to nobody.
 
-    Ends by itself when its runs are over, and tells the clients to do the same. A run that is over when the server
-    starts is told of once more. Exit code 0: all runs completed; 1: a run stopped short, and `fenchel runs show` says
+    Ends when its runs are over, and tells the clients to end. The result of a run that is over when the server starts
+    is printed once more. Exit code 0: all runs completed; 1: a run stopped short, and `fenchel runs show` says
     why; 2: bad input.
     """
     log_to_stderr()
@@ -85,7 +88,7 @@ def _default_address(kit: Kit, *, insecure: bool) -> Address:
 
 
 def _leave(signum: int, _frame: FrameType | None) -> None:
-    """What is committed is kept; the next start goes on from there."""
+    """Ends the process. Committed rounds are kept, and the next start continues after the last of them."""
     sys.exit(128 + signum)
 
 

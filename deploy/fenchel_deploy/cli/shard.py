@@ -34,11 +34,11 @@ def shard(
     ),
     grid: Annotated[str, typer.Option(help="KxQ: K row groups times Q column groups, one party each.")] = "2x2",
     columns: Annotated[Columns, typer.Option(help="How columns are cut.")] = Columns.CONTIGUOUS,
-    seed: Annotated[int, typer.Option(min=0, help="Of the split.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,
 ) -> None:
     """Split a data set into the shards of a made-up federation. The same options give the same shards.
 
-    Real parties have shards of their own, which never lie beside one another.
+    Real parties have their own shards, which are never on one machine.
     """
     rows, cuts = parse_grid(grid)
     parties = names.split(",")

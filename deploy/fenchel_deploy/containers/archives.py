@@ -1,4 +1,4 @@
-"""Files on their way into and out of containers, as the tar archives that the engine takes and gives."""
+"""The tar archives in which the Docker engine takes files into containers and gives files out of them."""
 
 import io
 import tarfile
@@ -9,7 +9,7 @@ PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 
 
 def pack(folder: str, files: Mapping[str, bytes], *, owner_id: int) -> bytes:
-    """An archive of a folder and the files in it, by name, that only one user can read."""
+    """An archive of a folder with these files, by name; only the user `owner_id` can read them."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         top = tarfile.TarInfo(folder)
@@ -26,7 +26,7 @@ def pack(folder: str, files: Mapping[str, bytes], *, owner_id: int) -> bytes:
 
 
 def unpack(chunks: Iterable[bytes], *, suffix: str) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each file of an archive whose name ends so; nothing is written anywhere."""
+    """Name and content of each file in an archive whose name ends with `suffix`; nothing is written to disk."""
     with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as tar:
         for entry in tar:
             if entry.isfile() and entry.name.endswith(suffix):

@@ -1,4 +1,4 @@
-"""The Docker engine, as far as federations need it: hardened containers that are found again by their label."""
+"""The functions of the Docker engine that federations need; containers are hardened, and are found by their label."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,9 +28,9 @@ HARDENED: dict[str, Any] = {
     "memswap_limit": "2g",
     "ulimits": [Ulimit(name="core", soft=0, hard=0)],
 }
-"""The same as in deploy/compose: also no core dumps and no swap, because memory holds keys."""
+"""The same as in deploy/compose: also no core dumps and no swap, because there are keys in memory."""
 IMAGE_USER_ID = 10001
-"""The user and the group that the image runs as, unless a container has one of its own."""
+"""The user and the group of the image; a container may have its own."""
 
 REMOVERS = 8
 SWEEPS = 5
@@ -48,21 +48,21 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class ContainerPlan:
-    """One container to be: what it runs, what it is given, and where it is reached."""
+    """The description of a container: its command, its volumes and its networks."""
 
     name: str
     command: Sequence[str]
     mounts: Sequence[Mount] = ()
     networks: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Networks with the names that the container has there."""
+    """By the name of a network, the host names that the container has in it."""
     restarts: int = 0
     user_id: int = IMAGE_USER_ID
-    """Its user and its group."""
+    """The user and the group of the container."""
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """How many things were removed."""
+    """The numbers of removed containers, volumes and networks."""
 
     containers: int = 0
     volumes: int = 0
@@ -77,7 +77,7 @@ class Removed:
 
 
 class Engine:
-    """A connection to the engine that the environment names, as the `docker` command uses it."""
+    """A connection to the Docker engine that the environment names, as for the `docker` command."""
 
     def __init__(self, client: Any, image: str) -> None:
         self._client = client
@@ -85,7 +85,7 @@ class Engine:
 
     @classmethod
     def connect(cls, image: str = "fenchel") -> Self:
-        """Finds the engine, or says that there is none."""
+        """Connects to the engine; raises `InvalidInput` if there is none."""
         try:
             client = docker.from_env()
             client.ping()
@@ -94,7 +94,7 @@ class Engine:
         return cls(client, image)
 
     def ensure_image(self, tell: Callable[[str], None]) -> None:
-        """Has the image ready: as it is, or built from the source tree."""
+        """Builds the image from the source tree, unless it is there already."""
         try:
             self._client.images.get(self._image)
         except ImageNotFound:
@@ -115,7 +115,7 @@ class Engine:
             raise FederationFailed(f"the image {self._image} could not be built:\n{last}") from None
 
     def make_network(self, federation: str, name: str) -> None:
-        """A network without a way out."""
+        """Makes a network that has no connection to any other."""
         self._client.networks.create(name, driver="bridge", internal=True, labels={LABEL: federation})
 
     def fill(self, federation: str, mount: Mount, files: Mapping[str, bytes], *, owner_id: int) -> None:
@@ -133,7 +133,7 @@ class Engine:
             container.remove(force=True)
 
     def start(self, federation: str, plan: ContainerPlan) -> Any:
-        """A running container."""
+        """Makes and starts a container, and returns it."""
         container = self._create(federation, plan)
         for network in list(plan.networks)[1:]:
             self._client.networks.get(network).connect(container, aliases=list(plan.networks[network]))
@@ -141,7 +141,7 @@ class Engine:
         return container
 
     def output_of(self, federation: str, plan: ContainerPlan, *, timeout_s: float) -> str:
-        """What a container prints that runs to its end and is removed."""
+        """Runs a container to its end, removes it, and returns what it printed on stdout."""
         container = self.start(federation, plan)
         try:
             code = exit_code(container, timeout_s=timeout_s)
@@ -152,9 +152,9 @@ class Engine:
             container.remove(force=True)
 
     def remove(self, federation: str | None = None) -> Removed:
-        """Removes every container, volume and network of a federation, or of all; also those that still run."""
+        """Removes all containers, volumes and networks of a federation, or of all; also running containers."""
         removed = Removed()
-        # What was on its way to being made when this began turns up in a later sweep.
+        # A container that was still being made during one sweep is found by a later one.
         for _ in range(SWEEPS):
             swept = self._sweep(LABEL if federation is None else f"{LABEL}={federation}")
             removed = removed.plus(swept)
@@ -176,13 +176,13 @@ class Engine:
         return Removed(len(containers), len(volumes), len(networks))
 
     def _create(self, federation: str, plan: ContainerPlan, *, read_only: bool = True) -> Any:
-        placed: dict[str, Any] = {"network_mode": "none"}
+        options: dict[str, Any] = {"network_mode": "none"}
         if plan.networks:
             first = next(iter(plan.networks))
             endpoint = self._client.api.create_endpoint_config(aliases=list(plan.networks[first]))
-            placed = {"network": first, "networking_config": {first: endpoint}}
+            options = {"network": first, "networking_config": {first: endpoint}}
         if plan.restarts:
-            placed["restart_policy"] = {"Name": "on-failure", "MaximumRetryCount": plan.restarts}
+            options["restart_policy"] = {"Name": "on-failure", "MaximumRetryCount": plan.restarts}
         return self._client.containers.create(
             self._image,
             list(plan.command),
@@ -194,7 +194,7 @@ class Engine:
             },
             read_only=read_only,
             **HARDENED,
-            **placed,
+            **options,
         )
 
 
@@ -208,7 +208,7 @@ def exit_code(container: Any, *, timeout_s: float) -> int:
 
 @contextlib.contextmanager
 def engine_errors() -> Iterator[None]:
-    """What the engine refuses, in this project's words."""
+    """Raises errors of the engine as `FederationFailed`."""
     try:
         yield
     except (APIError, RequestException) as error:
@@ -217,7 +217,7 @@ def engine_errors() -> Iterator[None]:
 
 
 def _gone(remove: Callable[[], None]) -> None:
-    """Removes what may be gone already, or is being removed by another."""
+    """Calls `remove`; the thing may be gone already, or another process may be removing it."""
     with contextlib.suppress(NotFound):
         try:
             remove()

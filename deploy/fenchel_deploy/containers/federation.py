@@ -1,7 +1,7 @@
-"""A federation in containers: the server, each party with its own kit, shard and state, and a relay for the distance.
+"""A federation in containers: the server, each party with its own kit, shard and state, and a relay for the delay.
 
     directly      ─────────── NAME ───────────      server and parties on one network
-    with a relay  ── NAME-parties ── relay ── NAME-server ──      parties and server share nothing but the relay
+    with a relay  ── NAME-parties ── relay ── NAME-server ──      parties and server have only the relay in common
 
 No network has a way out, no port is published, and no volume is in two containers. The server and each party run as
 users of their own, and each volume is readable by its user alone.
@@ -26,8 +26,8 @@ from fenchel_deploy.consent import consenting_options
 from fenchel_deploy.containers.archives import unpack
 from fenchel_deploy.containers.engine import ContainerPlan, Engine, Mount, engine_errors, exit_code
 from fenchel_deploy.containers.wan import Wan
+from fenchel_deploy.demonstration import Event
 from fenchel_deploy.folders import PORT, SERVER, kit_folder, lay_out, shard_file, whole_model
-from fenchel_deploy.training import Event
 
 RELAY = "relay"
 CLIENT_RESTARTS = 5
@@ -35,12 +35,12 @@ PROBE_S = 60.0
 EXIT_WAIT_S = 60.0
 LOG_LINES = 100
 SERVER_USER_ID = 10010
-"""The parties' users follow it, in the order of the plan."""
+"""The server's user; the parties' users have the next numbers, in the order of the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class FederationPlan:
-    """What is to run; the name is the label by which everything is found again."""
+    """A federation to run; containers, volumes and networks are labelled with its name."""
 
     name: str
     shards: Mapping[str, Shard]
@@ -64,7 +64,7 @@ class ContainerFederation:
         self._events: Iterator[Event] = iter(())
 
     def start(self) -> None:
-        """Makes and starts everything, the parties last; returns when all are started."""
+        """Makes the networks and volumes, and starts the server and the relay; the parties are started later."""
         with tempfile.TemporaryDirectory(prefix="fenchel-up-") as scratch:
             directory = Path(scratch)
             plan = self._plan
@@ -79,12 +79,12 @@ class ContainerFederation:
             self._start_relay()
 
     def start_parties(self) -> None:
-        """Starts a client for every party."""
+        """Starts a client container for every party."""
         for party in self._plan.shards:
             self._containers[party] = self._engine.start(self._plan.name, self._client_plan(party))
 
     def round_trip_s(self) -> float:
-        """The median round trip to the server, as a container in the place of a party measures it."""
+        """The median round trip to the server, measured by a container with a party's kit."""
         party = next(iter(self._plan.shards))
         command = ["ping", "--kit", "/kit", "--server", f"{self._dialled}:{PORT}", "--format", "json"]
         probe = ContainerPlan(
@@ -102,7 +102,9 @@ class ContainerFederation:
 
     def wait(self) -> Mapping[str, int]:
         return {
-            name: exit_code(held, timeout_s=EXIT_WAIT_S) for name, held in self._containers.items() if name != RELAY
+            name: exit_code(container, timeout_s=EXIT_WAIT_S)
+            for name, container in self._containers.items()
+            if name != RELAY
         }
 
     def model(self, features: Sequence[str]) -> NDArray[np.float64]:
@@ -117,12 +119,12 @@ class ContainerFederation:
         return str(self._containers[name].logs(stdout=False, tail=LOG_LINES).decode(errors="replace"))
 
     def _give(self, member: str, directory: Path, data: Mapping[str, bytes]) -> None:
-        """Makes the three volumes of a member: its kit, its data, and an empty one for its state."""
+        """Makes the three volumes of the server or a party: its kit, its data, and an empty one for its state."""
         kit = kit_folder(directory, member)
         files = {name: (kit / name).read_bytes() for name in KIT_FILES}
         contents = {self._kit_mount(member): files, self._data_mount(member): data, self._state_mount(member): {}}
-        for mount, held in contents.items():
-            self._engine.fill(self._plan.name, mount, held, owner_id=self._user_ids[member])
+        for mount, content in contents.items():
+            self._engine.fill(self._plan.name, mount, content, owner_id=self._user_ids[member])
 
     def _start_server(self) -> None:
         command = ["server", "--kit", "/kit", "--state", "/state", "--run", "/data/run.toml"]
@@ -179,7 +181,7 @@ class ContainerFederation:
 
 @contextmanager
 def container_federation(engine: Engine, plan: FederationPlan, *, keep: bool) -> Iterator[ContainerFederation]:
-    """A federation that is not started yet, and of which nothing is left when the context ends, however it ends."""
+    """A federation that is not started yet. When the context ends, all of it is removed, unless `keep` is set."""
     try:
         with engine_errors():
             yield ContainerFederation(engine, plan)
@@ -189,7 +191,7 @@ def container_federation(engine: Engine, plan: FederationPlan, *, keep: bool) ->
 
 
 def _events(chunks: Iterator[bytes]) -> Iterator[Event]:
-    """The JSON lines of a stream, however it is cut."""
+    """The events in a stream of JSON lines, whose chunks may end within a line."""
     rest = b""
     for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")

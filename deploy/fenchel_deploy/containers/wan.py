@@ -1,4 +1,4 @@
-"""Wide-area networks to run a federation over, and what a round on them should take."""
+"""Wide-area networks to run a federation over, and the predicted time of a round on them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,19 +31,22 @@ class Wan:
 
     @property
     def relayed(self) -> bool:
-        """Whether anything has to stand between the parties and the server."""
+        """Whether a relay is needed between the parties and the server."""
         return self.rtt_s > 0 or self.mbit is not None
 
     def relay_command(self, *, port: int, target: str) -> list[str]:
-        """The arguments of `fenchel` that make this network."""
+        """The arguments of `fenchel` that start the relay of this network."""
         command = ["relay", "--listen", f"0.0.0.0:{port}", "--to", target, "--delay-ms", f"{self.rtt_s * 500:g}"]
         return command if self.mbit is None else [*command, "--mbit", f"{self.mbit:g}"]
 
-    def report(self, training: Mapping[str, Any], *, measured_rtt_s: float) -> dict[str, Any]:
-        """A usual round as measured, beside round trips times their latency and the work that was done in it."""
-        spent: Mapping[str, float] = training["round_seconds"]
+    def report(self, run: Mapping[str, Any], *, measured_rtt_s: float) -> dict[str, Any]:
+        """The median round's measured and predicted seconds, from the report of a run.
+
+        The prediction is the number of round trips times the profile's latency, plus the measured work.
+        """
+        spent: Mapping[str, float] = run["round_seconds"]
         work_s = sum(seconds for kind, seconds in spent.items() if kind not in ("total", *BETWEEN_TASKS))
-        trips = training["rtc_per_round"]
+        trips = run["rtc_per_round"]
         return {
             "profile": self.profile,
             "mbit": self.mbit,

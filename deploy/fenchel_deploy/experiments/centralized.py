@@ -1,4 +1,4 @@
-"""The optimum that a federation is measured against: the same problem, solved with all data in one place.
+"""The centralized optimum, with which federations are compared: the same problem, solved with all data together.
 
 Objective
     P(w) = λ/2 ‖w‖² + 1/N Σ l_i(x_i·w), without an intercept, as in the HyFDCA paper.
@@ -9,7 +9,7 @@ Method
     with the generalised Hessian λI + 1/N Σ x_i x_iᵀ/(s + l*''(−α_i)) over the samples inside their interval. The
     Newton systems are factored, or solved by conjugate gradients if they are wide; s falls tenfold an iteration. For
     the hinge loss, whose dual is a quadratic program, this ends after finitely many iterations; a coordinate method
-    would crawl.
+    would take very many iterations.
 Stopping rule
     The duality gap, computed by `fenchel_common.objectives`, is at most `TOLERANCE` times P.
 Shapes
@@ -98,7 +98,7 @@ def _proximal_point(
                 break
             length /= 2.0
         else:
-            break  # what is left to gain is less than the merit's rounding error
+            break  # any further gain is below the merit's rounding error
         w, products, value, alpha = point, reached, merit, best
     return w, alpha
 

@@ -1,7 +1,7 @@
 """Data sets of the literature for experiments, from a folder of NumPy archives.
 
-Each is a problem of two classes without missing values, at most `rows` rows drawn at random. What the folder must
-hold: `a9a.npz` (x_train, y_train), `mnist.npz` (x_train, y_train), `covtype.npz` (X, y), `heart_disease.npz` (X with
+Each is a problem of two classes without missing values, at most `rows` rows drawn at random. The folder must
+have: `a9a.npz` (x_train, y_train), `mnist.npz` (x_train, y_train), `covtype.npz` (X, y), `heart_disease.npz` (X with
 NaN where a value is missing, y). `digits` and `breast_cancer` come with scikit-learn.
 """
 
@@ -20,7 +20,7 @@ Archive = Mapping[str, NDArray[np.generic]]
 
 
 def load_collected(name: str, folder: Path | None, *, rows: int, seed: int = 0) -> Dataset:
-    """The named data set; `InvalidInput` says what is missing."""
+    """The named data set; raises `InvalidInput` if it is unknown or its file is missing."""
     if name in BUILT_IN:
         whole = load_dataset(name)
         chosen = _chosen(len(whole.y), rows, seed)

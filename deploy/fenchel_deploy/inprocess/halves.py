@@ -1,4 +1,4 @@
-"""The two halves of an algorithm in one process, without kits, set-up or envelopes, in clear unless given a key."""
+"""Both halves of an algorithm in one process, without kits, set-up or envelopes; in clear unless a key is given."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -39,9 +39,9 @@ def aligned(
     key: RunKey = IN_CLEAR,
     overlap: OverlapRule = OverlapRule.ERROR,
 ) -> tuple[dict[ClientId, Shard], Alignment]:
-    """The shards by client, and where each sample lives."""
+    """The shards by client, and the layout of their samples and features."""
     digits = max(2, len(str(len(shards) - 1)))  # names sort in the order of the shards
-    named = {ClientId(f"party-{place:0{digits}d}"): shard for place, shard in enumerate(shards)}
+    named = {ClientId(f"party-{number:0{digits}d}"): shard for number, shard in enumerate(shards)}
     holdings = [
         Holding(name, tuple(sample.encode() for sample in shard.ids), shard.features, shard.y is not None)
         for name, shard in named.items()
@@ -51,15 +51,15 @@ def aligned(
 
 
 def table_of(shard: Shard) -> PartyTable:
-    """A table whose rows are listed as the shard has them: without a set-up there is no server to hide that from."""
+    """A table that lists its rows in the order of the shard: without a set-up, no server sees the order."""
     return PartyTable(shard, np.arange(len(shard.ids)))
 
 
 class Halves(Generic[C, S]):
     """Clients and server of one run.
 
-    `client_half` and `server_half` are those of the algorithm's tables, or others that are made in the same way, and
-    `settings` are those of their algorithm. With a `key` there must be a `cipher` that decrypts under it.
+    `client_half` and `server_half` make the halves, with the arguments of the algorithms' own; `settings` are the
+    settings of their algorithm. With a `key` the caller must give a `cipher` that decrypts under it.
     """
 
     def __init__(
@@ -102,12 +102,12 @@ class Halves(Generic[C, S]):
         self.reports.append(report)
         return report
 
-    def answer(self, round_id: RoundId, phase: str, client: ClientId, body: bytes) -> bytes | None:  # noqa: ARG002 - for those who override it
-        """What the server gets for a task; None if the client is absent."""
+    def answer(self, round_id: RoundId, phase: str, client: ClientId, body: bytes) -> bytes | None:  # noqa: ARG002 - subclasses use it
+        """The result of a client's task; None if the client is absent. Tests override it."""
         return self.clients[client].answer(phase, body)
 
     def restart(self, client: ClientId) -> None:
-        """The client's process begins anew; tell the next round that it is `restarted`."""
+        """Replaces a client by a new one without memory; the caller must name it as `restarted` in the next round."""
         self.clients[client] = self._made(client)
 
     def weights(self, features: Sequence[str]) -> Array:

@@ -1,4 +1,4 @@
-"""Whole parties in one process, with their kits and state folders, and the phases that they answer."""
+"""Whole parties in one process, with their kits and state folders, for a set-up and its rounds."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from fenchel_server.rounds.setup import SetupDone, SetupServer
 
 
 def asked(party: Party, run: RunId, round_id: int, phase: str, body: bytes) -> bytes:
-    """The party's result, out of its envelope; its refusal is raised."""
+    """The party's result for a task, without its envelope. Raises the party's refusal."""
     result, _ = phase_result_from_bytes(party.handle(Task(run, RoundId(round_id), phase, body, attempt=1)))
     return result
 
@@ -25,7 +25,7 @@ class Parties:
         self._run = run
 
     def answer(self, round_id: int, phase: str, client: ClientId, body: bytes) -> bytes:
-        """What the server gets for a task."""
+        """The result of a party's task."""
         return asked(self._parties[client], self._run, round_id, phase, body)
 
     def set_up(self, setup: SetupServer) -> SetupDone:

@@ -1,4 +1,4 @@
-"""The phase loop: fan a phase out, hand the results to the server half, and again until it has its outcome."""
+"""The phase loop: sends a phase's tasks, hands the results to the server half, and repeats until the outcome."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
@@ -17,12 +17,15 @@ class Phased(Protocol[T_co]):
     """A server half of any kind: a set-up, an alignment, or the rounds of an algorithm."""
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | T_co:
-        """The next phase, or the outcome."""
+        """Takes the results of a phase, and returns the next phase, or the outcome after the last phase.
+
+        Called once for each phase, in order; clients without a result are absent. May raise `FenchelError`.
+        """
         ...
 
 
 def run_phases(first: PhaseRequest, server: Phased[T], answer: Answer) -> T:
-    """The outcome to which the phases lead, from the one that `server` has opened.
+    """Runs phases, beginning with `first`, and returns the outcome. The caller must have got `first` from `server`.
 
     Clients answer one after another, in the order of the tasks. Errors of a client or of the server half are raised.
     """

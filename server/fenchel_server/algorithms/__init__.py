@@ -43,4 +43,4 @@ ALGORITHMS: Final[Mapping[str, Mapping[str, ServerHalf]]] = {
         "deltafl": DeltaflServer,
     },
 }
-"""By the name of the family and the name of the algorithm in a run's file."""
+"""The server halves, by the name of the family and the name of the algorithm in a run's file."""

@@ -1,4 +1,4 @@
-"""How the server half of an algorithm is made."""
+"""The two ways to make the server half of an algorithm: fresh, and from a snapshot."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -10,7 +10,10 @@ from fenchel_server.contract import AlgorithmServer
 
 
 class ServerHalf(Protocol):
-    """How a server half is made. Each takes the settings of its own algorithm, with which the tables pair it."""
+    """Makes the server half of one algorithm.
+
+    `settings` must be those of this algorithm, `layout` and `key` those of the run, the same in both methods.
+    """
 
     def __call__(
         self,
@@ -20,9 +23,26 @@ class ServerHalf(Protocol):
         key: RunKey,
         preparations: Mapping[ClientId, bytes],
     ) -> AlgorithmServer:
-        """The algorithm before its first round; the clients' `preparations` came with their answers to the layout."""
+        """The algorithm before its first round; called at the end of the set-up.
+
+        Parameters
+        ----------
+        preparations
+            The bytes that each client half's `preparation` gave; they came with the client's answer to its layout.
+
+        Raises
+        ------
+        ResultRejected
+            If the preparation of a client is malformed.
+        InvalidInput
+            If settings and layout do not fit, or if a preparation is missing.
+        """
         ...
 
     def restore(self, snapshot: bytes, *, settings: Any, layout: FederationLayout, key: RunKey) -> AlgorithmServer:
-        """The algorithm as it was when the snapshot was taken."""
+        """The algorithm in the state of `snapshot`, which `AlgorithmServer.snapshot` gave in the same run.
+
+        Called when a server begins an attempt at a run after its set-up. Raises `StateDamaged` if the snapshot does
+        not fit the layout.
+        """
         ...

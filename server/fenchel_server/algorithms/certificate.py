@@ -1,4 +1,4 @@
-"""The duality-gap certificate, and how far fixed point can put it off."""
+"""The duality-gap certificate, and a bound on its error by fixed point."""
 
 import math
 from dataclasses import dataclass
@@ -20,19 +20,20 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """How far fixed point can put the numbers off that a certificate is made of.
+    """Bounds on the errors that fixed point causes in the figures of a certificate.
 
-    α itself is exact: it is the fixed-point number that the parties hold. The w that they hold, w̃, is the sum of the
-    rounded shares of w(α). P is taken at w̃, which is as good a model as any other; D is of α.
+    α itself is exact: the parties use the fixed-point numbers themselves. The parties' w, called w̃, is the sum of the
+    rounded contributions to w(α). P is evaluated at w̃, which is a valid model like any other; D is evaluated at α.
 
     Attributes
     ----------
     losses
-        The mean loss, by inner products. Each holder's part of one is off by half a unit at most.
+        The error of the mean loss by rounded inner products. Each holder's part of an inner product has an error of at
+        most half a unit.
     model
         δ ≥ ‖w̃ − w(α)‖.
     figures
-        Each of the figures, as the sum of rounded shares.
+        The error of each of the figures as a sum of rounded contributions.
     """
 
     losses: float
@@ -41,7 +42,7 @@ class Rounding:
 
     @classmethod
     def of(cls, layout: FederationLayout, *, lipschitz: float, contributions: int) -> "Rounding":
-        """For a federation whose figures are sums of `contributions` parts."""
+        """The bounds for a federation in which each of the figures is the sum of `contributions` contributions."""
         off = [
             len(block.features) * PRODUCT_FORMAT.error_bound(len(block.holders)) ** 2 for block in layout.feature_blocks
         ]
@@ -53,7 +54,7 @@ class Rounding:
 
 
 def rounding_error(layout: FederationLayout, lipschitz: float) -> float:
-    """The most by which fixed-point inner products change the mean loss, which is Lipschitz in them."""
+    """The most by which rounding the inner products changes the mean loss; `lipschitz` is the constant of the loss."""
     shared = [block for block in layout.blocks if block.id in layout.sample_index.shared]
     off = sum(block.size * PRODUCT_FORMAT.error_bound(len(block.holders)) for block in shared)
     return lipschitz * off / layout.sample_count

@@ -1,6 +1,6 @@
-"""Who takes part in a round.
+"""The choice of the clients that take part in a round.
 
-The random choice comes from (seed, round), so a repeated round makes the same one.
+The random choice follows from (seed, round), so a repeated round makes the same choice.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ PARTICIPATION_STREAM: Final = 0
 def active_clients(
     rule: Participation, clients: Sequence[ClientId], *, seed: int, round_id: RoundId
 ) -> frozenset[ClientId]:
-    """Who updates samples in a round.
+    """The clients that update samples in a round.
 
     `fraction` (Assumption 4.7): every client with the same probability, P = p·K of them on average, and at least one.
     `cyclic` (Assumption 4.10): client j belongs to set j mod C, and the sets take turns.

@@ -1,7 +1,7 @@
-"""What the server halves of all algorithms do alike: one round after the other, phase by phase, with fewer clients.
+"""The common base of the server halves of all algorithms: rounds, their phases, and clients that fail.
 
-A round opens with the clients that are there. Each phase asks some of them and reads their answers. A client whose
-answer is missing or refused is left out of the rest of the round, and the report says why.
+A round begins with the available clients. Each phase asks some of them and reads their answers. A client whose
+answer is missing or rejected is left out of the rest of the round, and the report says why.
 """
 
 from abc import ABC, abstractmethod
@@ -24,18 +24,18 @@ R = TypeVar("R")
 
 @dataclass(slots=True, kw_only=True)
 class RoundUnderWay:
-    """A round under way; an algorithm adds what its phases hand on to each other.
+    """A round under way; a subclass adds the values that one phase of its algorithm passes to the next.
 
     Attributes
     ----------
     closing
         Whether the round certifies or measures the model as it is and changes nothing.
     present
-        The clients that take part, in roster order; one leaves when it fails a phase.
+        The clients that take part, in roster order, without those that have failed a phase.
     phase
         The phase whose results are awaited.
     absences
-        For each client that is missing or has failed the reason.
+        For each client that is missing or has failed, the reason.
     """
 
     id: RoundId
@@ -47,7 +47,7 @@ class RoundUnderWay:
 
 @dataclass(frozen=True, slots=True)
 class Answers(Generic[R]):
-    """The good answers to a phase, and for every other client that had a task the reason."""
+    """The good answers to a phase, and the reason for every other client that had a task."""
 
     good: dict[ClientId, R]
     failed: dict[ClientId, str]
@@ -58,9 +58,9 @@ C = TypeVar("C", bound=RoundUnderWay)
 
 
 class PhasedServer(ABC, Generic[S, C]):
-    """Opens and closes rounds and guards their order; a subclass says what the phases are.
+    """Begins and ends rounds and checks their order; a subclass defines the phases.
 
-    The caller opens round t + 1 after the report of round t, and hands in the results of the phase that was asked for
+    The caller begins round t + 1 after the report of round t, and hands in the results of the phase that was requested
     last. Anything else is refused with `InvalidInput`, and the state stays as it was.
 
     Parameters
@@ -93,27 +93,37 @@ class PhasedServer(ABC, Generic[S, C]):
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
         current = self._current()
         if phase != current.phase:
-            raise InvalidInput(f"phase: {phase!r} is not the open phase {current.phase!r}")
+            raise InvalidInput(f"phase: {phase!r} is not under way, {current.phase!r} is")
         return self._take(phase, results)
 
     @abstractmethod
     def _forget(self, clients: frozenset[ClientId]) -> None:
-        """These clients have restarted: what they knew must be told again."""
+        """Notes that these clients have restarted: the server must tell them again everything that they need.
+
+        Called at the beginning of a round, before `_begin`. All `clients` belong to the layout.
+        """
 
     @abstractmethod
     def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> C:
-        """The round that opens with the available clients."""
+        """The round that begins with the available clients; called once for each round, after `_forget`.
+
+        A `closing` round certifies or measures the model and changes nothing. The method sends nothing.
+        """
 
     @abstractmethod
     def _first_request(self) -> PhaseRequest:
-        """The first phase of the round that was begun."""
+        """The first phase of the round that `_begin` gave, made by `_request`; called once, right after `_begin`."""
 
     @abstractmethod
     def _take(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
-        """Takes the results of the open phase and gives the next phase, or the report made by `_ended`."""
+        """Takes the results of the phase under way and gives the next phase, or the report.
+
+        The next phase is made by `_request`, the report by `_ended`. `results` lacks absent clients, and may have
+        malformed bodies. Raises `InvalidInput` if results contradict each other; the run then fails.
+        """
 
     def taking_part(self, round_id: RoundId) -> frozenset[ClientId]:
-        """Who is to work in a round, whether or not they are there."""
+        """The clients that shall work in a round, whether or not they are available."""
         rule = self.settings.participation_rule
         return active_clients(rule, self.layout.clients, seed=self.settings.seed, round_id=round_id)
 
@@ -124,11 +134,11 @@ class PhasedServer(ABC, Generic[S, C]):
 
     def _current(self) -> C:
         if self._round is None:
-            raise InvalidInput("phase: no round is open")
+            raise InvalidInput("phase: no round is under way")
         return self._round
 
     def _request(self, phase: str, tasks: Mapping[ClientId, bytes]) -> PhaseRequest:
-        """Makes this the open phase."""
+        """Begins a phase: its results are awaited next."""
         self._current().phase = phase
         return PhaseRequest(phase, tasks)
 
@@ -141,7 +151,7 @@ class PhasedServer(ABC, Generic[S, C]):
         return answers.good
 
     def _ended(self, metrics: RoundMetrics, outcome: Outcome | None, reason: str) -> RoundReport:
-        """Closes the round; with an outcome the run is over."""
+        """Ends the round; with an outcome the run is over."""
         self._round_id, self._round = self._current().id, None
         return RoundReport(metrics, outcome, reason)
 
@@ -149,7 +159,7 @@ class PhasedServer(ABC, Generic[S, C]):
 def read_answers(
     asked: Iterable[ClientId], results: Mapping[ClientId, bytes], read: Callable[[ClientId, bytes], R]
 ) -> Answers[R]:
-    """Reads the answer of each client that was asked; `read` raises a `FenchelError` for one that it refuses."""
+    """Reads the answer of each client in `asked`; `read` raises a `FenchelError` to reject an answer."""
     answers: Answers[R] = Answers({}, {})
     for client in asked:
         if client not in results:
@@ -163,10 +173,10 @@ def read_answers(
 
 
 def not_there(missing: Iterable[ClientId]) -> dict[ClientId, str]:
-    """The absences of clients that a round should have had from its beginning."""
+    """The absences of clients that should take part in a round but were not available when it began."""
     return dict.fromkeys(sorted(missing), NOT_THERE)
 
 
 def is_due(round_id: RoundId, every: int) -> bool:
-    """Whether something that happens every so many rounds, or never if `every` is 0, happens in this one."""
+    """Whether an action that is due in every `every`-th round is due in this one; never if `every` is 0."""
     return every > 0 and round_id % every == 0

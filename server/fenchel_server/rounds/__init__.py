@@ -1,1 +1,1 @@
-"""How a run goes from phase to phase."""
+"""The rounds of a run: the machine that decides, and the driver that acts."""

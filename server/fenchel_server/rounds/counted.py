@@ -1,4 +1,4 @@
-"""A transport that counts the values in what the server sends and gets, by class of visibility."""
+"""A transport that counts the values in tasks and results, by class of visibility."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,9 +12,9 @@ from fenchel_server.rounds.transport import Gathered, PhaseId, Transport, Wrappe
 
 
 class CountedTransport(WrappedTransport):
-    """Stands between the driver and a transport that gives the parties' answers without their envelopes.
+    """Wraps a transport that gives the parties' results without their envelopes, and adds `Gathered.seen`.
 
-    A task counts when it is made, whether or not its party ever got it: the server has seen what is in it.
+    A task counts even if its party never got it: the server made the task, so it has seen the values in it.
     """
 
     def __init__(self, transport: Transport, settings: AlgorithmSettings) -> None:

@@ -1,8 +1,9 @@
-"""Performs what the round machine asks for: the only place of a run with effects, and it persists before it sends.
+"""Performs the effects that the round machine asks for. No other module of a run has effects.
 
-A new attempt number is on disk before its first task is out, and a round is committed before the next one's first
-task is out. So whatever a client has seen belongs to a known attempt, and a server that is killed at any instant
-finds its last committed round and repeats what came after it under task ids that no client has answered before.
+The driver persists before it sends: a new attempt number is on disk before the first task of the attempt is sent, and a
+round is committed before the first task of the next round is sent. So every task that a client has seen belongs to a
+known attempt. A server that was killed continues after its last committed round, in a new attempt whose task ids no
+client has answered before.
 """
 
 import logging
@@ -10,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol, cast
+from typing import cast
 
 from fenchel_common.errors import FenchelError, ResultRejected, StoreError
 from fenchel_common.ids import ClientId, RoundId, RunId
@@ -21,7 +22,10 @@ from fenchel_server.release import Release, ReleaseSummary
 from fenchel_server.rounds.events import (
     Advance,
     AwaitClients,
+    BeginAttempt,
+    BeginFinish,
     BeginRound,
+    BeginSetup,
     Broke,
     ClientsPresent,
     Close,
@@ -30,11 +34,8 @@ from fenchel_server.rounds.events import (
     Effect,
     Event,
     Gather,
-    OpenAttempt,
-    OpenFinish,
-    OpenSetup,
     PhaseGathered,
-    PhaseOpened,
+    PhaseRequested,
     ResultRefused,
     RoundReady,
     SetupReady,
@@ -43,6 +44,7 @@ from fenchel_server.rounds.events import (
 from fenchel_server.rounds.ledger import TOTAL, Kind, RoundLedger, progress_of
 from fenchel_server.rounds.machine import step
 from fenchel_server.rounds.outcome import outcome_of
+from fenchel_server.rounds.parts import RunParts
 from fenchel_server.rounds.phases import Rules, RunState
 from fenchel_server.rounds.setup import SetupDone, SetupServer
 from fenchel_server.rounds.stopping import Limits
@@ -51,51 +53,25 @@ from fenchel_server.store import Ending, RunStatus, SetupRecord, Store
 from fenchel_server.store.base import SETUP_ROUND
 
 STOP_LOOK_S = 1.0
-"""How often a driver that waits for clients looks for a stop request."""
+"""How often the driver looks for a stop request while it waits for clients."""
 
 QUORUM_ROUNDING = 1e-9
-"""Keeps a product such as 0.1 * 30, a little above 3 in floating point, from asking for one client more."""
+"""Subtracted before rounding up: 0.1 * 30 is a little above 3 in floating point and must not ask for 4 clients."""
 
 WHOLE_ROUND = "round"
-"""Stands in place of a phase in the record of a client that was left out without missing a phase of its own."""
+"""The phase in the record of a client that was left out of a round before it was asked in any phase."""
 
 log = logging.getLogger(__name__)
 
 Watcher = Callable[[Event | Effect], None]
-"""Is told every effect before it is performed and every event after it happened."""
-
-
-class RunParts(Protocol):
-    """What a run consists of, apart from the machinery that every run shares."""
-
-    @property
-    def clients(self) -> frozenset[ClientId]:
-        """The parties that take part."""
-        ...
-
-    def setup(self) -> SetupServer:
-        """A fresh set-up."""
-        ...
-
-    def restore(self, setup: SetupRecord, snapshot: bytes) -> AlgorithmServer:
-        """The algorithm as it was when the snapshot was taken."""
-        ...
-
-    def finish(self, setup: SetupRecord, algorithm: AlgorithmServer) -> PhaseRequest:
-        """The last phase, which hands each party its part of the model."""
-        ...
-
-    def limits(self, phase: str, setup: SetupRecord) -> Mapping[ClientId, int]:
-        """For each party the most bytes of its result in a phase of training or in the last one."""
-        ...
-
-    def released(self, setup: SetupRecord, results: Mapping[ClientId, bytes]) -> Release | None:
-        """What the parties' answers to the last phase make known of the model; None if it is not for the server."""
-        ...
+"""Called with every effect before it is performed, and with every event after it happened."""
 
 
 class Driver:
-    """Takes one run from where the store has it to its end."""
+    """Continues one run from its last commit in the store, to its end.
+
+    `keep_model` is called with a model that the parties released, before the run is on record as ended.
+    """
 
     def __init__(
         self,
@@ -126,7 +102,10 @@ class Driver:
         self._commit: Callable[[Ending | None], None] | None = None
 
     def drive(self) -> Ending:
-        """Works until the run has ended. What the store cannot record is raised; the run is then as last committed."""
+        """Works until the run has ended, and returns how.
+
+        Raises `StoreError` if the store cannot record something; the run is then as last committed.
+        """
         committed = self._store.rounds(self._run)
         started = Started(
             next_round=RoundId(len(committed)),
@@ -158,15 +137,15 @@ class Driver:
 
     def _perform(self, effect: Effect) -> Event | None:
         match effect:
-            case OpenAttempt():
-                self._open_attempt()
+            case BeginAttempt():
+                self._begin_attempt()
             case AwaitClients():
                 return self._await_clients(effect)
-            case OpenSetup():
-                return self._compute(self._open_setup)
+            case BeginSetup():
+                return self._compute(self._begin_setup)
             case BeginRound():
                 return self._begin_round(effect)
-            case OpenFinish():
+            case BeginFinish():
                 return self._compute(lambda: self._parts.finish(self._setup_record(), self._restored()))
             case Gather(round_id, phase):
                 return self._gather(PhaseId(self._run, round_id, phase, self._attempt))
@@ -178,10 +157,10 @@ class Driver:
                 self._persist(ending=ending)
         return None
 
-    def _open_attempt(self) -> None:
+    def _begin_attempt(self) -> None:
         self._setup = self._algorithm = self._commit = None
         with self._ledger.spending(Kind.STORE):
-            self._attempt = self._store.open_attempt(self._run)
+            self._attempt = self._store.begin_attempt(self._run)
         log.info("run %s: attempt %d begins", self._run, self._attempt)
 
     def _await_clients(self, effect: AwaitClients) -> ClientsPresent:
@@ -195,10 +174,10 @@ class Driver:
                 if stop is not None or present == effect.clients or left_s <= 0:
                     break
                 self._transport.wait_for(effect.clients, timeout_s=min(left_s, STOP_LOOK_S))
-        lives = {client: self._transport.incarnation(client) for client in sorted(present)}
-        return ClientsPresent({client: life for client, life in lives.items() if life is not None}, stop)
+        found = {client: self._transport.incarnation(client) for client in sorted(present)}
+        return ClientsPresent({client: name for client, name in found.items() if name is not None}, stop)
 
-    def _open_setup(self) -> PhaseRequest:
+    def _begin_setup(self) -> PhaseRequest:
         self._setup = self._parts.setup()
         return self._setup.begin()
 
@@ -240,7 +219,7 @@ class Driver:
         return self._parts.limits(phase, self._setup_record())
 
     def _compute(self, work: Callable[[], PhaseRequest | SetupDone | RoundReport]) -> Event:
-        """Lets the set-up or the algorithm work, and tells what came of it."""
+        """Lets the set-up or the algorithm work, and gives the event that follows."""
         try:
             with self._ledger.spending(Kind.COMPUTE):
                 outcome = work()
@@ -255,7 +234,7 @@ class Driver:
         match outcome:
             case PhaseRequest():
                 self._request = outcome
-                return PhaseOpened(outcome.phase, frozenset(outcome.tasks))
+                return PhaseRequested(outcome.phase, frozenset(outcome.tasks))
             case SetupDone():
                 return self._setup_ready(outcome)
             case RoundReport():
@@ -275,7 +254,7 @@ class Driver:
         return RoundReady(report.metrics, record.seconds[TOTAL], self._ending_of(report), record)
 
     def _ending_of(self, report: RoundReport) -> Ending | None:
-        """The algorithm's own reason to end; to have closed because it was told to is none."""
+        """How the run ends if the algorithm itself ends it; None if the algorithm merely ended a closing round."""
         if report.outcome is None or (report.outcome is Outcome.FINISHED and self._closing):
             return None
         status = RunStatus.DIVERGED if report.outcome is Outcome.DIVERGED else RunStatus.COMPLETED
@@ -283,7 +262,7 @@ class Driver:
 
     def _persist(self, *, ending: Ending | None) -> None:
         if self._commit is None:
-            raise AssertionError("only an outcome is committed")
+            raise AssertionError("a commit follows an outcome of the set-up or of a round")
         self._ledger = RoundLedger(self._clock)
         with self._ledger.spending(Kind.STORE):
             self._commit(ending)
@@ -300,7 +279,7 @@ class Driver:
         return ending
 
     def _take_release(self) -> ReleaseSummary | None:
-        """Keeps the model if the last phase brought it, before the run is on record as ended."""
+        """Keeps the model if the parties released it in the last phase."""
         if self._request.phase != FINISH:
             return None
         release = self._parts.released(self._setup_record(), self._results)
@@ -322,7 +301,7 @@ class Driver:
         return record
 
     def _restored(self) -> AlgorithmServer:
-        """The algorithm in hand, or as it was after the last committed round."""
+        """The algorithm of this attempt, restored from the last commit if the attempt has none yet."""
         if self._algorithm is None:
             snapshot = self._store.snapshot(self._run)
             if snapshot is None:
@@ -332,7 +311,7 @@ class Driver:
 
 
 def rules_of(config: RunConfig, clients: frozenset[ClientId]) -> Rules:
-    """What the machine needs to know of the configuration."""
+    """The part of the configuration that the machine needs."""
     return Rules(
         clients=clients,
         quorum=max(1, math.ceil(config.round.quorum * len(clients) - QUORUM_ROUNDING)),

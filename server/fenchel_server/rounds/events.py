@@ -1,7 +1,7 @@
-"""What happens to a run (events), and what the machine wants done about it (effects).
+"""Events, which happen to a run, and effects, which the machine wants performed.
 
-Bodies of tasks and results never pass through here: the driver holds the ones in hand, and events and effects speak
-of clients and phases by name. The last effect of a step brings forth exactly one event, unless it is `Close`.
+Events and effects name clients and phases. They have no bodies of tasks and results; the driver keeps those of the
+phase under way. The last effect of a step causes exactly one event, unless it is `Close`.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,10 @@ from fenchel_server.store import Ending, RoundRecord
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The server took the run up; `next_round` follows the last committed one, which may hold the run's ending."""
+    """The server begins to work on the run; `next_round` follows the last committed round.
+
+    With an `ending`, the last committed round was the last of the run.
+    """
 
     next_round: RoundId
     progress: Progress
@@ -24,15 +27,15 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class ClientsPresent:
-    """The waiting is over: who is there, with its incarnation; `stop` is the reason of a stop request."""
+    """The waiting is over; `incarnations` has the clients that are present, `stop` the reason of a stop request."""
 
     incarnations: Mapping[ClientId, str]
     stop: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseOpened:
-    """The set-up or the algorithm wants this phase next."""
+class PhaseRequested:
+    """The set-up or the algorithm requests this phase next."""
 
     phase: str
     asked: frozenset[ClientId]
@@ -40,7 +43,7 @@ class PhaseOpened:
 
 @dataclass(frozen=True, slots=True)
 class PhaseGathered:
-    """The phase is over: who answered, and why the others did not."""
+    """The phase is over; `absent` says for each client without a result why. `stop` is the reason of a stop request."""
 
     phase: str
     answered: frozenset[ClientId]
@@ -50,7 +53,7 @@ class PhaseGathered:
 
 @dataclass(frozen=True, slots=True)
 class ResultRefused:
-    """A client's result is not one that its task can have; what was worked out in this try is void."""
+    """A client's result does not fit its task; the whole try is void."""
 
     client: ClientId
     reason: str
@@ -75,19 +78,19 @@ class RoundReady:
 
 @dataclass(frozen=True, slots=True)
 class Broke:
-    """The set-up or the algorithm cannot go on."""
+    """The set-up or the algorithm cannot continue, and the run fails."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class OpenAttempt:
-    """Persist a new attempt number, and forget whatever was worked out since the last commit."""
+class BeginAttempt:
+    """Persist a new attempt number, and forget everything computed since the last commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitClients:
-    """Wait until all are there, or `enough` are and `grace_s` is over, or `timeout_s` is over."""
+    """Wait until all clients are present, or `enough` are present and `grace_s` is over, or `timeout_s` is over."""
 
     clients: frozenset[ClientId]
     enough: int
@@ -96,13 +99,13 @@ class AwaitClients:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenSetup:
+class BeginSetup:
     """Begin the set-up."""
 
 
 @dataclass(frozen=True, slots=True)
 class BeginRound:
-    """Begin a round with the clients that are there; those `restarted` have lost their state.
+    """Begin a round with the `available` clients, of which the `restarted` ones have lost their state.
 
     A `closing` round certifies the model and changes nothing.
     """
@@ -114,13 +117,13 @@ class BeginRound:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenFinish:
-    """Make the tasks that hand out the model."""
+class BeginFinish:
+    """Begin the last phase: make the tasks that give the parties the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Send the tasks in hand and gather their results."""
+    """Send the tasks of the requested phase and gather their results."""
 
     round_id: RoundId
     phase: str
@@ -128,7 +131,7 @@ class Gather:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Hand the results in hand to the set-up or the algorithm."""
+    """Give the results of the phase to the set-up or the algorithm."""
 
     phase: str
 
@@ -148,19 +151,19 @@ class CommitRound:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """End the run, on record; `undelivered` names the clients that did not get the model."""
+    """Put the end of the run on record; `undelivered` says for each client that did not get the model why."""
 
     ending: Ending
     undelivered: Mapping[ClientId, str] = field(default_factory=dict)
 
 
-Event = Started | ClientsPresent | PhaseOpened | PhaseGathered | ResultRefused | SetupReady | RoundReady | Broke
+Event = Started | ClientsPresent | PhaseRequested | PhaseGathered | ResultRefused | SetupReady | RoundReady | Broke
 Effect = (
-    OpenAttempt
+    BeginAttempt
     | AwaitClients
-    | OpenSetup
+    | BeginSetup
     | BeginRound
-    | OpenFinish
+    | BeginFinish
     | Gather
     | Advance
     | CommitSetup

@@ -1,19 +1,19 @@
-"""What a round costs while it is worked on: who was left out, bytes, what the server saw, and seconds by kind.
+"""The costs of a round under way: absences, bytes, values that the server saw, and seconds by kind.
 
-    encrypt, decrypt, serialise, parties    the last party to answer in each phase, at work: its encryption and
-              decryption, its steps between messages and values, and the rest
-    wire      that party's task and result on their way, and slack at both ends
+    encrypt, decrypt, serialise, parties    work of the last party to answer in each phase: its encryption, its
+              decryption, its conversion between messages and values, and its other work
+    wire      the transport of that party's task and result, with all delays before and after
     wait      for parties that never answered in the phase
-    compute   the server's own work: the set-up's, the algorithm's, and telling what happens
-    clients   waiting for clients to be there at all
-    store     commits; that of the round before, because a round's record cannot hold its own
+    compute   the server's own work: set-up, algorithm, and announcing events
+    clients   waiting until enough clients are attached
+    store     commits; a round's record has the commit of the round before, because it cannot have its own
 
-Parties report their times in steps of 10 ms; what that adds or leaves out is part of the wire.
+Parties report their times in steps of 10 ms; the rounding error is counted under `wire`.
 
 Each client has costs of its own: its work, its wire, and as wait the rest of the round, in which others worked.
 
-All tries at a round count, not only the one that is committed. A round's time begins where the record of the round
-before was closed, so the totals of all rounds add up to the wall-clock time.
+All tries at a round count, not only the one that is committed. A round's time begins when the record of the round
+before was made, so the totals of all rounds add up to the wall-clock time.
 """
 
 import math
@@ -35,7 +35,7 @@ NO_METRICS = "{}"
 
 
 class Kind(StrEnum):
-    """What a second was spent on."""
+    """The kinds of time; the module's docstring explains each."""
 
     ENCRYPT = "encrypt"
     DECRYPT = "decrypt"
@@ -54,7 +54,7 @@ OWN_WORK = {
     Kind.SERIALISE: "serialise_s",
     Kind.PARTIES: "compute_s",
 }
-"""Under which name a client's own costs have what a round counts under a kind."""
+"""For each kind of a party's work, the name under which `Spent` and `ClientCosts` have it."""
 
 
 class RoundLedger:
@@ -72,12 +72,12 @@ class RoundLedger:
         self._phases: list[str] = []
 
     def begin_try(self) -> None:
-        """Forgets the phases of a try that was abandoned; what it cost stays."""
+        """Begins a new try: forgets the phases of an abandoned try, but keeps its costs."""
         self._phases = []
 
     @contextmanager
     def spending(self, kind: Kind) -> Iterator[None]:
-        """Counts the time inside under a kind."""
+        """Counts the time inside the `with` statement under a kind."""
         began = self._clock()
         try:
             yield
@@ -85,7 +85,7 @@ class RoundLedger:
             self._seconds[kind] += self._clock() - began
 
     def add_phase(self, phase: str, gathered: Gathered, *, seconds: float) -> None:
-        """Counts a phase, its time, traffic and absences."""
+        """Counts the time, traffic and absences of a phase."""
         self._phases.append(phase)
         away: dict[Kind, float] = {}
         for client in gathered.results.keys() | gathered.exchanges.keys():
@@ -132,14 +132,14 @@ class RoundLedger:
         )
 
     def seen_with(self, before: str) -> str:
-        """What was seen so far in this round and before it, for a run that ends without committing it."""
+        """`before`, plus what the server saw in this round so far: for a run that ends without committing the round."""
         whole = Ledger.from_json(before)
         whole.add_all(self._seen)
         return whole.to_json()
 
 
 class ClientCosts:
-    """What one client spent in a round, and what was sent to it and by it."""
+    """The seconds, bytes and memory of one client in a round."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = dict.fromkeys([*OWN_WORK.values(), "wire_s"], 0.0)
@@ -159,7 +159,7 @@ class ClientCosts:
         self._peak_memory_bytes = max(self._peak_memory_bytes, spent.peak_memory_bytes)
 
     def record(self, total_s: float) -> dict[str, float]:
-        """All of it, with what is left of the round as waiting."""
+        """The costs as they go into the round's record; the rest of `total_s` counts as waiting."""
         return {
             **self._seconds,
             "wait_s": max(total_s - sum(self._seconds.values()), 0.0),
@@ -170,12 +170,12 @@ class ClientCosts:
 
 
 def progress_of(rounds: tuple[RoundRecord, ...]) -> Progress:
-    """The progress that the committed training rounds amount to."""
+    """The progress after a run's committed rounds, of which the first is the set-up."""
     return Progress(rounds=len(rounds[1:]), seconds=sum(record.seconds[TOTAL] for record in rounds[1:]))
 
 
 def costs_of(record: RoundRecord) -> dict[str, object]:
-    """A round's seconds by kind, its bytes, and what each client spent, as they go into JSON."""
+    """A round's seconds by kind, its bytes, and the costs of each client, as they go into JSON."""
     return {
         "bytes": {"up": record.bytes_up, "down": record.bytes_down},
         "seconds": dict(record.seconds),
@@ -184,7 +184,10 @@ def costs_of(record: RoundRecord) -> dict[str, object]:
 
 
 def _split(spent: Spent, *, away_s: float) -> dict[Kind, float]:
-    """The time in which a task was away, by what its party says it spent; a claim of more is cut to that time."""
+    """Splits the time between task and result by kind, as the party reports it.
+
+    If the party claims more time than passed, its claims are scaled down.
+    """
     claims = {kind: getattr(spent, name) for kind, name in OWN_WORK.items()}
     times = {kind: claim for kind, claim in claims.items() if 0.0 < claim < math.inf}
     cut = min(1.0, away_s / sum(times.values())) if times else 0.0

@@ -1,10 +1,10 @@
 """The round machine: a pure function from a state and an event to the next state and the effects to perform.
 
-A try at the set-up or at a round is abandoned when too few clients are there or answer. What it worked out is void,
-and the next try begins from the last commit, with an algorithm that was made from it and trusts no client's memory
-unseen, because a client may have seen more of the abandoned try than was committed. A client that failed one try is
-left out of the next if the others suffice. After `attempts` tries the run is stopped with the names it waits for, and
-can be resumed. A run in which a party opened what no honest run holds has failed.
+A try at the set-up or at a round is abandoned when too few clients are present or answer. Its results are void, and
+the next try begins from the last commit, with an algorithm restored from it. That algorithm assumes nothing about the
+clients' memories, because a client may have seen more of the abandoned try than was committed. A client that failed
+one try is left out of the next if the others suffice. After `attempts` tries the run is stopped, with the names of the
+clients that it waits for, and can be resumed. A run has failed if a party opened a sum that no honest run can have.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,10 @@ from fenchel_common.setup import NOT_USABLE
 from fenchel_server.rounds.events import (
     Advance,
     AwaitClients,
+    BeginAttempt,
+    BeginFinish,
     BeginRound,
+    BeginSetup,
     Broke,
     ClientsPresent,
     Close,
@@ -24,11 +27,8 @@ from fenchel_server.rounds.events import (
     Effect,
     Event,
     Gather,
-    OpenAttempt,
-    OpenFinish,
-    OpenSetup,
     PhaseGathered,
-    PhaseOpened,
+    PhaseRequested,
     ResultRefused,
     RoundReady,
     SetupReady,
@@ -43,18 +43,18 @@ Step = tuple[RunState, tuple[Effect, ...]]
 
 _ALTERED = (
     f"{NOT_USABLE}. A party or the server has altered a sum, or values outgrow the encrypted vectors; going on would "
-    "not lead to a model that means anything"
+    "not lead to a meaningful model"
 )
 
 
 def step(state: RunState, event: Event) -> Step:
-    """The state after the event, and what is to be done now, in order."""
+    """The state after the event, and the effects to perform now, in order; `AssertionError` if it cannot happen."""
     match state.stage, event:
         case Stage.STARTING, Started():
             return _started(state, event)
         case Stage.WAITING, ClientsPresent():
             return _clients_present(state, event)
-        case ((Stage.SETUP | Stage.TRAINING | Stage.FINISHING), PhaseOpened(phase)):
+        case ((Stage.SETUP | Stage.TRAINING | Stage.FINISHING), PhaseRequested(phase)):
             return state, (Gather(state.round_id, phase),)
         case ((Stage.SETUP | Stage.TRAINING), PhaseGathered()):
             return _gathered(state, event)
@@ -75,8 +75,8 @@ def step(state: RunState, event: Event) -> Step:
 def _started(state: RunState, event: Started) -> Step:
     started = replace(state, round_id=event.next_round, progress=event.progress)
     if event.ending is not None:
-        return _finish(started, event.ending, OpenAttempt())
-    return _wait(started, OpenAttempt(), grace_s=state.rules.deadline_s)
+        return _finish(started, event.ending, BeginAttempt())
+    return _wait(started, BeginAttempt(), grace_s=state.rules.deadline_s)
 
 
 def _clients_present(state: RunState, event: ClientsPresent) -> Step:
@@ -88,14 +88,14 @@ def _clients_present(state: RunState, event: ClientsPresent) -> Step:
         if client not in state.attempt.left_out
     }
     enough = _enough(state)
-    opened = trusted if len(trusted) >= enough else event.incarnations
-    if len(opened) < enough:
-        missing = dict.fromkeys(state.rules.clients - frozenset(opened), "not attached")
+    chosen = trusted if len(trusted) >= enough else event.incarnations
+    if len(chosen) < enough:
+        missing = dict.fromkeys(state.rules.clients - frozenset(chosen), "not attached")
         return _abandon(_without(state, missing))
-    attempt = Attempt(number=state.attempt.number, opened=opened)
+    attempt = Attempt(number=state.attempt.number, incarnations=chosen)
     if state.round_id == SETUP_ROUND:
-        return replace(state, stage=Stage.SETUP, attempt=attempt), (OpenSetup(),)
-    restarted = frozenset(client for client, life in opened.items() if state.synced.get(client, life) != life)
+        return replace(state, stage=Stage.SETUP, attempt=attempt), (BeginSetup(),)
+    restarted = frozenset(client for client, name in chosen.items() if state.synced.get(client, name) != name)
     closing = exhausted(state.progress, state.rules.limits) is not None
     training = replace(state, stage=Stage.TRAINING, attempt=attempt)
     return training, (BeginRound(state.round_id, attempt.available, restarted, closing),)
@@ -118,7 +118,7 @@ def _round_ready(state: RunState, event: RoundReady) -> Step:
     grown = replace(
         state,
         progress=state.progress.plus_round(seconds=event.seconds),
-        synced={**state.synced, **state.attempt.opened},
+        synced={**state.synced, **state.attempt.incarnations},
     )
     commit = CommitRound(state.round_id, ending)
     if ending is not None:
@@ -135,7 +135,7 @@ def _abandon(state: RunState) -> Step:
     if state.attempt.number >= state.rules.attempts:
         return _close(state, RunStatus.STOPPED, _paused(state.attempt.left_out))
     again = Attempt(number=state.attempt.number + 1, left_out=state.attempt.left_out)
-    return _wait(replace(state, attempt=again, synced={}), OpenAttempt(), grace_s=state.rules.deadline_s)
+    return _wait(replace(state, attempt=again, synced={}), BeginAttempt(), grace_s=state.rules.deadline_s)
 
 
 def _wait(state: RunState, first: Effect, *, grace_s: float) -> Step:
@@ -147,7 +147,7 @@ def _wait(state: RunState, first: Effect, *, grace_s: float) -> Step:
 def _finish(state: RunState, ending: Ending, first: Effect) -> Step:
     if ending.status is not RunStatus.COMPLETED:
         return replace(state, stage=Stage.ENDED), (first, Close(ending))
-    return replace(state, stage=Stage.FINISHING, attempt=Attempt(), ending=ending), (first, OpenFinish())
+    return replace(state, stage=Stage.FINISHING, attempt=Attempt(), ending=ending), (first, BeginFinish())
 
 
 def _completed(state: RunState, event: PhaseGathered) -> Step:

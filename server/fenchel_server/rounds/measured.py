@@ -1,4 +1,4 @@
-"""A transport that takes the parties' answers out of their envelopes, and keeps what each party spent on them."""
+"""A transport that takes the parties' results out of their envelopes, and adds what each party spent on its task."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +11,7 @@ from fenchel_server.rounds.transport import Absence, Gathered, PhaseId, WrappedT
 
 
 class MeasuredTransport(WrappedTransport):
-    """Stands between the driver and the transport that reaches the parties."""
+    """Wraps the transport that reaches the parties; a result whose envelope cannot be read counts as an absence."""
 
     def gather(
         self,

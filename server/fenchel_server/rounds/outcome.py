@@ -1,4 +1,4 @@
-"""What a run amounts to at its end: how far it came, what it cost, and who got the model."""
+"""The outcome of a run: its rounds and last certificate, its costs, and who got the model."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class ClientTotals:
-    """What one client spent in the whole run; `rss_mib` is the most memory that its process held, in MiB."""
+    """The costs of one client in the whole run; `rss_mib` is the peak memory of its process, in MiB."""
 
     encrypt_s: float
     decrypt_s: float
@@ -43,17 +43,17 @@ class RunOutcome:
     Attributes
     ----------
     rounds
-        The committed training rounds.
+        The number of committed training rounds.
     rtc_per_round
-        The usual number of round trips in a round; rounds that certify only, or sync, have others.
+        The most frequent number of round trips in a round; rounds that only certify, or that sync, have others.
     seconds
-        By kind, over the set-up, all rounds and the last phase.
+        By kind, the sums over the set-up, all rounds and the last phase.
     round_seconds
-        By kind, the medians over the rounds with the usual number of round trips; empty without a round.
+        By kind, the medians over the rounds with `rtc_per_round` round trips; empty without a round.
     undelivered
         For each client that did not get the model, why.
     release
-        What the server got of the model; None where the model is not for the server.
+        The record of the released model; None if the server must not get the model.
 
     Fields with a default are missing in records of the first versions.
     """
@@ -70,13 +70,13 @@ class RunOutcome:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Reads back what `to_json` wrote."""
+        """The outcome from the text that `to_json` gave."""
         return jsonrecord.from_json(cls, text)
 
     @classmethod
-    def from_mapping(cls, held: Mapping[str, Any]) -> Self:
-        """Reads back what `to_mapping` gave."""
-        return jsonrecord.from_mapping(cls, held)
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
+        """The outcome from the mapping that `to_mapping` gave."""
+        return jsonrecord.from_mapping(cls, mapping)
 
     def to_json(self) -> str:
         return jsonrecord.to_json(self)
@@ -86,7 +86,7 @@ class RunOutcome:
 
 
 def certificate_of(rounds: Sequence[RoundRecord]) -> LastCertificate:
-    """The last certificate of a run's committed rounds, the set-up first."""
+    """The last certificate of a run's committed rounds, of which the first is the set-up."""
     return last_certificate(_training_metrics(rounds))
 
 
@@ -97,9 +97,12 @@ def outcome_of(
     *,
     release: ReleaseSummary | None = None,
 ) -> RunOutcome:
-    """The outcome of the committed rounds, the set-up first, and of the last phase, whose costs `finish` has."""
+    """The outcome of the committed rounds, of which the first is the set-up, and of the last phase.
+
+    `finish` has the costs of the last phase; `undelivered` says for each client that did not get the model why.
+    """
     metrics = _training_metrics(rounds)
-    trips = [len(held.phases) for held in metrics]
+    trips = [len(one.phases) for one in metrics]
     usual = statistics.mode(trips) if trips else None
     usual_rounds = [record for record, count in zip(rounds[1:], trips, strict=True) if count == usual]
     records = (*rounds, finish)
@@ -139,7 +142,7 @@ def _totals_of(client: ClientId, records: Sequence[RoundRecord]) -> ClientTotals
     costs = [record.clients.get(client) or ClientCosts().record(record.seconds[TOTAL]) for record in records]
 
     def total(name: str) -> float:
-        return sum(held[name] for held in costs)
+        return sum(one[name] for one in costs)
 
     return ClientTotals(
         encrypt_s=total("encrypt_s"),
@@ -150,7 +153,7 @@ def _totals_of(client: ClientId, records: Sequence[RoundRecord]) -> ClientTotals
         wait_s=total("wait_s"),
         bytes_up=int(total("bytes_up")),
         bytes_down=int(total("bytes_down")),
-        rss_mib=max(held["peak_memory_bytes"] for held in costs) / 2**20,
+        rss_mib=max(one["peak_memory_bytes"] for one in costs) / 2**20,
     )
 
 

@@ -1,8 +1,8 @@
-"""Where a run stands between two events, as one immutable value.
+"""The state of a run between two events, as one immutable value.
 
     STARTING ─▶ WAITING ─▶ SETUP ─▶ WAITING ─▶ TRAINING ─▶ WAITING ─▶ TRAINING … ─▶ FINISHING ─▶ ENDED
 
-WAITING is for clients. A set-up or a round that is abandoned goes back to WAITING; any stage may go to ENDED.
+WAITING means waiting for clients. An abandoned set-up or round goes back to WAITING; any stage may go to ENDED.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from fenchel_server.store.base import SETUP_ROUND
 
 
 class Stage(Enum):
-    """What the run is doing."""
+    """The stage of a run."""
 
     STARTING = "starting"
     WAITING = "waiting for clients"
@@ -28,9 +28,9 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The run's configuration, as far as the machine needs it.
+    """The part of a run's configuration that the machine needs.
 
-    `quorum` is how many clients must be there and answering for a training round to count; the set-up needs all.
+    `quorum` is the number of clients that must answer every phase of a training round; the set-up needs all clients.
     """
 
     clients: frozenset[ClientId]
@@ -45,32 +45,32 @@ class Rules:
 class Attempt:
     """One try at the set-up or at a round.
 
-    `opened` holds each available client's incarnation when the try began. `left_out` says why a client that was
-    asked is no longer counted on.
+    `incarnations` has the clients with which the try began. `left_out` says for each client that has failed why.
     """
 
     number: int = 1
-    opened: Mapping[ClientId, str] = field(default_factory=dict)
+    incarnations: Mapping[ClientId, str] = field(default_factory=dict)
     left_out: Mapping[ClientId, str] = field(default_factory=dict)
 
     @property
     def available(self) -> frozenset[ClientId]:
-        """The clients that the try began with."""
-        return frozenset(self.opened)
+        """The clients with which the try began."""
+        return frozenset(self.incarnations)
 
     @property
     def answering(self) -> frozenset[ClientId]:
-        """The clients that are still counted on."""
+        """The available clients that have not failed."""
         return self.available - frozenset(self.left_out)
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """All that the machine remembers.
+    """The whole state of the machine.
 
-    `synced` holds the incarnation that each client had in the last committed round that it was available for, in
-    this life of the server; a client with another one has lost its state. Of one with none the algorithm was told
-    nothing since it was made from a snapshot. `ending` is set while FINISHING.
+    `synced` has each client's incarnation in the last committed round for which the client was available. A client
+    whose incarnation has changed has lost its state. A client is missing in `synced` if it has not taken part since
+    the algorithm was restored from a snapshot; the algorithm then assumes nothing about its state. `ending` is set
+    while FINISHING.
     """
 
     rules: Rules

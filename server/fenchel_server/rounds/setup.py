@@ -1,4 +1,4 @@
-"""The set-up of a run, round 0: the same shape as an algorithm, phase by phase, ending in what all agreed on."""
+"""The set-up of a run, which is round 0: a chain of phases, like a round of an algorithm."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from fenchel_server.store import SetupRecord
 
 @dataclass(frozen=True, slots=True)
 class SetupDone:
-    """The set-up's outcome: what is kept for the whole run, and the algorithm's state before round 1.
+    """The set-up's outcome: the record for the whole run, and the snapshot of the algorithm before round 1.
 
-    `warnings` are for people to read before round 1, and hold no sample id and no value.
+    `warnings` are for people to read before round 1, and contain no sample id and no value.
     """
 
     record: SetupRecord
@@ -22,19 +22,35 @@ class SetupDone:
 
 
 class SetupServer(Protocol):
-    """The server's half of the set-up. Pure: no sockets, clocks or files.
+    """The server's half of the set-up: no sockets, clocks or files.
 
-    Every client that a phase asks must answer it, or the set-up is begun anew with a fresh object.
+    Every client that has a task in a phase must answer it. If one does not, or if a method raises an error, the caller
+    drops this object, and begins the set-up again with a fresh one.
     """
 
     def begin(self) -> PhaseRequest:
-        """The first phase."""
+        """The first phase; called once, before the other methods."""
         ...
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
-        """The next phase, or the outcome. `ResultRejected` names a client whose result is not acceptable."""
+        """Takes the results of the phase under way and gives the next phase or the outcome; called once a phase.
+
+        Parameters
+        ----------
+        phase
+            The name of the phase that was requested last.
+        results
+            The body of the result of every client that had a task.
+
+        Raises
+        ------
+        ResultRejected
+            If the result of one client does not fit its task; the set-up can be tried again.
+        FenchelError
+            If the set-up cannot succeed, for instance because labels differ. The run then fails.
+        """
         ...
 
     def limits(self, phase: str) -> Mapping[ClientId, int]:
-        """For each client the most bytes of its result in the phase under way."""
+        """For each client the most bytes of its result in the phase under way; called before the phase is sent."""
         ...

@@ -1,8 +1,8 @@
-"""When training ends, as far as the server can tell without knowing the algorithm.
+"""The rules by which the server ends the training of any algorithm.
 
-The algorithm judges its own gap, rounds and divergence, and ends a run with its report. The server watches over the
-limits that hold for every algorithm: the run's rounds and seconds, after which it has the model certified in one
-closing round, and figures that are no longer numbers.
+An algorithm judges its own gap, rounds and divergence, and ends a run with its report. The server enforces the limits
+of the run's rounds and seconds, after which one closing round certifies the model. It also ends a run whose figures are
+no longer finite.
 """
 
 import math
@@ -14,7 +14,7 @@ from fenchel_server.store import Ending, RunStatus
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where to stop whatever the algorithm says; None means never."""
+    """The most training rounds and seconds of a run; None means no limit."""
 
     rounds: int | None
     seconds: float | None
@@ -22,7 +22,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the committed training rounds amount to, in this life of the server and those before."""
+    """The number and seconds of all committed training rounds, also of those before a restart of the server."""
 
     rounds: int = 0
     seconds: float = 0.0
@@ -33,7 +33,7 @@ class Progress:
 
 
 def exhausted(progress: Progress, limits: Limits) -> str | None:
-    """Which limit is reached, in words fit for the record; the next round is then the closing one."""
+    """The limit that is reached, in words for the record, or None; with a limit the next round is the closing one."""
     if limits.rounds is not None and progress.rounds >= limits.rounds:
         return f"all {limits.rounds} rounds are done"
     if limits.seconds is not None and progress.seconds >= limits.seconds:
@@ -42,7 +42,7 @@ def exhausted(progress: Progress, limits: Limits) -> str | None:
 
 
 def not_finite(metrics: RoundMetrics) -> Ending | None:
-    """Divergence beyond what the algorithm can judge: a figure that is no number."""
+    """The ending of a run whose primal, dual or gap is infinite or not a number; None if they are finite."""
     figures = (metrics.primal, metrics.dual, metrics.gap)
     if all(value is None or math.isfinite(value) for value in figures):
         return None

@@ -1,4 +1,4 @@
-"""What the round driver knows about the way to the clients: fan these tasks out, gather what comes back in time."""
+"""The interface between the round driver and a transport: send the tasks of a phase, gather the results in time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from fenchel_common.setup import Spent
 class PhaseId:
     """Identifies a phase; with a client it identifies a task, under which results are idempotent.
 
-    `attempt` tells apart repetitions of a phase, for instance after a restart of the server.
+    `attempt` distinguishes repetitions of a phase, for instance after a restart of the server.
     """
 
     run: RunId
@@ -24,7 +24,7 @@ class PhaseId:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A client that gave no result in a phase, and why, in words fit for the record."""
+    """A client that gave no result in a phase, and the reason, in words for the record."""
 
     client: ClientId
     reason: str
@@ -32,7 +32,7 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Of one client in one phase: seconds from the beginning until its result was whole, and bytes of its messages."""
+    """One client's exchange in one phase: the seconds until its result was complete, and the bytes of its messages."""
 
     seconds: float
     bytes_up: int
@@ -43,9 +43,9 @@ class Exchange:
 class Gathered:
     """The outcome of a phase: every client that had a task is in exactly one of the two mappings.
 
-    The bytes are those of the messages that carried this phase's tasks and results, as serialised. `exchanges` has
-    them for each client, and `spent` is what the parties say they spent on their tasks, where the transport knows.
-    `seen` counts the values in tasks and results, where the transport knows what they are.
+    The bytes are those of the serialised messages that carried this phase's tasks and results. `exchanges` has them for
+    each client. `spent` has the time and memory that each party reports for its task; it is empty if the transport does
+    not read envelopes. `seen` counts the values in tasks and results; it is empty if the transport does not count them.
     """
 
     results: Mapping[ClientId, bytes]
@@ -59,7 +59,10 @@ class Gathered:
 
 
 class Transport(Protocol):
-    """One way to reach the clients. Bodies are opaque; one phase is open at a time."""
+    """One way to reach the clients, which does not interpret the bodies of tasks and results.
+
+    The caller calls `gather` only after it has returned for the phase before, and `dismiss` after the last phase.
+    """
 
     def gather(
         self,
@@ -69,32 +72,49 @@ class Transport(Protocol):
         deadline_s: float,
         limits: Mapping[ClientId, int] | None = None,
     ) -> Gathered:
-        """Gives each client its task and returns when all have answered, or when the deadline has passed.
+        """Gives each client its task and returns when all clients have answered, or when the deadline has passed.
 
-        `limits` has the most bytes of a client's result. Who announces more is left out, with the reason. For a client
-        that is not named the transport's own limit holds, which nobody may exceed.
+        Parameters
+        ----------
+        phase
+            A phase that was never gathered before: a repetition has another `attempt`.
+        tasks
+            The body of each client's task. A client that attaches before the deadline still gets its task.
+        deadline_s
+            The most seconds to wait for results.
+        limits
+            The most bytes of each client's result. A client that announces more is absent, with the reason. The
+            transport's own limit holds too, and is the only one for a client that is not named.
+
+        Returns
+        -------
+        Gathered
+            The results in time, and an absence for every other client. Clients that fail raise no error.
         """
         ...
 
     def present(self) -> frozenset[ClientId]:
-        """The clients that are attached and alive now."""
+        """The clients that are attached now and have given a sign of life lately."""
         ...
 
     def wait_for(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
-        """Those of `clients` that are present once all of them are, or once time is out."""
+        """Waits until all of `clients` are present, or for `timeout_s`; returns those of them that are present then."""
         ...
 
     def incarnation(self, client: ClientId) -> str | None:
-        """Changes when the client's process restarts, and with that loses its state; None before it first came."""
+        """The name of the client's present process; None if the client never attached.
+
+        It changes when the process restarts and so loses its state.
+        """
         ...
 
     def dismiss(self, reason: str) -> None:
-        """Tells all clients, also those that come later, that the run is over. Final."""
+        """Tells all clients, also those that attach later, that all runs are over. Cannot be undone."""
         ...
 
 
 class WrappedTransport:
-    """Base of transports that change what another transport gathers, and leave everything else to it."""
+    """Base of transports that change the result of another transport's `gather`; a subclass defines `gather` itself."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -113,21 +133,27 @@ class WrappedTransport:
 
 
 class Listener(Transport, Protocol):
-    """A transport that is open for clients to come, as the server process knows it."""
+    """A transport to which clients connect, as the server process uses it."""
 
     @property
     def port(self) -> int:
-        """Where clients reach it."""
+        """The TCP port to which clients connect."""
         ...
 
     def set_serving(self, serving: bool) -> None:
-        """Says, to those who check or watch the server's health, whether it can run a round now."""
+        """Sets what the server's health checks report: whether the server can run a round now."""
         ...
 
     def wait_dismissed(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
-        """After `dismiss`: those of `clients` that have not come to hear it once all have, or once time is out."""
+        """Waits until all of `clients` have been told of the dismissal, or for `timeout_s`; returns those not told yet.
+
+        Called after `dismiss`.
+        """
         ...
 
     def stop(self, *, grace_s: float = 0.0) -> None:
-        """Closes, once calls have ended or the grace is over; returns when all is closed. Final."""
+        """Closes the listener and returns when all connections are closed; cannot be undone.
+
+        Connections have `grace_s` to end by themselves.
+        """
         ...

@@ -1,4 +1,4 @@
-"""What the server remembers: runs, their set-up, their committed rounds and the latest snapshot of each."""
+"""The server's durable memory: runs, their set-up, their committed rounds and the latest snapshot of each run."""
 
 from fenchel_server.store.base import (
     AbsenceRecord,

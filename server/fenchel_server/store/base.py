@@ -2,7 +2,7 @@
 
 A run moves through these statuses; every other move is a `RecordConflict`:
 
-    queued ──open_attempt──▶ running ──close_run──▶ stopped | completed | diverged | failed
+    queued ──begin_attempt──▶ running ──close_run──▶ stopped | completed | diverged | failed
     queued ──request_stop──▶ stopped
     stopped | failed ──requeue──▶ queued
 
@@ -29,7 +29,7 @@ Clock = Callable[[], float]
 
 
 class RunStatus(StrEnum):
-    """Where a run stands."""
+    """The status of a run."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -39,16 +39,16 @@ class RunStatus(StrEnum):
     FAILED = "failed"
 
 
-OPEN = frozenset({RunStatus.QUEUED, RunStatus.RUNNING})
+UNENDED = frozenset({RunStatus.QUEUED, RunStatus.RUNNING})
 RESUMABLE = frozenset({RunStatus.STOPPED, RunStatus.FAILED})
-ENDED = frozenset(RunStatus) - OPEN
+ENDED = frozenset(RunStatus) - UNENDED
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run as it stands; `attempt` counts how often a server has begun or begun again to work on it.
+    """A run and its status; `attempt` counts how often a server has begun to work on it.
 
-    `seen` is what the server saw beside the committed rounds: in the last phase, and in tries that came to nothing.
+    `seen` counts the values that the server saw outside the committed rounds: in the last phase and in abandoned tries.
     """
 
     run: RunId
@@ -67,7 +67,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class SetupRecord:
-    """What the set-up agreed on, for the whole run; a run without encryption has no key."""
+    """The results of the set-up, which hold for the whole run; a run without encryption has no key."""
 
     public_key: bytes
     layout: bytes
@@ -77,7 +77,7 @@ class SetupRecord:
 
 @dataclass(frozen=True, slots=True)
 class AbsenceRecord:
-    """A client that was asked in a phase and left out of it."""
+    """A client that was left out of a phase, and the reason."""
 
     client: ClientId
     phase: str
@@ -86,7 +86,7 @@ class AbsenceRecord:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ends or ended, in words fit for the record."""
+    """How a run ends, and the reason in words for the record."""
 
     status: RunStatus
     reason: str
@@ -97,7 +97,7 @@ class RoundRecord:
     """A committed round; `seconds` splits its wall-clock time by kind, beside the `total`.
 
     `clients` has, for each client, seconds by kind, bytes and memory; its seconds add up to the same total.
-    With an `ending` it is the last one: what is left to do is to hand out the model and to close the run.
+    A round with an `ending` is the last one: after it the parties get the model, and the run is closed.
     """
 
     round_id: RoundId
@@ -122,36 +122,50 @@ class Snapshot:
 class Store(ABC):
     """Runs and their rounds; every method is one transaction, and safe to call from any thread.
 
-    Writes are durable when they return. A method that raises has changed nothing.
+    Writes are durable when they return. A method that raises an error has changed nothing. Every method that takes a
+    run raises `UnknownRun` if there is no such run, and `RecordConflict` if the status of the run does not allow the
+    change. Every method may raise `StoreError` if the storage fails.
     """
 
     @abstractmethod
     def create_run(self, run: RunId, *, name: str, config: str) -> RunRecord:
-        """Adds a queued run."""
+        """Adds a queued run and returns its record; `config` is the JSON of a `RunConfig`.
+
+        Raises `RecordConflict` if there is a run of that id already.
+        """
 
     @abstractmethod
     def run(self, run: RunId) -> RunRecord:
-        """The run, or `UnknownRun`."""
+        """The record of the run."""
 
     @abstractmethod
     def runs(self) -> tuple[RunRecord, ...]:
-        """All runs, in the order of their creation."""
+        """The records of all runs, in the order of their creation."""
 
     @abstractmethod
-    def open_attempt(self, run: RunId) -> int:
-        """Marks a queued or running run as running, and numbers this attempt at it: a number never used before."""
+    def begin_attempt(self, run: RunId) -> int:
+        """Marks a queued or running run as running, and returns the number of the new attempt.
+
+        The number was never used before for this run. The driver calls this before it sends the attempt's first task.
+        """
 
     @abstractmethod
     def commit_setup(self, run: RunId, setup: SetupRecord, record: RoundRecord, snapshot: bytes) -> None:
-        """Commits round 0 with what it agreed on and the algorithm's first state."""
+        """Commits round 0 with the results of the set-up and the algorithm's first state.
+
+        The run must be running and have no committed round.
+        """
 
     @abstractmethod
     def commit_round(self, run: RunId, record: RoundRecord, snapshot: bytes) -> None:
-        """Commits the next round and replaces the snapshot."""
+        """Commits the next round and replaces the snapshot.
+
+        The run must be running, and `record` must follow the last committed round.
+        """
 
     @abstractmethod
     def setup(self, run: RunId) -> SetupRecord | None:
-        """What the set-up agreed on, if it was committed."""
+        """The results of the set-up; None before it is committed."""
 
     @abstractmethod
     def rounds(self, run: RunId) -> tuple[RoundRecord, ...]:
@@ -159,36 +173,42 @@ class Store(ABC):
 
     @abstractmethod
     def last_round(self, run: RunId) -> RoundId | None:
-        """The last committed round."""
+        """The last committed round; None before the set-up is committed."""
 
     @abstractmethod
     def snapshot(self, run: RunId) -> Snapshot | None:
-        """The algorithm's state after the last committed round."""
+        """The algorithm's state after the last committed round; None before the set-up is committed."""
 
     @abstractmethod
     def request_stop(self, run: RunId, *, reason: str) -> RunRecord:
-        """Stops a queued run now, and asks the server of a running one to stop it."""
+        """Stops a queued run at once, or asks the server to stop a running one; returns the new record."""
 
     @abstractmethod
     def stop_request(self, run: RunId) -> str | None:
-        """The reason of a stop request that the server has not acted on yet."""
+        """The reason of a stop request that waits for the server; None if there is no such request."""
 
     @abstractmethod
     def close_run(
         self, run: RunId, status: RunStatus, *, reason: str, outcome: str | None = None, seen: str = "{}"
     ) -> None:
-        """Ends a running run and clears its stop request; `seen` replaces what was there."""
+        """Ends a running run and clears its stop request; `outcome` and `seen` replace those of the run's record.
+
+        `status` must be one with which a run can end.
+        """
 
     @abstractmethod
     def requeue(self, run: RunId) -> RunRecord:
-        """Queues a stopped or failed run again; it goes on after its last committed round."""
+        """Queues a stopped or failed run again and returns its new record.
+
+        The run continues after its last committed round.
+        """
 
     @abstractmethod
     def close(self) -> None:
-        """Gives back what the store holds; harmless when repeated."""
+        """Releases the files and locks of the store; a repeated call does nothing."""
 
     def pending(self) -> tuple[RunRecord, ...]:
-        """The runs that a server has to work on: those it was working on first, then the queue."""
+        """The runs that a server has to work on: first the running ones, then the queue."""
         runs = self.runs()
         running = tuple(record for record in runs if record.status is RunStatus.RUNNING)
         return running + tuple(record for record in runs if record.status is RunStatus.QUEUED)
@@ -203,7 +223,7 @@ class Store(ABC):
 
 
 def new_run_id() -> RunId:
-    """A fresh name for a run, short enough to be typed."""
+    """A fresh random id for a run, short enough to be typed."""
     return RunId(f"run-{secrets.token_hex(4)}")
 
 
@@ -225,6 +245,6 @@ def check_commit(run: RunRecord, record: RoundRecord, *, last: RoundId | None, s
 
 
 def check_ending(status: RunStatus) -> None:
-    """Refuses to end a run with a status that is no end."""
+    """Refuses a status with which a run cannot end."""
     if status not in ENDED:
         raise RecordConflict(f"a run cannot end as {status}")

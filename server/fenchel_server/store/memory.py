@@ -1,4 +1,4 @@
-"""A store that forgets when its process ends: for tests, and for measuring what durability costs."""
+"""A store that is lost when its process ends: for tests, and for measuring the cost of durability."""
 
 import threading
 import time
@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from fenchel_common.errors import RecordConflict, UnknownRun
 from fenchel_common.ids import RoundId, RunId, check_run_id
 from fenchel_server.store.base import (
-    OPEN,
     RESUMABLE,
+    UNENDED,
     Clock,
     RoundRecord,
     RunRecord,
@@ -36,7 +36,7 @@ class _Run:
 
 
 class MemoryStore(Store):
-    """Keeps the same promises as `SqliteStore`, durability aside."""
+    """Behaves like `SqliteStore`, but is not durable."""
 
     def __init__(self, *, clock: Clock = time.time) -> None:
         self._clock = clock
@@ -59,28 +59,28 @@ class MemoryStore(Store):
 
     def runs(self) -> tuple[RunRecord, ...]:
         with self._lock:
-            return tuple(held.record for held in self._runs.values())
+            return tuple(stored.record for stored in self._runs.values())
 
-    def open_attempt(self, run: RunId) -> int:
+    def begin_attempt(self, run: RunId) -> int:
         with self._lock:
-            held = self._get(run)
-            check_status(held.record, OPEN, action="worked on")
-            attempt = held.record.attempt + 1
-            self._put(held, replace(held.record, status=RunStatus.RUNNING, reason="", attempt=attempt))
+            stored = self._get(run)
+            check_status(stored.record, UNENDED, action="worked on")
+            attempt = stored.record.attempt + 1
+            self._put(stored, replace(stored.record, status=RunStatus.RUNNING, reason="", attempt=attempt))
             return attempt
 
     def commit_setup(self, run: RunId, setup: SetupRecord, record: RoundRecord, snapshot: bytes) -> None:
         with self._lock:
-            held = self._get(run)
-            check_commit(held.record, record, last=held.last, setup=True)
-            keyed = replace(held.record, key_fingerprint=setup.key_fingerprint, key_bits=setup.key_bits)
-            self._commit(replace(held, record=keyed, setup=setup), record, snapshot)
+            stored = self._get(run)
+            check_commit(stored.record, record, last=stored.last, setup=True)
+            keyed = replace(stored.record, key_fingerprint=setup.key_fingerprint, key_bits=setup.key_bits)
+            self._commit(replace(stored, record=keyed, setup=setup), record, snapshot)
 
     def commit_round(self, run: RunId, record: RoundRecord, snapshot: bytes) -> None:
         with self._lock:
-            held = self._get(run)
-            check_commit(held.record, record, last=held.last, setup=False)
-            self._commit(held, record, snapshot)
+            stored = self._get(run)
+            check_commit(stored.record, record, last=stored.last, setup=False)
+            self._commit(stored, record, snapshot)
 
     def setup(self, run: RunId) -> SetupRecord | None:
         with self._lock:
@@ -100,11 +100,11 @@ class MemoryStore(Store):
 
     def request_stop(self, run: RunId, *, reason: str) -> RunRecord:
         with self._lock:
-            held = self._get(run)
-            check_status(held.record, OPEN, action="stopped")
-            if held.record.status is RunStatus.QUEUED:
-                return self._put(held, replace(held.record, status=RunStatus.STOPPED, reason=reason))
-            return self._put(replace(held, stop_request=reason), held.record)
+            stored = self._get(run)
+            check_status(stored.record, UNENDED, action="stopped")
+            if stored.record.status is RunStatus.QUEUED:
+                return self._put(stored, replace(stored.record, status=RunStatus.STOPPED, reason=reason))
+            return self._put(replace(stored, stop_request=reason), stored.record)
 
     def stop_request(self, run: RunId) -> str | None:
         with self._lock:
@@ -115,16 +115,16 @@ class MemoryStore(Store):
     ) -> None:
         check_ending(status)
         with self._lock:
-            held = self._get(run)
-            check_status(held.record, {RunStatus.RUNNING}, action="ended")
-            ended = replace(held.record, status=status, reason=reason, outcome=outcome, seen=seen)
-            self._put(replace(held, stop_request=None), ended)
+            stored = self._get(run)
+            check_status(stored.record, {RunStatus.RUNNING}, action="ended")
+            ended = replace(stored.record, status=status, reason=reason, outcome=outcome, seen=seen)
+            self._put(replace(stored, stop_request=None), ended)
 
     def requeue(self, run: RunId) -> RunRecord:
         with self._lock:
-            held = self._get(run)
-            check_status(held.record, RESUMABLE, action="resumed")
-            return self._put(held, replace(held.record, status=RunStatus.QUEUED, reason="", outcome=None))
+            stored = self._get(run)
+            check_status(stored.record, RESUMABLE, action="resumed")
+            return self._put(stored, replace(stored.record, status=RunStatus.QUEUED, reason="", outcome=None))
 
     def close(self) -> None:
         pass
@@ -135,11 +135,11 @@ class MemoryStore(Store):
         except KeyError:
             raise UnknownRun(f"there is no run {run}") from None
 
-    def _put(self, held: _Run, record: RunRecord) -> RunRecord:
+    def _put(self, stored: _Run, record: RunRecord) -> RunRecord:
         touched = replace(record, updated=self._clock())
-        self._runs[record.run] = replace(held, record=touched)
+        self._runs[record.run] = replace(stored, record=touched)
         return touched
 
-    def _commit(self, held: _Run, record: RoundRecord, snapshot: bytes) -> None:
-        grown = replace(held, rounds=(*held.rounds, record), snapshot=Snapshot(record.round_id, snapshot))
-        self._put(grown, held.record)
+    def _commit(self, stored: _Run, record: RoundRecord, snapshot: bytes) -> None:
+        grown = replace(stored, rounds=(*stored.rounds, record), snapshot=Snapshot(record.round_id, snapshot))
+        self._put(grown, stored.record)

@@ -7,10 +7,10 @@ from fenchel_common.errors import NoState, SchemaTooNew, StoreError
 
 SCHEMA_VERSION = 4
 APPLICATION_ID = 0x46454E43
-"""Marks the file as Fenchel's, so that another program's database is never taken for one."""
+"""Marks the file as Fenchel's, so that no other program's database is used by mistake."""
 
 BUSY_TIMEOUT_S = 30.0
-"""How long a statement waits for another process's transaction, which at worst writes one snapshot."""
+"""How long a statement waits for another process's transaction, which writes at most one snapshot."""
 
 TABLES = """
 CREATE TABLE runs (
@@ -73,16 +73,16 @@ UPGRADES = {
     2: "ALTER TABLE rounds ADD COLUMN seen TEXT NOT NULL DEFAULT '{}'",
     3: "ALTER TABLE runs ADD COLUMN seen TEXT NOT NULL DEFAULT '{}'",
 }
-"""What brings a database from each older version to the next."""
+"""For each older version the statement that brings a database to the next version."""
 
 
 def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    """Opens an existing database without changing it, or `NoState`.
+    """Opens an existing database without changing it; raises `NoState` if there is none.
 
-    Transactions are begun and ended by the caller (`isolation_level=None`), who also keeps threads apart.
+    The caller begins and ends transactions (`isolation_level=None`), and lets one thread at a time use the connection.
     """
     if not path.is_file():
-        raise NoState(f"{path.parent} holds no state of a server; name the directory given to 'fenchel server --state'")
+        raise NoState(f"{path.parent} has no state of a server; name the directory given to 'fenchel server --state'")
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}",
         uri=True,
@@ -101,7 +101,7 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
 
 
 def create_database(path: Path) -> None:
-    """Makes the database with all its tables at once; one that has tables is brought up to date."""
+    """Makes the database with all its tables in one transaction, or brings an existing one up to date."""
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         if connection.execute("SELECT 1 FROM sqlite_schema").fetchone():

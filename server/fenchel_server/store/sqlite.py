@@ -12,8 +12,8 @@ from typing import Self
 from fenchel_common.errors import RecordConflict, StateDamaged, StoreError, UnknownRun
 from fenchel_common.ids import ClientId, RoundId, RunId, check_run_id
 from fenchel_server.store.base import (
-    OPEN,
     RESUMABLE,
+    UNENDED,
     AbsenceRecord,
     Clock,
     Ending,
@@ -40,17 +40,17 @@ from fenchel_server.store.statedir import (
 )
 
 SNAPSHOT_READS = 3
-"""A reader beside a live server may find that the snapshot it looked up was replaced; it looks again."""
+"""How often a reader tries: a live server may replace a snapshot between looking up its name and reading it."""
 
 RUN_COLUMNS = "run, name, config, status, reason, created, updated, attempt, key_fingerprint, key_bits, outcome, seen"
 ROUND_COLUMNS = "round_id, metrics, bytes_up, bytes_down, seconds, ending_status, ending_reason, clients, seen"
 
 
 class SqliteStore(Store):
-    """State that outlives the server.
+    """A store in a state directory, which outlives its process.
 
-    `serve` is for the one server of a state directory. `inspect` reads beside it. `operate` may also request a stop
-    and queue a run again, which are transactions of their own and safe beside a live server.
+    `serve` opens it for the one server of the state directory. `inspect` opens it for reading, `operate` also for
+    requesting a stop and queueing a run again; both are safe while a server uses the directory.
     """
 
     def __init__(
@@ -65,7 +65,10 @@ class SqliteStore(Store):
 
     @classmethod
     def serve(cls, directory: Path, *, clock: Clock = time.time) -> Self:
-        """Opens the state as its only server, making it if there is none; `StateInUse` if a server holds it."""
+        """Opens the state directory as its only server, and makes it if it does not exist.
+
+        Raises `StateInUse` if another server uses it.
+        """
         make_state_directory(directory)
         lock = StateLock(directory)
         try:
@@ -82,12 +85,12 @@ class SqliteStore(Store):
 
     @classmethod
     def inspect(cls, directory: Path) -> Self:
-        """Opens existing state to read it."""
+        """Opens an existing state directory for reading."""
         return cls._open(directory, read_only=True, lock=None, clock=time.time)
 
     @classmethod
     def operate(cls, directory: Path, *, clock: Clock = time.time) -> Self:
-        """Opens existing state to request a stop or to queue a run again."""
+        """Opens an existing state directory to request a stop or to queue a run again."""
         return cls._open(directory, read_only=False, lock=None, clock=clock)
 
     @classmethod
@@ -117,10 +120,10 @@ class SqliteStore(Store):
             rows = connection.execute(f"SELECT {RUN_COLUMNS} FROM runs ORDER BY position")  # noqa: S608 a constant
             return tuple(_run_record(row) for row in rows)
 
-    def open_attempt(self, run: RunId) -> int:
+    def begin_attempt(self, run: RunId) -> int:
         with self._writing(server=True) as connection:
             record = _run(connection, run)
-            check_status(record, OPEN, action="worked on")
+            check_status(record, UNENDED, action="worked on")
             attempt = record.attempt + 1
             connection.execute(
                 "UPDATE runs SET status = ?, reason = '', attempt = ?, updated = ? WHERE run = ?",
@@ -187,7 +190,7 @@ class SqliteStore(Store):
     def request_stop(self, run: RunId, *, reason: str) -> RunRecord:
         with self._writing() as connection:
             record = _run(connection, run)
-            check_status(record, OPEN, action="stopped")
+            check_status(record, UNENDED, action="stopped")
             change = "status = 'stopped', reason = ?" if record.status is RunStatus.QUEUED else "stop_request = ?"
             connection.execute(
                 f"UPDATE runs SET {change}, updated = ? WHERE run = ?",  # noqa: S608 one of two constants
@@ -262,7 +265,7 @@ class SqliteStore(Store):
     @contextmanager
     def _writing(self, *, server: bool = False) -> Iterator[sqlite3.Connection]:
         if server and self._server_lock is None:
-            raise StoreError("only the server that holds the state directory may do this")
+            raise StoreError("only the server that uses the state directory may do this")
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
@@ -284,7 +287,7 @@ def _mapped_errors() -> Iterator[None]:
     try:
         yield
     except (sqlite3.OperationalError, sqlite3.ProgrammingError) as error:
-        raise StoreError(f"the state database refused: {error}") from error
+        raise StoreError(f"the state database cannot be used: {error}") from error
     except sqlite3.DatabaseError as error:
         raise StateDamaged(f"the state database is damaged ({error}); restore it from a backup") from error
 

@@ -1,14 +1,14 @@
 """The server's state directory: its lock, and the snapshot files beside the database.
 
-    STATE/server.lock         held by the one server that may write here
+    STATE/server.lock         locked by the one server that may write here
     STATE/state.db            SQLite, with its -wal and -shm files
     STATE/snapshots/*.snap    the latest snapshot of each run
 
 A snapshot is a file and not a BLOB because it is rewritten whole in every round, and a BLOB of tens of megabytes
 would be written twice (log and database) and capped at a gigabyte. The order of writes keeps it atomic: the file gets
-a name that no row refers to, it is made durable, then the transaction that names it commits, and only then the file
-before it goes. A crash between any two of these leaves the committed row with its own intact file and, at worst, a
-file that no row names, which the next server sweeps away.
+a name that no row refers to, it is made durable, then the transaction that names it commits, and only then the
+previous file is removed. A crash between any two of these steps leaves the committed row with its own intact file and,
+at worst, a file that no row names, which the next server removes.
 """
 
 import fcntl
@@ -29,7 +29,7 @@ SNAPSHOT_SUFFIX = ".snap"
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """The name of a snapshot file and what its content must be."""
+    """The name of a snapshot file, and the size and digest that its content must have."""
 
     name: str
     size: int
@@ -44,17 +44,17 @@ class StateLock:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            process = os.pread(self._file, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(self._file)
             raise StateInUse(
-                f"{directory} is in use by another server (process {holder}); "
+                f"{directory} is in use by another server (process {process}); "
                 "stop that one or give this one a state directory of its own"
             ) from error
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode("ascii"), 0)
 
     def release(self) -> None:
-        """Lets another server in."""
+        """Gives up the lock, so that another server may use the state directory."""
         os.close(self._file)
 
 
@@ -84,7 +84,10 @@ def write_snapshot(directory: Path, run: RunId, round_id: RoundId, state: bytes)
 
 
 def read_snapshot(directory: Path, file: SnapshotFile) -> bytes:
-    """The snapshot's content, if it is what was written; FileNotFoundError if a newer one replaced it."""
+    """The content of a snapshot file.
+
+    Raises `StateDamaged` if the content is not what was written, `FileNotFoundError` if a newer snapshot replaced it.
+    """
     path = directory / SNAPSHOTS_NAME / file.name
     state = path.read_bytes()
     if len(state) != file.size or _digest(state) != file.digest:
@@ -98,7 +101,7 @@ def remove_snapshot(directory: Path, name: str) -> None:
 
 
 def sweep_snapshots(directory: Path, *, keep: Iterable[str]) -> None:
-    """Removes the files that a crash left between a snapshot and its transaction."""
+    """Removes all snapshot files but those in `keep`: a crash before a commit or after it can leave such files."""
     kept = frozenset(keep)
     for path in (directory / SNAPSHOTS_NAME).glob(f"*{SNAPSHOT_SUFFIX}"):
         if path.name not in kept:

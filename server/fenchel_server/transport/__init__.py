@@ -1,4 +1,4 @@
-"""The gRPC way to the clients: the federation's only listener."""
+"""The transport over gRPC: the federation's only listener."""
 
 from fenchel_server.transport.server import GrpcTransport, listen
 from fenchel_server.transport.servicer import TransportLimits

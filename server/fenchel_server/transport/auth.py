@@ -1,4 +1,4 @@
-"""Who is calling, and whether that caller may."""
+"""Authentication and authorisation of the caller of each call."""
 
 # gRPC's handler classes are generic to the type checker only.
 from __future__ import annotations
@@ -25,13 +25,15 @@ logger = logging.getLogger(__name__)
 
 
 class Authoriser(Protocol):
-    """Establishes the party behind a call, or raises an error with its own status.
+    """Establishes the party behind a call.
 
-    It judges by the roster that is in use at that moment. So a call that was let in has to be judged again while it
-    lasts.
+    An authoriser judges by the roster in use at that moment. So the caller of a long call must be judged again and
+    again. Methods that refuse a caller raise a `FenchelError`, which has a gRPC status of its own.
     """
 
-    def party(self, context: grpc.ServicerContext) -> ClientId: ...
+    def party(self, context: grpc.ServicerContext) -> ClientId:
+        """The party that makes the call; refuses a caller that is not a party of the roster."""
+        ...
 
     def member(self, context: grpc.ServicerContext) -> None:
         """Refuses a caller that is neither a party of the roster nor the server itself."""
@@ -43,11 +45,11 @@ class Authoriser(Protocol):
 
 
 class CertificateAuthoriser:
-    """A caller is the party that its certificate names; nothing that it sends can change that.
+    """Takes the party from the caller's certificate; nothing that the caller sends can change it.
 
-    TLS has checked already that the peer holds the key of a certificate of this authority. Checked again here is all
-    that may have changed since the connection was made, and what TLS knows nothing of: the role and the roster, which
-    must name the certificate's key.
+    TLS has checked already that the caller has the private key of a certificate of this authority. This class checks
+    the certificate again, because time has passed since the connection was made. It also checks what TLS does not: the
+    role, and that the roster names the certificate's key.
     """
 
     def __init__(self, kit: LiveKit) -> None:
@@ -82,7 +84,7 @@ class CertificateAuthoriser:
 
 
 class InsecureAuthoriser:
-    """Believes what the caller says it is: for debugging on loopback, where there is no certificate."""
+    """Believes the name that the caller sends: for debugging on loopback, where there is no certificate."""
 
     def __init__(self, kit: LiveKit) -> None:
         self._kit = kit
@@ -95,14 +97,13 @@ class InsecureAuthoriser:
         return self.roster().party(str(claimed)).name
 
     def member(self, context: grpc.ServicerContext) -> None:
-        """Believes every caller of the health service."""
+        """Refuses nobody."""
 
 
 class AuthorisingInterceptor(grpc.ServerInterceptor):
     """Lets a call through to its handler only if its caller may make it.
 
-    Health is for the server itself as well, and judges its own callers. Every other call is for the parties of the
-    roster.
+    Every call is for the parties of the roster. The exception is the health service, which judges its own callers.
     """
 
     def __init__(self, authoriser: Authoriser) -> None:
@@ -123,7 +124,7 @@ class AuthorisingInterceptor(grpc.ServerInterceptor):
     ) -> grpc.RpcMethodHandler[RequestT, ResponseT]:
         if handler.stream_stream is None:
             # The service has one call, which streams both ways; a further kind must be guarded before it is served.
-            raise NotImplementedError(f"{method} is of a kind that is not guarded")
+            raise NotImplementedError(f"{method}: only calls that stream both ways can be guarded")
         behaviour = handler.stream_stream
 
         @functools.wraps(behaviour)

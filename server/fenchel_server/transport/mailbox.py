@@ -1,8 +1,8 @@
-"""The open phase: which client owes a result, who is attached, and what has come in.
+"""The phase under way: which clients owe a result, which are attached, and which results have come.
 
-Thread-safe and free of gRPC. One lock guards everything; whoever waits, waits on its condition. At most one phase is
-open at a time, so a client has at most one open task. The lock may be held while an outbox is given an item, never
-the other way round.
+The mailbox is thread-safe and knows nothing of gRPC. One lock guards everything, and all waiting uses its condition. At
+most one phase is under way, so a client has at most one task. A thread that has the lock of the mailbox may take the
+lock of an outbox, never the other way round.
 """
 
 import threading
@@ -24,8 +24,8 @@ class _Attached:
 
 
 @dataclass(slots=True)
-class _Open:
-    """One client's task in the open phase."""
+class _Task:
+    """One client's task in the phase under way."""
 
     body: bytes
     limit_bytes: int | None = None
@@ -42,14 +42,14 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes of all messages that crossed since the start, whatever they were for."""
+    """The bytes of all messages since the start."""
 
     bytes_up: int
     bytes_down: int
 
 
 class Mailbox:
-    """Holds the pending task of each client and takes in each result once."""
+    """Keeps the task of each client in the phase under way, and accepts each result once."""
 
     def __init__(self, *, silence_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._silence_s = silence_s
@@ -58,20 +58,23 @@ class Mailbox:
         self._attached: dict[ClientId, _Attached] = {}
         self._incarnations: dict[ClientId, str] = {}
         self._key: TaskKey | None = None
-        self._tasks: dict[ClientId, _Open] = {}
+        self._tasks: dict[ClientId, _Task] = {}
         self._last_accepted: dict[ClientId, TaskKey] = {}
         self._dismissed: str | None = None
-        self._sent_home: set[ClientId] = set()
+        self._told: set[ClientId] = set()
         self._bytes_up = 0
         self._bytes_down = 0
 
-    # What connections do.
+    # Methods for connections.
 
     def attach(self, outbox: Outbox, *, incarnation: str, in_hand: TaskKey | None) -> None:
-        """Makes `outbox` the client's connection, in the place of any earlier one: the newest wins."""
+        """Makes `outbox` the client's connection and ends any earlier one.
+
+        `in_hand` is the task on which the client works already, if any.
+        """
         client = outbox.client
         with self._changed:
-            if outbox.closed:  # the call ended before its hello was read, and nobody would detach it again
+            if outbox.closed:  # the call ended before its hello was read, and would never be detached
                 return
             previous = self._attached.get(client)
             self._attached[client] = _Attached(outbox, self._clock())
@@ -91,7 +94,7 @@ class Mailbox:
             self._changed.notify_all()
 
     def detach(self, outbox: Outbox) -> None:
-        """Forgets a connection, unless a newer one has taken its place already."""
+        """Removes a connection, unless a newer one has replaced it already."""
         with self._changed:
             attached = self._attached.get(outbox.client)
             if attached and attached.outbox is outbox:
@@ -112,17 +115,17 @@ class Mailbox:
             return attached is not None and attached.outbox is outbox and not self._alive(attached)
 
     def verdict(self, client: ClientId, key: TaskKey) -> Verdict:
-        """What would become of a result for `key`, before its body is received."""
+        """The decision on a result for `key`, before its body is received."""
         with self._changed:
             return self._verdict(client, key)
 
     def result_limit(self, client: ClientId, key: TaskKey) -> int | None:
-        """The most bytes that the open phase allows the client's result; None if it says nothing."""
+        """The most bytes of the client's result in the phase under way; None if the phase has no such limit."""
         with self._changed:
             return self._tasks[client].limit_bytes if self._owes(client, key) else None
 
     def hand_in(self, client: ClientId, key: TaskKey, result: bytes) -> Verdict:
-        """Takes in a result, once."""
+        """Takes a result, if it is awaited, and returns the decision."""
         with self._changed:
             verdict = self._verdict(client, key)
             if verdict is Verdict.ACCEPTED:
@@ -133,7 +136,7 @@ class Mailbox:
             return verdict
 
     def give_up(self, client: ClientId, key: TaskKey, reason: str) -> Verdict:
-        """Records that the client's task gets no result: the client refused, or what it sent was rejected."""
+        """Records that the client's task gets no result: the client refused it, or its result was rejected."""
         with self._changed:
             verdict = self._verdict(client, key)
             if verdict is Verdict.ACCEPTED:
@@ -142,13 +145,13 @@ class Mailbox:
                 self._changed.notify_all()
             return verdict
 
-    def is_open(self, client: ClientId, key: TaskKey) -> bool:
+    def awaits(self, client: ClientId, key: TaskKey) -> bool:
         """Whether the client still owes the result of that task."""
         with self._changed:
             return self._owes(client, key)
 
     def count(self, client: ClientId, key: TaskKey | None, *, up: int = 0, down: int = 0) -> None:
-        """Adds the bytes of a message to the totals, and to its task while that is open."""
+        """Adds the bytes of a message to the totals, and to its task if the phase of the task is under way."""
         with self._changed:
             self._bytes_up += up
             self._bytes_down += down
@@ -157,7 +160,7 @@ class Mailbox:
                 task.bytes_up += up
                 task.bytes_down += down
 
-    # What the round driver does.
+    # Methods for the round driver.
 
     def gather(
         self,
@@ -167,14 +170,14 @@ class Mailbox:
         deadline_s: float,
         limits: Mapping[ClientId, int] | None = None,
     ) -> Gathered:
-        """Opens a phase, waits until every task is settled or the deadline has passed, and closes it."""
+        """Begins a phase, waits until every task is settled or the deadline has passed, and ends the phase."""
         started = self._clock()
         with self._changed:
             if self._key is not None:
-                raise RuntimeError(f"phase {self._key} is open; one phase is open at a time")
+                raise RuntimeError(f"phase {self._key} is under way; phases cannot overlap")
             self._key = TaskKey(run=phase.run, round=phase.round, phase=phase.phase, attempt=phase.attempt)
             allowed = limits or {}
-            self._tasks = {client: _Open(body, allowed.get(client)) for client, body in tasks.items()}
+            self._tasks = {client: _Task(body, allowed.get(client)) for client, body in tasks.items()}
             try:
                 for client, task in self._tasks.items():
                     if self._dismissed is not None:
@@ -184,7 +187,7 @@ class Mailbox:
                 self._changed.wait_for(self._all_settled, timeout=deadline_s)
                 return self._outcome(deadline_s, started)
             finally:
-                self._close_phase()
+                self._end_phase()
 
     def present(self) -> frozenset[ClientId]:
         """The clients that are attached and have given a sign of life lately."""
@@ -192,7 +195,7 @@ class Mailbox:
             return self._present()
 
     def wait_for(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
-        """Those of `clients` that are present once all of them are, or once time is out."""
+        """Waits until all of `clients` are present, or for `timeout_s`; returns those of them that are present then."""
         with self._changed:
             self._changed.wait_for(lambda: clients <= self._present(), timeout=timeout_s)
             return clients & self._present()
@@ -206,7 +209,7 @@ class Mailbox:
             return Traffic(bytes_up=self._bytes_up, bytes_down=self._bytes_down)
 
     def dismiss(self, reason: str, *, timeout_s: float) -> None:
-        """Sends everyone home, for good, and waits a bounded time for the connections to end."""
+        """Tells all clients, also those that attach later, that all runs are over; waits for the connections to end."""
         with self._changed:
             self._dismissed = reason
             for task in self._tasks.values():
@@ -218,18 +221,18 @@ class Mailbox:
             self._changed.wait_for(lambda: not self._attached, timeout=timeout_s)
 
     def wait_dismissed(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
-        """After `dismiss`: those of `clients` that have not come to hear it once all have, or once time is out."""
+        """Waits until all of `clients` were told of the dismissal, or for `timeout_s`; returns those not told yet."""
         with self._changed:
-            self._changed.wait_for(lambda: clients <= self._sent_home and not self._attached, timeout=timeout_s)
-            return clients - self._sent_home
+            self._changed.wait_for(lambda: clients <= self._told and not self._attached, timeout=timeout_s)
+            return clients - self._told
 
-    # All below run with the lock held.
+    # The callers of all methods below have the lock.
 
     def _dismiss(self, outbox: Outbox, reason: str) -> None:
         outbox.withdraw()
         outbox.put(Dismissal(reason))
         outbox.close()
-        self._sent_home.add(outbox.client)
+        self._told.add(outbox.client)
 
     def _alive(self, attached: _Attached) -> bool:
         return self._clock() - attached.last_heard_s <= self._silence_s
@@ -272,7 +275,7 @@ class Mailbox:
             },
         )
 
-    def _close_phase(self) -> None:
+    def _end_phase(self) -> None:
         for client in self._tasks:
             if client in self._attached:
                 self._attached[client].outbox.withdraw()
@@ -281,7 +284,7 @@ class Mailbox:
 
 
 def _superseded(client: ClientId, *, same_process: bool) -> FenchelError:
-    # A connection that a process has given up may reach the server after its next one: no reason to end for good.
+    # A connection that a process has given up may reach the server after its next one: it may connect again.
     if same_process:
         return ServerUnavailable(f"another connection of the same process of {client} took over")
     return SessionSuperseded(f"another process of {client} took over; stop it, or this one: they use the same kit")

@@ -1,4 +1,4 @@
-"""What waits to be sent on one client's connection."""
+"""The queue of items to be sent on one client's connection."""
 
 import threading
 from collections import deque
@@ -10,36 +10,44 @@ from fenchel_common.ids import ClientId
 from fenchel_common.wire.frames import TaskKey
 
 MAX_WAITING = 64
-"""One task and its receipts are normal; more waiting items mean a client that hands in and never reads."""
+"""One task and its receipts are normal; if more items wait, the client sends results and never reads."""
 
 
 class Verdict(Enum):
-    """What became of a result that a client handed in."""
+    """The server's decision on a result that a client handed in."""
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
-    NOT_OPEN = "not open"
+    NOT_OPEN = "not awaited"
 
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
+    """The answer to a client's hello; says whether the server waits for the task that the client works on."""
+
     in_hand_awaited: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
+    """A task for the client."""
+
     key: TaskKey
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
+    """The decision on a result that the client handed in."""
+
     key: TaskKey
     verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Dismissal:
+    """All runs are over, and the client may leave."""
+
     reason: str
 
 
@@ -47,7 +55,7 @@ Item = Welcome | Delivery | Receipt | Dismissal
 
 
 class OutboxClosed(Exception):
-    """There will be no further items."""
+    """The outbox is closed and all its items have been taken."""
 
 
 class Outbox:
@@ -66,7 +74,7 @@ class Outbox:
             return self._closed
 
     def put(self, item: Item) -> None:
-        """Adds an item; a connection that is closed already takes no more and says nothing."""
+        """Adds an item; does nothing if the outbox is closed."""
         with self._changed:
             if self._closed:
                 return
@@ -77,7 +85,10 @@ class Outbox:
             self._changed.notify_all()
 
     def take(self, *, timeout_s: float) -> Item | None:
-        """The next item; None when there was none in time."""
+        """Waits for the next item and returns it, or None after `timeout_s`.
+
+        Raises the error of a failed connection, and `OutboxClosed` if there will be no further item.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._items or self._closed, timeout=timeout_s)
             if self._failure is not None:
@@ -94,7 +105,7 @@ class Outbox:
             self._items = deque(item for item in self._items if not isinstance(item, Delivery))
 
     def close(self) -> None:
-        """Lets the connection end once what waits has been sent."""
+        """Lets the connection end once the waiting items have been sent."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

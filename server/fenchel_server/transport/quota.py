@@ -1,4 +1,4 @@
-"""What one caller may hold open at a time, so that none can use up what all of them share."""
+"""Quotas of open calls for each caller, so that no caller can use up the threads of the server."""
 
 import threading
 from collections import deque
@@ -14,15 +14,14 @@ from fenchel_server.transport.auth import Authoriser
 from fenchel_server.transport.status import abort
 
 MAX_STREAMS_PER_PARTY = 2
-"""The connection of a party, and the one that it replaces, until that has ended."""
+"""A party's connection, and the previous one until it has ended."""
 MAX_WATCHES_PER_CALLER = 8
 
 
 class Streams:
-    """The open calls of each party. The newest wins: one too many ends the oldest.
+    """The open calls of each party. A call beyond the quota ends the party's oldest call.
 
-    A call that a client does not read keeps its thread in the middle of a message, where nothing but its end can
-    reach it.
+    The oldest call is cancelled from outside: if its client reads nothing, its thread waits in the middle of a message.
     """
 
     def __init__(self) -> None:
@@ -30,26 +29,26 @@ class Streams:
         self._open: dict[ClientId, deque[grpc.ServicerContext]] = {}
 
     def enter(self, client: ClientId, context: grpc.ServicerContext) -> None:
-        """Counts a call in, and ends the party's oldest ones beyond its quota."""
+        """Adds a call, and ends the party's oldest calls beyond its quota."""
         with self._lock:
-            held = self._open.setdefault(client, deque())
-            held.append(context)
-            over = [held.popleft() for _ in range(len(held) - MAX_STREAMS_PER_PARTY)]
+            calls = self._open.setdefault(client, deque())
+            calls.append(context)
+            over = [calls.popleft() for _ in range(len(calls) - MAX_STREAMS_PER_PARTY)]
         for oldest in over:
             oldest.cancel()
 
     def leave(self, client: ClientId, context: grpc.ServicerContext) -> None:
-        """Counts a call out that has ended."""
+        """Removes a call that has ended."""
         with self._lock:
-            held = self._open.get(client, deque())
-            if context in held:
-                held.remove(context)
+            calls = self._open.get(client, deque())
+            if context in calls:
+                calls.remove(context)
 
 
 class BoundedHealth:
     """The health service, for members of the federation, with a quota of watches for each caller.
 
-    It knows the names of its own services only: the library keeps every name that anyone has watched, for ever.
+    It refuses unknown service names, because the gRPC library keeps every name that was ever watched in memory.
     """
 
     def __init__(self, servicer: health.HealthServicer, services: frozenset[str], authoriser: Authoriser) -> None:
@@ -90,7 +89,7 @@ class BoundedHealth:
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"at most {MAX_WATCHES_PER_CALLER} watches at a time")
         return self._servicer.Watch(request, context, send_response_callback)
 
-    # gRPC looks here for whether a watch may wait without a thread of its own.
+    # gRPC reads this attribute: a watch may wait without a thread of its own.
     Watch.__dict__["experimental_non_blocking"] = True
 
     def _let_in(self, context: grpc.ServicerContext) -> None:

@@ -29,13 +29,13 @@ MAX_CALLS_PER_PARTY = 16
 MAX_CALLS_PER_CONNECTION = 16
 CONNECTIONS_PER_PARTY = 4
 SPARE_CONNECTIONS = 128
-"""Connections in all, also of those that have shown no certificate yet; each takes a file descriptor."""
+"""In addition to those of the parties: connections without a certificate yet; each takes a file descriptor."""
 
 KEEPALIVE_MS = 60_000
 """Well below the four minutes at which common proxies drop an idle connection."""
 KEEPALIVE_TIMEOUT_MS = 20_000
 MIN_CLIENT_PING_MS = 10_000
-"""Clients may ping this often without being cut off as a flood."""
+"""gRPC ends the connection of a client that pings more often than this."""
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class GrpcTransport:
         self._server.stop(grace_s or None).wait()
 
     def traffic(self) -> Traffic:
-        """Everything that crossed since the start: tasks, results, greetings, receipts and heartbeats."""
+        """The bytes of all messages since the start: tasks, results, greetings, receipts and heartbeats."""
         return self._mailbox.traffic()
 
     def set_serving(self, serving: bool) -> None:
@@ -105,9 +105,10 @@ class GrpcTransport:
 def listen(
     kit: Kit | LiveKit, *, address: Address, limits: TransportLimits | None = None, insecure: bool = False
 ) -> GrpcTransport:
-    """Listens at an address; port 0 stands for any that is free.
+    """Listens at an address; port 0 stands for any free port.
 
-    Mutual TLS is always on, except with `insecure`, which takes a loopback address only.
+    Mutual TLS is always on, except with `insecure`, which is allowed on a loopback address only. Raises `WrongRole` if
+    the kit is not a server's, `InvalidInput` if the server cannot listen at the address.
     """
     kit_in_use = LiveKit.of(kit)
     loaded = kit_in_use.look()
@@ -162,10 +163,10 @@ def _credentials(kit: LiveKit) -> grpc.ServerCredentials:
     used = kit.look()
 
     def renewed() -> grpc.ServerCertificateConfiguration | None:
-        """The configuration when it differs from the last one, for gRPC must not be given an equal one again.
+        """The TLS configuration if it has changed since the last call, else None.
 
-        gRPC puts a new one in place while other connections still take up the old one, without a lock: done for each
-        connection, a flood of them brings the process down.
+        gRPC replaces the configuration without a lock while other connections begin to use the old one. If it did so
+        for each connection, many connections at once would crash the process.
         """
         nonlocal used
         before, used = used, kit.look()

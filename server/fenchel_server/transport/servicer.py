@@ -1,7 +1,7 @@
 """Translates between the messages of a connection and the mailbox.
 
-A connection has two threads: gRPC's own runs `Attend`, which writes what the outbox holds; the other reads. Both end
-when the call ends, whoever ends it.
+A connection has two threads: gRPC's own runs `Attend`, which sends the items of the outbox; the other reads. Both end
+when the call ends.
 """
 
 import logging
@@ -54,7 +54,7 @@ from fenchel_server.transport.status import abort
 SERVICE_NAME: str = federation_pb2.DESCRIPTOR.services_by_name["Federation"].full_name
 MAX_INCARNATION_CHARACTERS = 64
 MAX_IDLE_MESSAGES = 100
-"""Heartbeats, and results that nobody waits for, that a client may send within the time for one heartbeat."""
+"""The most heartbeats and unawaited results that a client may send within the time for one heartbeat."""
 
 _VERDICTS = {
     Verdict.ACCEPTED: VERDICT_ACCEPTED,
@@ -63,7 +63,7 @@ _VERDICTS = {
 }
 
 Judge = Callable[[], Roster]
-"""Judges the caller of a connection again, and gives the roster in use; raises if the caller may not go on."""
+"""Judges the caller of a connection again, and gives the roster in use; raises an error to end the connection."""
 
 logger = logging.getLogger(__name__)
 
@@ -75,15 +75,15 @@ class TransportLimits:
     max_body_bytes: int = MAX_BODY_BYTES
     heartbeat_s: float = 15.0
     silence_s: float = 50.0
-    """After this long without a sign of life, a client counts as gone: three heartbeats and some travel time."""
+    """A client without a sign of life for so long counts as gone: three heartbeats and some delay."""
     handshake_s: float = 20.0
-    """A caller that has not proved by then who it is, is dropped."""
+    """A caller that has not completed the TLS handshake by then is disconnected."""
     hello_s: float = 20.0
     dismissal_s: float = 5.0
 
 
 class FederationServicer(federation_pb2_grpc.FederationServicer):
-    """The one call of the service."""
+    """The service, which has one call, `Attend`."""
 
     def __init__(self, mailbox: Mailbox, authoriser: Authoriser, limits: TransportLimits) -> None:
         self._mailbox = mailbox
@@ -116,7 +116,7 @@ class FederationServicer(federation_pb2_grpc.FederationServicer):
         except OutboxClosed:
             return
         except Exception as error:
-            # Whoever learns of the end of the connection must not find its client present.
+            # Detach before the connection ends, so that the client is not present any more when its end is noticed.
             self._mailbox.detach(outbox)
             abort(context, error, roster_version=self._authoriser.roster().version)
 
@@ -129,17 +129,17 @@ class FederationServicer(federation_pb2_grpc.FederationServicer):
             yield from self._next_messages(outbox, judge)
 
     def _next_messages(self, outbox: Outbox, judge: Judge) -> Iterator[ServerMessage]:
-        # A generator of its own, so that nothing holds on to a long task after it was sent.
+        # A generator of its own, so that no variable keeps a long task in memory after it was sent.
         item = outbox.take(timeout_s=self._limits.heartbeat_s)
         if item is None and self._mailbox.silent(outbox):
             raise PeerSilent(f"nothing was heard from {outbox.client} for {self._limits.silence_s:g} s")
-        # Before each task, receipt and heartbeat: a party whose certificate was revoked or replaced gets nothing more.
+        # Before each message: a party whose certificate was revoked or replaced gets nothing more.
         judge()
         yield from self._messages(outbox, item)
 
     def _messages(self, outbox: Outbox, item: Item | None) -> Iterator[ServerMessage]:
         if isinstance(item, Delivery):
-            if self._mailbox.is_open(outbox.client, item.key):
+            if self._mailbox.awaits(outbox.client, item.key):
                 for frame in task_frames(item.key, item.body):
                     self._mailbox.count(outbox.client, item.key, down=frame.ByteSize())
                     yield frame
@@ -169,7 +169,7 @@ class FederationServicer(federation_pb2_grpc.FederationServicer):
 
 
 def decode(encoded: bytes) -> ClientMessage:
-    """A message; one of no kind if the bytes are no message, which the reader then refuses with its own status."""
+    """The message in `encoded`; bytes that are no message give an empty one, which the reader refuses."""
     try:
         return ClientMessage.FromString(encoded)
     except DecodeError:
@@ -177,7 +177,7 @@ def decode(encoded: bytes) -> ClientMessage:
 
 
 def add_to_server(servicer: FederationServicer, server: grpc.Server) -> None:
-    """Registers the service; unlike the generated function, with `decode`."""
+    """Registers the service like the generated function does, but with `decode` for incoming messages."""
     handler = grpc.stream_stream_rpc_method_handler(
         servicer.Attend, request_deserializer=decode, response_serializer=ServerMessage.SerializeToString
     )
@@ -185,7 +185,7 @@ def add_to_server(servicer: FederationServicer, server: grpc.Server) -> None:
 
 
 class _Reader:
-    """Takes in what one client sends."""
+    """Reads the messages of one client."""
 
     def __init__(self, mailbox: Mailbox, outbox: Outbox, limits: TransportLimits, judge: Judge) -> None:
         self._mailbox = mailbox
@@ -239,7 +239,7 @@ class _Reader:
         if theirs > ours:
             logger.warning(
                 "this server's kit is old: its roster is version %d, that of %s is version %d; get the newest kit from"
-                " the operator and put it into place, without a restart",
+                " the operator and replace the old one with it; the server needs no restart",
                 ours,
                 self._client,
                 theirs,
@@ -255,22 +255,22 @@ class _Reader:
     def _take(self, message: ClientMessage) -> None:
         kind = message.WhichOneof("kind")
         if kind == "result":
-            # Here as well, because a connection that reads nothing is held up in the middle of a message to it.
+            # Judged here as well: if the client reads nothing, the sending thread waits and judges nobody.
             self._judge()
             if self._body is not None:
-                raise ProtocolViolation("a result before the body of the previous one was whole")
+                raise ProtocolViolation("a result began before the body of the previous result was complete")
             self._key = key_from_proto(message.result.key)
         self._mailbox.count(self._client, self._key if kind in ("result", "chunk") else None, up=message.ByteSize())
         if kind == "result":
-            self._open_result(self._key_in_hand(), message.result)
+            self._begin_result(self._key_in_hand(), message.result)
         elif kind == "chunk":
             self._add(message.chunk)
         elif kind == "heartbeat":
             self._count_idle_message()
         else:
-            raise ProtocolViolation(f"a message of kind {kind!r} is out of place")
+            raise ProtocolViolation(f"a message of kind {kind!r} is not expected here")
 
-    def _open_result(self, key: TaskKey, result: Result) -> None:
+    def _begin_result(self, key: TaskKey, result: Result) -> None:
         outcome = result.WhichOneof("outcome")
         if outcome is None:
             raise ProtocolViolation("a result has neither a body nor a refusal")
@@ -289,7 +289,7 @@ class _Reader:
 
     def _add(self, chunk: Chunk) -> None:
         if self._body is None:
-            raise ProtocolViolation("a chunk that belongs to no result")
+            raise ProtocolViolation("a chunk belongs to no result")
         self._body.add(chunk)
         self._finish_if_whole()
 
@@ -316,7 +316,7 @@ class _Reader:
         self._idle_messages += 1
         if self._idle_messages > MAX_IDLE_MESSAGES:
             raise ProtocolViolation(
-                f"more than {MAX_IDLE_MESSAGES} messages of no use within {self._limits.heartbeat_s:g} s"
+                f"more than {MAX_IDLE_MESSAGES} heartbeats and unawaited results within {self._limits.heartbeat_s:g} s"
             )
 
     def _key_in_hand(self) -> TaskKey:

@@ -1,4 +1,4 @@
-"""Ends a call with the status that its error stands for."""
+"""Ends a call with the gRPC status of an error."""
 
 import logging
 from typing import NoReturn
@@ -11,9 +11,9 @@ logger = logging.getLogger(__name__)
 
 
 def abort(context: grpc.ServicerContext, error: BaseException, *, roster_version: int | None = None) -> NoReturn:
-    """Aborts the call; an error that the table does not list is logged here and told to nobody.
+    """Aborts the call. An error without a status of its own is logged here, and the caller gets no details of it.
 
-    With the refusal of a caller goes the version of the roster by which it was judged.
+    `roster_version` is the version of the roster by which the caller was judged; the caller gets it with the status.
     """
     code, details, name = status_of(error)
     if name is None:

@@ -56,7 +56,7 @@ class DriftSettings(AveragingSettings):
 
 
 class DriftServer(AveragingServer[DriftSettings]):
-    """Tells the mean of the surveyed sizes, weighs clients by their place, and remembers the sum of the norms."""
+    """Tells the mean of the surveyed sizes, weighs clients by their position, and remembers the sum of the norms."""
 
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
         mean = sum(numbers["size"] for numbers in surveys.values()) / len(surveys)
@@ -99,11 +99,11 @@ def drift(*, sparse: bool = False) -> Averaging:
 
 def states(run: Averaging) -> dict[ClientId, dict[str, Array]]:
     """Every client's copy of the state after the last entry, with what it kept."""
-    held = {}
+    vectors = {}
     for client, half in run.clients.items():
         half.final_model(run.server.last_state(client))
-        held[client] = {**half._state, **half._kept}
-    return held
+        vectors[client] = {**half._state, **half._kept}
+    return vectors
 
 
 def assert_same(left: Averaging, right: Averaging) -> None:
@@ -141,7 +141,10 @@ def test_checkpoints_keep_the_log_short(sparse: bool) -> None:
 def test_blocks_of_several_cohorts_may_be_restated_in_different_rounds() -> None:
     """The first party holds what the second holds and what the third holds; the first two are away for a while."""
     whole, split = partition(DATA, grid=(2, 1))
-    halves = [replace(split, features=split.features[held], X=split.X[:, held]) for held in (slice(3, 6), slice(0, 3))]
+    halves = [
+        replace(split, features=split.features[columns], X=split.X[:, columns])
+        for columns in (slice(3, 6), slice(0, 3))
+    ]
     shards = [whole, *halves]
     calm, shaken = Averaging.of(DRIFT, shards), Averaging.of(DRIFT, shards)
     away = {ClientId("party-00"), ClientId("party-01")}
@@ -153,7 +156,7 @@ def test_blocks_of_several_cohorts_may_be_restated_in_different_rounds() -> None
         shaken.restart(client)
         shaken.round(restarted=frozenset({client}))
     assert_same(calm, shaken)
-    first, second = (states(calm)[ClientId(f"party-0{place}")] for place in (0, 1))
+    first, second = (states(calm)[ClientId(f"party-0{number}")] for number in (0, 1))
     np.testing.assert_array_equal(first["trail"][3:], second["trail"])
 
 
@@ -249,12 +252,12 @@ def test_a_client_refuses_a_phase_that_its_algorithm_lacks() -> None:
 
 def test_the_server_refuses_results_of_another_phase_and_rounds_out_of_turn() -> None:
     run = drift()
-    with pytest.raises(InvalidInput, match="no round is open"):
+    with pytest.raises(InvalidInput, match="no round is under way"):
         run.server.advance(LOCAL, {})
     with pytest.raises(InvalidInput, match="cannot follow"):
         run.server.begin_round(RoundId(2), run.names, frozenset())
     run.server.begin_round(RoundId(1), run.names, frozenset())
-    with pytest.raises(InvalidInput, match="not the open phase"):
+    with pytest.raises(InvalidInput, match="is not under way"):
         run.server.advance(LOCAL, {})
 
 

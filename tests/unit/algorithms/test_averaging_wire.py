@@ -34,7 +34,7 @@ SCOPE = Scope(
     slots=SLOTS,
     length=5,
     samples={0: 2, 4: SLOTS},
-    held={1: 3, 2: 2},
+    coordinate_blocks={1: 3, 2: 2},
     vectors=Vectors(kept=("own",), reported=("loss",)),
 )
 LAYOUT = {1: np.array([0, 2, 4]), 2: np.array([1, 3])}
@@ -70,7 +70,7 @@ RESULT = Result(
 def test_a_task_survives_the_wire() -> None:
     sent = task_to_bytes(TASK)
     assert SLOTS == 3
-    assert task_to_bytes(task_from_bytes(sent, replace(SCOPE, held={}))) == sent
+    assert task_to_bytes(task_from_bytes(sent, replace(SCOPE, coordinate_blocks={}))) == sent
 
 
 def test_a_result_survives_the_wire() -> None:

@@ -68,12 +68,12 @@ def test_a_small_gap_may_tremble() -> None:
 
 
 def paces(duals: list[float | None]) -> list[float]:
-    """The shares of rounds 1, 2, …, where D of what entered each round is known at its end, or not."""
-    pace, shares = Pace(), [Pace().fraction]
+    """The fractions of rounds 1, 2, …, given D at the end of each round, or None if it is not known."""
+    pace, fractions = Pace(), [Pace().fraction]
     for dual in duals:
         pace = pace.after_round(dual)
-        shares.append(pace.fraction)
-    return shares
+        fractions.append(pace.fraction)
+    return fractions
 
 
 def test_the_pace_of_a_round_is_that_of_two_rounds_before_corrected_by_what_that_one_did() -> None:
@@ -86,15 +86,15 @@ def test_the_pace_of_a_round_is_that_of_two_rounds_before_corrected_by_what_that
 
 def test_one_fall_is_answered_once() -> None:
     """Round 2 was too much, the others were not: only the round that follows its judgement is cut."""
-    shares = paces([0.1, 0.2, 0.1, 0.2, 0.3])
-    assert [later < INITIAL_FRACTION for later in shares] == [False, False, False, True, False, True]
-    assert shares[5] == pytest.approx(shares[3] * GROW)
+    fractions = paces([0.1, 0.2, 0.1, 0.2, 0.3])
+    assert [later < INITIAL_FRACTION for later in fractions] == [False, False, False, True, False, True]
+    assert fractions[5] == pytest.approx(fractions[3] * GROW)
 
 
 def test_a_round_without_a_known_dual_keeps_the_pace() -> None:
-    shares = paces([0.1, 0.2, None, None, 0.1])
-    assert shares[2] == shares[3] == shares[4] == pytest.approx(INITIAL_FRACTION * GROW)
-    assert shares[5] == pytest.approx(shares[3] * SHRINK)
+    fractions = paces([0.1, 0.2, None, None, 0.1])
+    assert fractions[2] == fractions[3] == fractions[4] == pytest.approx(INITIAL_FRACTION * GROW)
+    assert fractions[5] == pytest.approx(fractions[3] * SHRINK)
 
 
 def test_the_pace_stays_between_its_smallest_share_and_all_samples() -> None:
@@ -126,5 +126,5 @@ def test_the_dual_is_followed_where_the_number_of_samples_is_chosen_by_it(
 def test_the_number_of_samples_lies_between_one_and_what_the_client_holds(
     values: dict[str, object], expected: int
 ) -> None:
-    held = {ClientId("a"): 40, ClientId("b"): 30}
-    assert Pace().samples(HyfdcaSettings.parse({"local": "paper", **values}), held, ClientId("a")) == expected
+    sample_counts = {ClientId("a"): 40, ClientId("b"): 30}
+    assert Pace().samples(HyfdcaSettings.parse({"local": "paper", **values}), sample_counts, ClientId("a")) == expected

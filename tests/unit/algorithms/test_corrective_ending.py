@@ -13,7 +13,7 @@ from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.corrective_snapshot import CorrectiveState, Memories
-from fenchel_server.algorithms.corrective.ending import UNTOLD, VOID, RoundEnd, certified, end_round
+from fenchel_server.algorithms.corrective.ending import UNREPORTED, VOID, RoundEnd, certified, end_round
 from fenchel_server.algorithms.corrective.round import CorrectiveRound
 from fenchel_server.contract import Outcome
 from support.corrective_rounds import (
@@ -115,7 +115,7 @@ def test_a_closing_round_whose_best_model_is_not_told_whole_is_void() -> None:
     before, current = begun(state_after(3), 4, closing=True)
     answers = primal_answers(current)
     del answers[B]
-    assert ended(before, current, answers) == RoundEnd(before, void=UNTOLD)
+    assert ended(before, current, answers) == RoundEnd(before, void=UNREPORTED)
 
 
 def test_a_gap_within_the_goal_ends_the_run_with_the_certified_model() -> None:

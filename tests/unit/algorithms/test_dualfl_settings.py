@@ -71,5 +71,5 @@ def test_the_smoothness_constant_is_that_of_the_largest_singular_value() -> None
     X = np.random.default_rng(0).standard_normal((30, 7))
     settings = DualflSettings.parse({"lambda": 0.5})
     exact = 0.1 * np.linalg.norm(X, 2) ** 2 * 0.25 + 0.5
-    assert smoothness(settings, X, share=0.1) == pytest.approx(exact, rel=1e-2)
-    assert smoothness(settings, np.zeros((3, 2)), share=0.1) == 0.5
+    assert smoothness(settings, X, loss_weight=0.1) == pytest.approx(exact, rel=1e-2)
+    assert smoothness(settings, np.zeros((3, 2)), loss_weight=0.1) == 0.5

@@ -18,7 +18,7 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import Block, FederationLayout
 from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
-from fenchel_deploy.training import Training, TrainingOptions
+from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.cohorts import Holding, OverlapRule, lay_out
 from fenchel_server.setup import FederationSetup
@@ -40,7 +40,7 @@ def rows_only(monkeypatch: pytest.MonkeyPatch) -> str:
     table = {**SETTINGS, "rows_only": AlgorithmEntry(RowsOnly)}
     for module in (algorithms, fitting):
         monkeypatch.setattr(module, "SETTINGS", table)
-    monkeypatch.setattr("fenchel_deploy.training.SETTINGS", table)
+    monkeypatch.setattr("fenchel_deploy.demonstration.SETTINGS", table)
     monkeypatch.setattr("fenchel_common.runconfig.SETTINGS", table)
     return "rows_only"
 
@@ -50,9 +50,9 @@ def layout(features: dict[ClientId, list[int]], blocks: list[tuple[ClientId, ...
         clients=(A, B),
         sample_count=len(blocks),
         slots=1,
-        blocks=tuple(Block(place, 1, holders) for place, holders in enumerate(blocks)),
+        blocks=tuple(Block(number, 1, holders) for number, holders in enumerate(blocks)),
         features=("x", "y"),
-        client_features={client: np.array(held) for client, held in features.items()},
+        client_features={client: np.array(own) for client, own in features.items()},
         label_holders=frozenset({A, B}),
     )
 
@@ -160,6 +160,6 @@ def test_the_set_up_of_a_run_refuses_shards_that_do_not_fit(rows_only: str, tmp_
 
 def test_a_training_is_refused_before_anything_is_loaded(rows_only: str) -> None:
     with pytest.raises(InvalidConfig, match="these are hybrid"):
-        Training.prepare(TrainingOptions(algorithm=rows_only, loss="cubic"))
+        Demonstration.prepare(DemonstrationOptions(algorithm=rows_only, loss="cubic"))
     with pytest.raises(InvalidConfig, match="'nothing' is not one of"):
-        Training.prepare(TrainingOptions(algorithm="nothing"))
+        Demonstration.prepare(DemonstrationOptions(algorithm="nothing"))

@@ -104,12 +104,12 @@ def labels(run: Simulation, block: int) -> Array:
 def test_a_share_is_all_of_the_clients_model_and_a_reset_forgets_the_dual_variables() -> None:
     run = clients()
     y = labels(run, 0)
-    share = primal(run, LABELLED, alpha(0, y)).contribution
-    assert share is not None
+    contribution = primal(run, LABELLED, alpha(0, y)).contribution
+    assert contribution is not None
     layout, shard = run.alignment.clients[LABELLED], run.shards[LABELLED]
-    assert share.blocks == tuple(layout.feature_blocks)
+    assert contribution.blocks == tuple(layout.feature_blocks)
     expected = y @ shard.X[layout.rows_of([0])] / (SETTINGS.lambda_ * len(shard.ids))
-    np.testing.assert_allclose(CIPHER.decrypt(share.vector)[: len(expected)], expected, rtol=0, atol=2.0**-33)
+    np.testing.assert_allclose(CIPHER.decrypt(contribution.vector)[: len(expected)], expected, rtol=0, atol=2.0**-33)
     emptied = primal(run, LABELLED, StateUpdate(reset=True)).contribution
     assert emptied is not None
     assert not CIPHER.decrypt(emptied.vector).any()
@@ -121,13 +121,13 @@ def test_a_label_holder_refuses_dual_variables_outside_their_interval(beyond: fl
     run = clients()
     values = 0.5 * labels(run, 1)
     values[-1] *= 2.0 * beyond
-    with pytest.raises(InvalidInput, match="1 blocks came back impossible: a party that holds the same"):
+    with pytest.raises(InvalidInput, match="1 blocks are outside their interval: a party that holds the same"):
         primal(run, LABELLED, alpha(1, values))
 
 
 def test_a_party_without_labels_refuses_dual_variables_beyond_one() -> None:
     primal(clients(), BARE, alpha(0, np.array([0.3, -1.0])))
-    with pytest.raises(InvalidInput, match="came back impossible"):
+    with pytest.raises(InvalidInput, match="are outside their interval"):
         primal(clients(), BARE, alpha(0, np.array([0.3, -1.1])))
 
 
@@ -147,10 +147,10 @@ def test_the_final_model_is_what_the_state_says_and_disturbs_nothing() -> None:
     assert not half.final_model(wire.state_to_bytes(StateUpdate(reset=True))).any()
     before = primal(run, LABELLED, alpha(0, labels(run, 0))).contribution
     layout = run.alignment.clients[LABELLED]
-    ((block, places),) = layout.feature_blocks.items()
+    ((block, positions),) = layout.feature_blocks.items()
     weights = BlockVector((block,), CIPHER.encrypt(np.arange(CIPHER.slots, dtype=np.float64), PRODUCT_FORMAT))
     model = half.final_model(wire.state_to_bytes(StateUpdate(reset=True, model=weights)))
-    np.testing.assert_array_equal(model[places], np.arange(len(places)))
+    np.testing.assert_array_equal(model[positions], np.arange(len(positions)))
     after = primal(run, LABELLED, StateUpdate()).contribution
     assert before is not None
     assert after is not None

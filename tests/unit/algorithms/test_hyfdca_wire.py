@@ -206,10 +206,10 @@ def test_totals_of_another_length_are_refused() -> None:
 def test_a_clear_vector_by_feature_is_refused_in_a_sealed_run_and_an_encrypted_one_in_a_paper_run() -> None:
     paillier = cipher()
     key = run_key()
-    share = np.zeros(SLOTS)
+    values = np.zeros(SLOTS)
     cases = ((CIPHER, Privacy.SEALED, "this run is encrypted"), (paillier, Privacy.PAPER, "is in clear"))
     for encrypting, privacy, message in cases:
-        vector = BlockVector((1,), encrypting.encrypt(share, PRODUCT_FORMAT))
+        vector = BlockVector((1,), encrypting.encrypt(values, PRODUCT_FORMAT))
         scope = replace(SCOPE, key=key, feature_key=key.by_feature(privacy))
         with pytest.raises(IncompatibleVectors, match=message):
             wire.primal_result_from_bytes(wire.primal_result_to_bytes(PrimalResult(vector)), scope)

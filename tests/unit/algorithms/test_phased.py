@@ -70,13 +70,13 @@ def test_a_round_is_its_phases_in_order() -> None:
 
 def test_rounds_and_phases_out_of_order_are_refused() -> None:
     server = Echo()
-    with pytest.raises(InvalidInput, match="no round is open"):
+    with pytest.raises(InvalidInput, match="no round is under way"):
         server.advance("one", {})
     with pytest.raises(InvalidInput, match="round_id: 6 cannot follow round 4"):
         server.begin_round(RoundId(6), BOTH, BOTH)
     assert server.forgotten == []
     server.begin_round(RoundId(5), BOTH, NOBODY)
-    with pytest.raises(InvalidInput, match="phase: 'two' is not the open phase 'one'"):
+    with pytest.raises(InvalidInput, match="phase: 'two' is not under way, 'one' is"):
         server.advance("two", {})
 
 

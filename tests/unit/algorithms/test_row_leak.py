@@ -23,7 +23,7 @@ def test_other_levels_have_nothing_to_acknowledge(level: str, values: dict[str, 
 def test_corrective_steps_and_losses_whose_duals_rest_leak_whatever_h_is() -> None:
     assert "corrective" in (row_leak(settings(local="corrective")) or "")
     for loss in ("hinge", "smoothed_hinge"):
-        assert "stay as they are, whatever h is" in (row_leak(settings(loss=loss, h=10_000), changes=10_000) or "")
+        assert "stay unchanged, for every h" in (row_leak(settings(loss=loss, h=10_000), changes=10_000) or "")
         assert row_leak(settings(loss=loss, local="theory", h=10_000), changes=10_000) is None
 
 
@@ -48,7 +48,7 @@ def test_a_configuration_that_leaks_rows_is_refused_until_it_says_so() -> None:
         RunConfig.from_mapping(leaky, source="run.toml")
     said = str(refused.value)
     assert said.startswith(
-        "run.toml: privacy = 'paper' shows the server every party's share of the model in every round"
+        "run.toml: privacy = 'paper' shows the server every party's contribution to the model in every round"
     )
     assert said.endswith("Use privacy = 'sealed', or set acknowledge_row_leak = true if the server may learn them")
     assert RunConfig.from_mapping({**leaky, "acknowledge_row_leak": True}).privacy == "paper"

@@ -78,11 +78,11 @@ def test_rows_follow_the_blocks_and_columns_the_names(sparse: bool) -> None:
     assert {block: positions.tolist() for block, positions in rows.positions.items()} == {1: [0, 1], 4: [2, 3]}
 
 
-def test_positions_are_those_of_whole_blocks_in_the_given_order() -> None:
+def test_positions_are_those_of_whole_blocks_of_samples_in_the_given_order_and_of_features_ascending() -> None:
     one = own()
     np.testing.assert_array_equal(one.rows.positions_of([4, 1]), [2, 3, 0, 1])
     np.testing.assert_array_equal(one.rows.positions_of([]), [])
-    np.testing.assert_array_equal(one.codec.feature_positions([3, 0]), [0, 2, 1])
+    np.testing.assert_array_equal(one.codec.feature_positions([3, 0]), [0, 1, 2])
     np.testing.assert_array_equal(one.codec.feature_positions([]), [])
 
 
@@ -199,7 +199,7 @@ def test_duals_that_no_honest_parties_add_up_to_are_refused_and_rounding_is_not(
     rounded = one.codec.to_blocks([4], np.array([0.0, 0.0, 1.0 + unit / 2, -0.25]), ALPHA_FORMAT)
     np.testing.assert_array_equal(checked_duals(rounded, one.rows, one.codec), [1.0, -0.25])
     altered = one.codec.to_blocks([1, 4], np.array([-0.5, 0.5, 1.5, -0.25]), ALPHA_FORMAT)
-    with pytest.raises(InvalidInput, match="the dual variables of 1 blocks came back impossible"):
+    with pytest.raises(InvalidInput, match="the dual variables of 1 blocks are outside their interval"):
         checked_duals(altered, one.rows, one.codec)
 
 

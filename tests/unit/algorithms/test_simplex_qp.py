@@ -101,7 +101,7 @@ def exact_best(G: Array, h: Array) -> Fraction:
     gains = [Fraction(float(entry)) for entry in h]
     best: Fraction | None = None
     for mask in range(1, 1 << size):
-        chosen = [place for place in range(size) if mask >> place & 1]
+        chosen = [position for position in range(size) if mask >> position & 1]
         b = stationary([[exact[i][j] for j in chosen] for i in chosen], [gains[i] for i in chosen])
         if b is None or min(b) < 0:
             continue

@@ -75,7 +75,7 @@ def test_layouts_cannot_be_written_to_and_compare_by_value() -> None:
     [
         ({"sample_count": 0}, "sample_count"),
         ({"sample_count": 6}, "sum of the block sizes"),
-        ({"slots": 1}, "block 0 must hold 1 to 1"),
+        ({"slots": 1}, "block 0 must have 1 to 1"),
         ({"slots": 0}, "slots"),
         ({"clients": ()}, "client_features|at least one party"),
         ({"clients": (A, A)}, "occurs twice"),

@@ -7,11 +7,12 @@ from fenchel.v1 import alignment_pb2
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.wire import alignment as wire
-from fenchel_common.wire.alignment import AlignmentMethod, Listing, Relay
+from fenchel_common.wire.alignment import AlignmentMethod, Listing, TaggedList
 from support.layouts import small_client_layout, small_federation_layout
 
 ELEMENTS = bytes(32) + bytes(range(32))
-SESSION = bytes(16)
+AGE, BMI = bytes(range(16)).hex(), bytes(range(16, 32)).hex()
+LISTED = TaggedList(ELEMENTS, bytes(range(100, 132)))
 
 
 def read_client_layout(body: bytes) -> ClientLayout:
@@ -25,13 +26,12 @@ def test_layouts_survive_the_way_over_the_wire() -> None:
 
 
 def test_messages_survive_the_way_over_the_wire() -> None:
-    listing = Listing(session=SESSION, features=("age", "größe"), has_labels=True, elements=ELEMENTS)
-    relay = Relay(session=SESSION, elements=ELEMENTS)
+    listing = Listing(features=(AGE, BMI), has_labels=True, ids=LISTED)
     for method in AlignmentMethod:
         assert wire.opening_from_bytes(wire.opening_to_bytes(method)) is method
     assert wire.listing_from_bytes(wire.listing_to_bytes(listing)) == listing
-    assert wire.relay_from_bytes(wire.relay_to_bytes(relay)) == relay
-    assert wire.raised_from_bytes(wire.raised_to_bytes(ELEMENTS)) == ELEMENTS
+    assert wire.relay_from_bytes(wire.relay_to_bytes(LISTED)) == LISTED
+    assert wire.raised_from_bytes(wire.raised_to_bytes(LISTED)) == LISTED
 
 
 @pytest.mark.parametrize(
@@ -60,22 +60,27 @@ def test_a_truncated_list_is_refused() -> None:
 def test_an_oversized_list_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "MAX_PARTY_SAMPLES", 1)
     with pytest.raises(InvalidInput, match="1 to 1 elements"):
-        wire.raised_from_bytes(wire.raised_to_bytes(ELEMENTS))
+        wire.raised_from_bytes(wire.raised_to_bytes(LISTED))
+
+
+def test_a_list_without_a_whole_tag_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="tag: must have 32 bytes"):
+        wire.relay_from_bytes(wire.relay_to_bytes(TaggedList(ELEMENTS, bytes(31))))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"session": bytes(15)}, "session"),
+        ({"ids": TaggedList(ELEMENTS, b"")}, "tag"),
         ({"features": ()}, "features"),
-        ({"features": ("age", "age")}, "occurs twice"),
-        ({"features": ("",)}, "characters"),
-        ({"features": ("a" * 257,)}, "characters"),
-        ({"elements": b""}, "elements"),
+        ({"features": (AGE, AGE)}, "none of them twice"),
+        ({"features": (BMI, AGE)}, "ascending"),
+        ({"features": (AGE, BMI[2:])}, "pseudonyms of 16 bytes"),
+        ({"ids": TaggedList(b"", bytes(32))}, "elements"),
     ],
 )
 def test_a_bad_listing_is_refused(change: dict[str, Any], message: str) -> None:
-    good: dict[str, Any] = {"session": SESSION, "features": ("age",), "has_labels": True, "elements": ELEMENTS}
+    good: dict[str, Any] = {"features": (AGE,), "has_labels": True, "ids": LISTED}
     with pytest.raises(InvalidInput, match=message):
         wire.listing_from_bytes(wire.listing_to_bytes(Listing(**(good | change))))
 

@@ -72,9 +72,9 @@ def test_the_rounds_of_corrective_are_those_before_the_one_that_certifies() -> N
 
 
 def row(method: str, h: int | None, rounds: int | None, **values: Any) -> dict[str, Any]:
-    place = {"dataset": "d", "lambda": 1e-3, "grid": "2x2", "columns": "contiguous", "loss": "hinge"}
+    setting = {"dataset": "d", "lambda": 1e-3, "grid": "2x2", "columns": "contiguous", "loss": "hinge"}
     rest = {"method": method, "h": h, "rounds_1e3": rounds, "monotone": True, "diverged": False}
-    return place | rest | values
+    return setting | rest | values
 
 
 def test_the_summary_compares_with_the_best_h_and_bounds_what_was_not_reached() -> None:

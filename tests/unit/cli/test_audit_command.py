@@ -41,7 +41,7 @@ def state(tmp_path: Path) -> Path:
     config = RunConfig.from_mapping({"name": "trial", "privacy": "paper", "acknowledge_row_leak": True})
     with SqliteStore.serve(tmp_path) as store:
         store.create_run(RUN, name="trial", config=config.to_json())
-        store.open_attempt(RUN)
+        store.begin_attempt(RUN)
         store.commit_setup(RUN, setup_record(), round_record(0), b"")
         store.commit_round(RUN, round_record(1), b"")
         store.close_run(RUN, RunStatus.COMPLETED, reason="done", seen=CLOSING)
@@ -62,7 +62,7 @@ def test_the_counts_of_all_rounds_and_of_the_end_add_up(state: Path) -> None:
 def test_the_table_speaks_in_words(state: Path) -> None:
     shown = invoke(RUN, "--state", str(state)).stdout
     assert "3 values of single parties or samples were readable to it" in shown
-    assert "one party's part of the model: 3" in shown
+    assert "one party's contribution to the model: 3" in shown
     assert "the model: 31 (came encrypted)" in shown
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from fenchel_common.ids import ClientId
 from fenchel_common.metrics import LastCertificate
-from fenchel_deploy.cli import server, training
+from fenchel_deploy.cli import demonstration, server
 from fenchel_deploy.cli.console import PlainConsole
-from fenchel_deploy.training import TrainingOptions
+from fenchel_deploy.demonstration import DemonstrationOptions
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.outcome import ClientTotals, RunOutcome, Traffic
 
@@ -65,7 +65,7 @@ def test_the_server_shows_the_outcome_of_a_run_that_diverged(capsys: pytest.Capt
 
 
 def test_the_view_of_a_training_keeps_the_figures_of_the_last_round_that_measured_its_model() -> None:
-    view = training.TrainingView(TrainingOptions())
+    view = demonstration.DemonstrationView(DemonstrationOptions())
     view.tell(round_event(4, primal=0.5, dual=0.25, gap=0.25, accuracy=0.75))
     view.tell(round_event(5))
     console = PlainConsole(file=io.StringIO(), width=1000)
@@ -81,6 +81,6 @@ def test_the_report_of_a_training_that_diverged_is_shown() -> None:
     report |= {"privacy": "sealed", "dataset": "digits", "clients": 1, "certified": True, "gap": "nan"}
     report |= {"server_saw": {}, "status": "diverged", "reason": "why"}
     console = PlainConsole(file=io.StringIO(), width=200)
-    training.print_report(console, report)
+    demonstration.print_report(console, report)
     assert isinstance(console.file, io.StringIO)
     assert "duality gap, the proof" in console.file.getvalue()

@@ -16,10 +16,10 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli import app as fenchel
-from fenchel_deploy.cli import load_verbs, main, runs, server, training
+from fenchel_deploy.cli import demonstration, load_verbs, main, runs, server
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.output import log_to_stderr, printable
-from fenchel_deploy.training import TrainingOptions
+from fenchel_deploy.demonstration import DemonstrationOptions
 from fenchel_server.store import AbsenceRecord, RoundRecord, RunStatus, SqliteStore
 from support.records import RUN, setup_record
 
@@ -39,7 +39,7 @@ def state(tmp_path: Path) -> Path:
     config = RunConfig.from_mapping({"name": "trial"}).to_json()
     with SqliteStore.serve(tmp_path) as store:
         store.create_run(RUN, name=HOSTILE, config=config)
-        store.open_attempt(RUN)
+        store.begin_attempt(RUN)
         rounds = [
             RoundRecord(
                 round_id=RoundId(number),
@@ -95,7 +95,7 @@ def test_the_servers_lines_show_names_and_reasons_as_text(capsys: pytest.Capture
 
 
 def test_the_view_of_a_training_shows_warnings_and_reasons_as_text() -> None:
-    view = training.TrainingView(TrainingOptions())
+    view = demonstration.DemonstrationView(DemonstrationOptions())
     view.tell({"event": "warning", "warning": HOSTILE})
     view.tell({"event": "ended", "status": "failed", "reason": HOSTILE})
     console = PlainConsole(file=io.StringIO(), width=1000)

@@ -63,7 +63,7 @@ def test_show_as_json_has_everything(store: SqliteStore, tmp_path: Path) -> None
     shown = json.loads(invoke("show", "run-1", "--format", "json", state=tmp_path).stdout)
     assert shown["stop_request"] is None
     assert shown["outcome"] is None
-    assert [held["round"] for held in shown["history"]] == [0, 1]
+    assert [committed["round"] for committed in shown["history"]] == [0, 1]
     assert shown["history"][1]["absences"] == [{"client": "north", "phase": "primal", "reason": "no result within 1 s"}]
     assert shown["history"][1]["bytes"] == {"up": 10, "down": 20}
 
@@ -86,7 +86,7 @@ def test_resume_queues_a_stopped_run(store: SqliteStore, tmp_path: Path) -> None
     store.close_run(RUN, RunStatus.STOPPED, reason="paused: waiting for north")
     result = invoke("resume", "run-1", state=tmp_path)
     assert result.exit_code == 0
-    assert "goes on after round 1" in result.stdout
+    assert "continues after round 1" in result.stdout
     assert store.run(RUN).status is RunStatus.QUEUED
 
 
@@ -114,7 +114,7 @@ def test_failures_go_to_stderr_with_their_exit_code(
 def test_a_directory_without_state_has_its_exit_code(tmp_path: Path) -> None:
     result = invoke("list", state=tmp_path)
     assert (result.exit_code, result.stdout) == (3, "")
-    assert "holds no state" in result.stderr
+    assert "has no state" in result.stderr
 
 
 @pytest.mark.parametrize("verb", ["list", "show", "stop", "resume"])

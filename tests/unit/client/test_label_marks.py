@@ -32,7 +32,7 @@ from support.layouts import small_client_layout
 
 RUN = RunId("run-1")
 SECRET = bytes(range(32))
-FIRST, SECOND, THIRD = (ClientId(f"party-{place:02d}") for place in range(3))
+FIRST, SECOND, THIRD = (ClientId(f"party-{number:02d}") for number in range(3))
 KINDS: dict[str, tuple[Cipher, RunKey]] = {
     "plain": (PlainCipher(KEY_BITS), RunKey.in_clear(KEY_BITS)),
     "paillier": (cipher(2 * SMALL_BITS), run_key(2 * SMALL_BITS)),
@@ -87,9 +87,9 @@ def test_a_mark_tells_labels_places_runs_and_secrets_apart_and_nothing_else() ->
     (mark,) = marks_of([1.0])
     assert marks_of([1.0, 1.0]).tolist() == [mark, mark]
     assert marks_of([0.0]) == marks_of([-0.0])
-    places = [marks_of([1.0], block=1), marks_of([1.0], slot=1)]
+    positions = [marks_of([1.0], block=1), marks_of([1.0], slot=1)]
     others = [marks_of([-1.0]), marks_of([1.0], run=RunId("run-2")), marks_of([1.0], secret=bytes(32))]
-    assert len({mark, *(other[0] for other in [*places, *others])}) == 6
+    assert len({mark, *(other[0] for other in [*positions, *others])}) == 6
 
 
 def test_a_sum_of_as_many_marks_as_there_can_be_parties_is_exact() -> None:
@@ -143,7 +143,7 @@ def test_each_party_hears_in_its_own_log_how_many_labels_differ(
     assert Comparison(*pair, kind=kind).differing() == {FIRST: True, SECOND: True}
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(said) == 2
-    assert all("3 of the 50 labels that this party shares with others differ" in text for text in said)
+    assert all("3 of the 50 labels of samples that other parties hold too differ" in text for text in said)
     assert "sample-" not in caplog.text
 
 

@@ -131,10 +131,10 @@ def far_too_long() -> Made:
         (a_composite_factor, "not all prime"),
         (a_common_order, "large factor of p − 1 in common"),
         (an_order_that_divides_the_other_prime_minus_one, "large factor of p − 1 in common"),
-        (unbalanced, "not of one length"),
+        (unbalanced, "have different lengths"),
         (close_together, "too close"),
-        (modulus_not_coprime_to_its_totient, "not of one length"),
-        (far_too_long, "of at most 4096 bits"),
+        (modulus_not_coprime_to_its_totient, "have different lengths"),
+        (far_too_long, "more than 4096 bits"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -40,10 +40,10 @@ NUMBERS = 'file = "table.csv"\nid = "id"\n'
         ("id;age\n1;4\n2;1,5\n", NUMBERS, r"row 2, column 'age': the cell is no number.*decimal = \",\" or thousands"),
         ('id,age\n1,4\n2,"1,500"\n', NUMBERS, r"row 2, column 'age'.*thousands separators; which of them is it\?"),
         ("id,age\n1,4\n2,1'500.5\n", NUMBERS, r"row 2, column 'age'.*thousands separators"),
-        ('id,age\n1,"4\n2,3\n', NUMBERS, r"row 1, column 'age': the cell holds a line break; close the quotation"),
-        ("1,2,3\n4,5,6\n", NUMBERS, r"the first row holds numbers; put a row with the names of the columns above"),
+        ('id,age\n1,"4\n2,3\n', NUMBERS, r"row 1, column 'age': the cell has a line break; close the quotation"),
+        ("1,2,3\n4,5,6\n", NUMBERS, r"the first row has numbers; put a row with the names of the columns above"),
         ("id,age,age\n1,2,3\n", NUMBERS, r"columns 2 and 3 have the same name 'age'"),
-        ("", NUMBERS, r"is empty; its first row must hold the names"),
+        ("", NUMBERS, r"is empty; its first row must have the names"),
         ("id,age\n", NUMBERS, "has no rows"),
         ("no,age\n1,2\n", NUMBERS, r"has no column 'id', which shard.toml names; its columns are no, age"),
         (
@@ -76,7 +76,7 @@ def test_a_bad_csv_file_is_refused_by_row_and_column(
         ),
         ("seen by C,no", f"seen by C,{HIDDEN}", r"row 3, column 'label': the cell is neither the positive nor the neg"),
         ("seen by C,no", "seen by C,", r"row 3: the label is missing.*missing = \"drop\" under \[label\]"),
-        ("typical,seen by C", '"a\nb",seen by C', r"row 3, column 'pain': the cell holds a line break"),
+        ("typical,seen by C", '"a\nb",seen by C', r"row 3, column 'pain': the cell has a line break"),
         ("typical,seen by C", "=1+1,seen by C", r"row 3, column 'pain': the cell begins with \"=\""),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_damaged_parquet_file_and_an_unknown_format_are_refused(tmp_path: Path
     with pytest.raises(InvalidInput, match=r"the format is not known by the end of the name \(\.csv"):
         load(tmp_path, "", name="table.xlsx")
     write_table(tmp_path, "id,age\n1,2\n")
-    with pytest.raises(InvalidInput, match=r"holds no shard.toml and 2 tables; name the file"):
+    with pytest.raises(InvalidInput, match=r"has no shard.toml and 2 tables; name the file"):
         load_shard(tmp_path)
     with pytest.raises(InvalidInput, match="there is no such file"):
         load_shard(tmp_path / "gone.csv")

@@ -51,7 +51,7 @@ def test_a_file_of_dense_or_csr_arrays_is_taken(tmp_path: Path) -> None:
         ({"X": np.ones((3, 2)), "y": np.array([1, 2])}, "y: has the shape"),
         ({"X": np.ones((3, 2))}, "y: missing"),
         ({"X": np.ones((2, 2)), "y": np.array([1, 2])}, "X: every column is constant"),
-        ({"X": np.array([[np.nan], [1.0]]), "y": np.array([1, 2])}, "X: holds NaN"),
+        ({"X": np.array([[np.nan], [1.0]]), "y": np.array([1, 2])}, "X: has NaN"),
     ],
 )
 def test_a_file_that_cannot_be_learnt_from_is_refused_by_field(
@@ -85,9 +85,9 @@ def test_the_shards_of_a_grid_make_up_the_whole_table(
     seen = np.zeros(data.X.shape, dtype=int)
     for shard in partition(data, grid=grid, columns=columns, seed=3):
         rows = [int(sample.split("-")[1]) for sample in shard.ids]
-        held = [data.features.index(name) for name in shard.features]
-        rebuilt[np.ix_(rows, held)] = shard.X
-        seen[np.ix_(rows, held)] += 1
+        own = [data.features.index(name) for name in shard.features]
+        rebuilt[np.ix_(rows, own)] = shard.X
+        seen[np.ix_(rows, own)] += 1
         np.testing.assert_array_equal(shard.y, data.y[rows])
     np.testing.assert_array_equal(seen, 1)
     np.testing.assert_array_equal(rebuilt, data.X)

@@ -51,7 +51,7 @@ def test_duplicate_ids_are_refused_by_their_rows_and_not_shown() -> None:
         (IDS, ("age", ""), matrix(), None, "empty name"),
         (IDS, FEATURES, matrix() * np.nan, None, "X: row 1, column 'age': is NaN or infinite"),
         (IDS, FEATURES, matrix(), np.ones(2), "y: has the shape"),
-        (IDS, FEATURES, matrix(), np.array([1.0, np.inf, 1.0]), "y: holds NaN"),
+        (IDS, FEATURES, matrix(), np.array([1.0, np.inf, 1.0]), "y: has NaN"),
         ((), FEATURES, np.zeros((0, 2)), None, "at least one row"),
     ],
 )
@@ -76,7 +76,7 @@ def test_repr_shows_no_id() -> None:
         ({"features": np.array(FEATURES), "X": matrix()}, "ids: missing"),
         ({"ids": np.array(IDS), "features": np.array(FEATURES)}, "X: missing"),
         ({"ids": np.array([[1, 2, 3]]), "features": np.array(FEATURES), "X": matrix()}, "ids: must be"),
-        ({"ids": np.array(IDS), "features": np.array(FEATURES), "X": np.array([["x"]])}, "X: must hold numbers"),
+        ({"ids": np.array(IDS), "features": np.array(FEATURES), "X": np.array([["x"]])}, "X: must be numbers"),
         (
             {
                 "ids": np.array(IDS),

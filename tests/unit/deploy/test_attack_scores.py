@@ -32,7 +32,7 @@ def test_a_score_is_one_for_the_row_itself_and_like_chance_for_anything_else() -
     right = row_score([Estimate(-2.0 * rows[3], 3)], rows, strangers)
     assert right.value == pytest.approx(1.0)
     assert (right.found, right.total) == (1, 10)
-    wrong = row_score([Estimate(rng.standard_normal(30), place) for place in range(10)], rows, strangers)
+    wrong = row_score([Estimate(rng.standard_normal(30), position) for position in range(10)], rows, strangers)
     assert wrong.found == 0
     assert wrong.value == pytest.approx(wrong.chance, abs=0.15)
 
@@ -40,7 +40,9 @@ def test_a_score_is_one_for_the_row_itself_and_like_chance_for_anything_else() -
 def test_rows_that_are_found_count_however_far_off_the_other_guesses_are() -> None:
     rng = np.random.default_rng(7)
     rows, strangers = rng.standard_normal((20, 30)), rng.standard_normal((20, 30))
-    guesses = [Estimate(rows[place] if place < 15 else rng.standard_normal(30), place) for place in range(20)]
+    guesses = [
+        Estimate(rows[position] if position < 15 else rng.standard_normal(30), position) for position in range(20)
+    ]
     partly = row_score(guesses, rows, strangers)
     assert (partly.found, partly.strangers_found) == (15, 0)
     assert partly.value < 0.9

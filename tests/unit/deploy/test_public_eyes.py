@@ -13,7 +13,7 @@ from support.keys import cipher, private_key
 
 
 def test_a_ciphertext_without_a_nonce_would_be_read_without_the_key() -> None:
-    """What the sealed runs' ciphertexts are tested for is really found: also between two that share a nonce."""
+    """`PublicEyes` finds values in ciphertexts without a nonce, and differences of two with the same nonce."""
     key, values = private_key().public_key, np.array([0.5, -1.25, 3.0])
     eyes = PublicEyes(RunKey.of(key))
     assert np.array_equal(eyes.read(_without_nonce(values, key)), values)

@@ -9,14 +9,13 @@ from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind, PrivateKey
 from fenchel_client.setup import public_key_of
-from fenchel_client.task import Task
 from fenchel_common.errors import Refusal, WrongTerms
-from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, Introduction, RunSecrets
+from fenchel_common.setup import INTRODUCE, KEY_MAKE, KEY_TAKE, RunSecrets
 from fenchel_common.wire.ceremony import introductions_to_bytes
-from fenchel_common.wire.setup import key_take_from_bytes, key_take_to_bytes, terms_to_bytes
-from support.ceremony import HOLDER, NAMES, OTHER, RUN, Federation, Listener, config, only, refused
+from fenchel_common.wire.setup import introduction_from_bytes, key_take_from_bytes, key_take_to_bytes, terms_to_bytes
+from support.ceremony import HOLDER, NAMES, OTHER, Federation, Listener, config, only, refused
 from support.keys import private_key
 
 PLAIN = config(privacy="plain", benchmark=True)
@@ -76,7 +75,7 @@ def test_a_party_that_was_told_other_terms_than_the_key_holder_takes_no_key(
 def test_a_key_that_is_not_the_one_of_the_terms_is_refused(key: bytes, terms: RunConfig, said: str) -> None:
     """The terms are bound into the blob, and still the key itself is compared with them."""
     with pytest.raises(WrongTerms, match=said):
-        public_key_of(RunSecrets(key, bytes(32)), terms)
+        public_key_of(RunSecrets(key, bytes(32), bytes(32)), terms)
 
 
 def test_the_key_of_an_earlier_set_up_does_not_open_in_a_later_one(federation: Federation) -> None:
@@ -95,22 +94,24 @@ def test_a_key_holder_makes_one_key_for_each_introduction(
 ) -> None:
     """The relay may repeat its request, but not have keys made without end."""
     made: list[int] = []
-    real = federation.parties[HOLDER]
 
     def counted(bits: int, kind: KeyKind) -> PrivateKey:
         made.append(bits)
         return generate_private_key(bits, kind)
 
     monkeypatch.setattr("fenchel_client.setup.generate_private_key", counted)
-    introduced = introductions_to_bytes([Introduction(federation.kits[name].certificate, bytes(32)) for name in NAMES])
-
-    def ask(phase: str, body: bytes) -> bytes:
-        return real.handle(Task(RUN, RoundId(0), phase, body))
-
-    ask(INTRODUCE, terms_to_bytes(config()))
+    introduced = federation.introduced()
     for _ in range(3):
-        ask(KEY_MAKE, introduced)
+        federation.answer(HOLDER, KEY_MAKE, introductions_to_bytes(introduced))
     assert made == [2048]
+
+
+def test_a_key_holder_seals_its_secrets_for_one_list_of_introductions(federation: Federation) -> None:
+    first = federation.introduced()
+    federation.answer(HOLDER, KEY_MAKE, introductions_to_bytes(first))
+    again = introduction_from_bytes(federation.answer(OTHER, INTRODUCE, terms_to_bytes(config())))
+    with pytest.raises(Refusal, match="second list of introductions"):
+        federation.answer(HOLDER, KEY_MAKE, introductions_to_bytes([first[0], again]))
 
 
 def test_a_swapped_public_key_beside_a_run_in_clear_is_noticed(federation: Federation) -> None:

@@ -60,8 +60,8 @@ def few_slots(layout: ClientLayout) -> ClientLayout:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (one_row, "rows: places 1 of this party's 40 rows"),
-        (one_feature, "feature_blocks: places 1 of this party's 2 features"),
+        (one_row, "rows: has 1 of this party's 40 rows"),
+        (one_feature, "feature_blocks: has 1 of this party's 2 features"),
         (without_a_feature, "ignored: .*overlap"),
         (a_block_for_each_row, "more than 2 blocks are not full"),
         (few_slots, "slots"),

@@ -74,7 +74,7 @@ def test_a_party_refuses_at_its_introduction_what_its_operator_did_not_accept(
 ) -> None:
     for missing in asked:
         rest = frozenset(asked) - {missing}
-        with pytest.raises(Refusal, match=f"with --accept {missing} if that is meant") as caught:
+        with pytest.raises(Refusal, match=f"if you agree to that, start the client with --accept {missing}") as caught:
             introduced(kit, tmp_path, rest, terms)
         assert f"{missing} ({MEANINGS[missing]})" in str(caught.value)
         assert caught.value.public_reason == f"its operator does not accept: {missing}"
@@ -82,7 +82,9 @@ def test_a_party_refuses_at_its_introduction_what_its_operator_did_not_accept(
 
 def test_a_refusal_names_every_word_that_is_missing(kit: Kit, tmp_path: Path) -> None:
     terms = {"key": {"bits": 2048, "kind": "subgroup"}, "alignment": "hmac"}
-    with pytest.raises(Refusal, match="with --accept 2048-bits --accept hmac if that is meant") as caught:
+    with pytest.raises(
+        Refusal, match="if you agree to that, start the client with --accept 2048-bits --accept hmac"
+    ) as caught:
         introduced(kit, tmp_path, frozenset({Concession.SUBGROUP}), terms)
     assert caught.value.public_reason == "its operator does not accept: 2048-bits, hmac"
 

@@ -17,7 +17,7 @@ A, B = ClientId("a"), ClientId("b")
 
 def layout(*sizes: tuple[int, tuple[ClientId, ...]], features: int = 4) -> FederationLayout:
     """Blocks of these sizes and holders; b has no labels, and both hold half of the features."""
-    names = tuple(f"f{place:03d}" for place in range(features))
+    names = tuple(f"f{number:03d}" for number in range(features))
     half = features // 2
     return FederationLayout(
         clients=(A, B),
@@ -116,8 +116,8 @@ def test_a_gap_that_makes_for_most_of_the_noise_on_a_released_model_is_told() ->
     table = layout(*[(1000, (A, B))] * 10)
     assert check_preconditions(RunConfig.from_mapping(values | {"stop": {"gap": 1e-8}}), table) == ()
     (warning,) = check_preconditions(RunConfig.from_mapping(values | {"stop": {"gap": 1e-6}}), table)
-    assert warning.startswith("stop.gap = 1e-06 makes for more of the noise on the released model than the data do")
-    assert "at 1e-08 it would make for half of it" in warning
+    assert warning.startswith("more than half of the noise on the released model is due to stop.gap = 1e-06")
+    assert "at 1e-08 it would be half" in warning
 
 
 def test_a_sealed_run_is_warned_of_small_cohorts_alone() -> None:

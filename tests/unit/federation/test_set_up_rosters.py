@@ -7,13 +7,14 @@ import pytest
 
 from fenchel_client.concessions import Concession
 from fenchel_client.consent import TRUST_KIT, Consent
+from fenchel_client.crypto.introductions import fresh_key, introduce
 from fenchel_client.party import Party
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import KEY_MAKE, Introduction
-from fenchel_common.wire.ceremony import introductions_to_bytes
+from fenchel_common.setup import KEY_MAKE
+from fenchel_common.wire.ceremony import introductions_from_bytes, introductions_to_bytes
 from fenchel_deploy.inprocess.parties import asked
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_deploy.provision import provision
@@ -70,19 +71,20 @@ def federation(tmp_path: Path) -> Federation:
 
 
 def test_a_server_that_relays_a_replaced_certificate_gets_no_key_for_it(federation: Federation) -> None:
-    old = Kit.load(federation.folder(OTHER)).certificate
+    old = Kit.load(federation.folder(OTHER))
     federation.replace(OTHER)
     federation.give(HOLDER)
     federation.give(OTHER)
-    certificates = [Kit.load(federation.folder(HOLDER)).certificate, old]
-    relayed = introductions_to_bytes([Introduction(certificate, bytes(32)) for certificate in certificates])
+    replayed = introduce(old, fresh_key().public_key(), run=RunId("run"), terms=CONFIG.digest())
 
     def choose_the_old_one(phase: str, body: bytes) -> bytes:
-        return relayed if phase == KEY_MAKE else body
+        if phase != KEY_MAKE:
+            return body
+        return introductions_to_bytes([introductions_from_bytes(body)[0], replayed])
 
     with pytest.raises(Refusal, match=f"the certificate of '{OTHER}' was replaced") as caught:
         federation.set_up(to_party=choose_the_old_one)
-    assert caught.value.public_reason == "the relayed certificates are not those of the roster"
+    assert caught.value.public_reason == "the relayed introductions are not those of this roster, run and configuration"
 
 
 @pytest.mark.parametrize("replaced", SHARDS)

@@ -112,7 +112,7 @@ def take_a_roster_that_does_not_name_north(kits: Kits) -> None:
         (take_a_roster_that_does_not_name_north, NotOnRoster, "'north' is not on the roster"),
         (use_the_key_of_south, KeyMismatch, r"key\.pem is not the key of cert\.pem"),
         (use_the_certificate_of_south, MalformedCertificate, "certificate is of 'south'"),
-        (claim_to_be_the_server, WrongRole, "one of a party, not of a server"),
+        (claim_to_be_the_server, WrongRole, "that of a party, not of a server"),
         (lambda kits: (kits["north"] / "key.pem").chmod(0o640), KeyFileError, r"can be read by others; run `chmod 600"),
         (lambda kits: edit(kits, "key.pem", b"PRIVATE", b"PUBLIC"), KeyFileError, "not an unencrypted PEM"),
         (lambda kits: edit(kits, "kit.toml", b"role", b"rule"), KitIncomplete, "unknown key 'rule'"),

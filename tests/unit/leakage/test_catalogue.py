@@ -59,8 +59,8 @@ def phases_in(tree: ast.Module) -> Iterator[str]:
     """The names of constants that `phase` is compared with, or that a phase is opened with."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and "phase" in ast.unparse(node.left).split("."):
-            for held in node.comparators:
-                for part in held.elts if isinstance(held, ast.Tuple) else [held]:
+            for compared in node.comparators:
+                for part in compared.elts if isinstance(compared, ast.Tuple) else [compared]:
                     if isinstance(part, ast.Name):
                         yield part.id
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("PhaseRequest", "_request", "_ask"):
@@ -101,9 +101,9 @@ def reachable() -> set[str]:
     def add(name: str) -> None:
         if name not in found:
             found.add(name)
-            for held in setup_pb2.DESCRIPTOR.pool.FindMessageTypeByName(f"fenchel.v1.{name}").fields:
-                if held.message_type is not None:
-                    add(held.message_type.name)
+            for field in setup_pb2.DESCRIPTOR.pool.FindMessageTypeByName(f"fenchel.v1.{name}").fields:
+                if field.message_type is not None:
+                    add(field.message_type.name)
 
     for phases in (SETUP, *map(phases_of, BY_FAMILY.values())):
         for messages in phases.values():

@@ -57,15 +57,15 @@ def test_an_encrypted_vector_counts_as_ciphertext_that_holds_that_class() -> Non
 
 
 def test_the_outermost_field_decides_for_what_lies_in_it() -> None:
-    held = averaging_pb2.AveragingVector(
+    vector = averaging_pb2.AveragingVector(
         name="model", vector=hyfdca_pb2.BlockVector(blocks=numbers_to_bytes([0]), vector=plain(4, 5))
     )
     body = averaging_pb2.AveragingTask(
         state=averaging_pb2.AveragingState(
-            kept=[held],
+            kept=[vector],
             entries=[
                 averaging_pb2.AveragingEntry(
-                    sums=[held], told=[averaging_pb2.AveragingNumber(name="step", value=1.0)], weights=bytes(16)
+                    sums=[vector], told=[averaging_pb2.AveragingNumber(name="step", value=1.0)], weights=bytes(16)
                 )
             ],
         )
@@ -124,12 +124,19 @@ def test_two_numbers_of_one_field_count_as_two() -> None:
 
 
 def test_packed_bytes_count_by_their_width() -> None:
-    listing = alignment_pb2.AlignmentListing(
-        features=names_to_bytes(["a", "b"]), elements=bytes(32 * 7)
-    ).SerializeToString()
+    listing = alignment_pb2.AlignmentListing(features=bytes(2 * 16), elements=bytes(32 * 7)).SerializeToString()
     tally = values_in(alignment_pb2.AlignmentListing, listing)
-    assert telling(tally) == {Sight("AlignmentListing.elements", Visibility.PSEUDONYM, Visibility.PSEUDONYM): 7}
-    assert tally[Sight("AlignmentListing.features", Visibility.PUBLIC, Visibility.PUBLIC)] == 2
+    assert telling(tally) == {
+        Sight("AlignmentListing.elements", Visibility.PSEUDONYM, Visibility.PSEUDONYM): 7,
+        Sight("AlignmentListing.features", Visibility.PSEUDONYM, Visibility.PSEUDONYM): 2,
+    }
+
+
+def test_names_in_bytes_count_by_their_ends() -> None:
+    layout = alignment_pb2.FederationLayout(features=names_to_bytes(["a", "b"])).SerializeToString()
+    assert telling(values_in(alignment_pb2.FederationLayout, layout)) == {
+        Sight("FederationLayout.features", Visibility.PSEUDONYM, Visibility.PSEUDONYM): 2
+    }
 
 
 def test_a_message_inside_a_field_of_bytes_counts_as_that_message() -> None:

@@ -72,8 +72,8 @@ def run(directory: Path, config: RunConfig) -> tuple[Ledger, Ledger]:
     ending = Driver(RUN, parts, store=store, transport=counted).drive()
     assert ending.status is RunStatus.COMPLETED, ending.reason
     server, together = Ledger.from_json(store.run(RUN).seen), Ledger()
-    for held in store.rounds(RUN):
-        server.add_all(Ledger.from_json(held.seen))
+    for committed in store.rounds(RUN):
+        server.add_all(Ledger.from_json(committed.seen))
     for name in parties:
         together.add_all(read_party_ledger(directory / name / f"{RUN}{LEDGER}")[1])
     return server, together

@@ -15,7 +15,7 @@ losses = pytest.mark.parametrize("loss", LOSSES.values(), ids=list(LOSSES))
 any_loss = st.sampled_from(list(LOSSES.values()))
 any_label = st.sampled_from([-1.0, 1.0])
 predictions = st.floats(-50.0, 50.0)
-shares = st.floats(0.0, 1.0)
+fractions = st.floats(0.0, 1.0)
 curvatures = st.one_of(st.just(0.0), st.floats(1e-9, 1e9))
 
 
@@ -73,7 +73,7 @@ def test_a_loss_that_does_not_state_its_slope_has_none() -> None:
     assert not hasattr(Loss, "lipschitz")
 
 
-@given(loss=any_loss, label=any_label, z=predictions, b=shares)
+@given(loss=any_loss, label=any_label, z=predictions, b=fractions)
 def test_fenchel_young_inequality(loss: Loss, label: float, z: float, b: float) -> None:
     y = one(label)
     alpha = b * y
@@ -89,7 +89,7 @@ def test_fenchel_young_equality_at_the_subgradient(loss: Loss, label: float, z: 
     assert abs(slack[0]) <= 1e-12 * max(1.0, abs(z))
 
 
-@given(loss=any_loss, label=any_label, b=shares, ip=predictions, curvature=curvatures)
+@given(loss=any_loss, label=any_label, b=fractions, ip=predictions, curvature=curvatures)
 def test_dual_step_beats_a_fine_grid(loss: Loss, label: float, b: float, ip: float, curvature: float) -> None:
     y, alpha, products, bend = one(label), one(b * label), one(ip), one(curvature)
     delta = loss.dual_step(alpha, y, products, bend)
@@ -104,7 +104,7 @@ def test_dual_step_beats_a_fine_grid(loss: Loss, label: float, b: float, ip: flo
 @given(
     loss=any_loss,
     label=any_label,
-    b=shares,
+    b=fractions,
     ip=predictions,
     curvature=curvatures,
     scale=st.sampled_from([1e-3, 0.25, 1.0]),

@@ -29,10 +29,10 @@ def pinned(text: str) -> dict[str, str]:
 
 def required() -> list[Requirement]:
     """Whatever pyproject.toml names: for the project, its extras, its groups and its build."""
-    held = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    project = held["project"]
-    lines = [*project["dependencies"], *held["build-system"]["requires"]]
-    for group in (*project["optional-dependencies"].values(), *held["dependency-groups"].values()):
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = content["project"]
+    lines = [*project["dependencies"], *content["build-system"]["requires"]]
+    for group in (*project["optional-dependencies"].values(), *content["dependency-groups"].values()):
         lines += group
     return [Requirement(line) for line in lines]
 

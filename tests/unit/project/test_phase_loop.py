@@ -1,4 +1,4 @@
-"""The phase loop stands in one place; the round driver, which has effects, steps through its machine instead."""
+"""The phase loop is in one module; the round driver, which has effects, steps through its machine instead."""
 
 import ast
 from pathlib import Path

@@ -1,7 +1,8 @@
 """What the server gets of the final model: what each party's own signed roster lets it have, and no more."""
 
+import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -71,20 +72,31 @@ def kept_by(party: Path) -> tuple[list[str], Array]:
         return kept["features"].tolist(), kept["weights"]
 
 
-def exact_model(directory: Path) -> Array:
+def names_of(directory: Path) -> dict[str, str]:
+    """The names of all features by their pseudonyms, from the parties' own files."""
+    names: dict[str, str] = {}
+    for party in ("p1", "p2"):
+        with (directory / party / f"{RUN}.features.csv").open(newline="") as file:
+            names |= {row["pseudonym"]: row["feature"] for row in csv.DictReader(file)}
+    return names
+
+
+def exact_model(directory: Path, pseudonyms: Sequence[str]) -> Array:
+    """The weights that the parties keep, in the order of a released model."""
     weights: dict[str, float] = {}
     for party in ("p1", "p2"):
         weights |= dict(zip(*kept_by(directory / party), strict=True))
-    return np.array([weights[feature] for feature in sorted(weights)])
+    names = names_of(directory)
+    return np.array([weights[names[pseudonym]] for pseudonym in pseudonyms])
 
 
-def outcome(held: InProcessFederation) -> dict[str, Any]:
-    return dict(json.loads(held.store.run(RUN).outcome or ""))
+def outcome(run: InProcessFederation) -> dict[str, Any]:
+    return dict(json.loads(run.store.run(RUN).outcome or ""))
 
 
-def released_values(held: InProcessFederation) -> int:
-    seen = Ledger.from_json(held.store.run(RUN).seen)
-    return sum(seen.tally(party, Direction.UP)[RELEASED] for party in held.parties)
+def released_values(run: InProcessFederation) -> int:
+    seen = Ledger.from_json(run.store.run(RUN).seen)
+    return sum(seen.tally(party, Direction.UP)[RELEASED] for party in run.parties)
 
 
 @pytest.mark.parametrize(
@@ -99,28 +111,28 @@ def released_values(held: InProcessFederation) -> int:
 def test_a_roster_that_releases_the_model_gives_the_server_exactly_what_the_parties_have(
     tmp_path: Path, grid: tuple[int, int], terms: RunConfig
 ) -> None:
-    held = federation(tmp_path, terms, grid=grid)
-    assert held.drive().status is RunStatus.COMPLETED
-    (release,) = held.releases
+    run = federation(tmp_path, terms, grid=grid)
+    assert run.drive().status is RunStatus.COMPLETED
+    (release,) = run.releases
     assert release.weights is not None
     assert np.abs(release.weights).max() > 1e-3
-    assert np.array_equal(release.weights, exact_model(tmp_path))
-    assert release.features == tuple(sorted(DATASET.features))
+    assert np.array_equal(release.weights, exact_model(tmp_path, release.features))
+    assert sorted(names_of(tmp_path)[pseudonym] for pseudonym in release.features) == sorted(DATASET.features)
     assert repr(float(release.weights[0])) not in repr(release)
-    assert release.certificate.gap == outcome(held)["certificate"]["gap"]
-    assert outcome(held)["release"] == {"whole": True, "reason": "", "noise": None}
-    assert released_values(held) == sum(len(kept_by(tmp_path / party)[0]) for party in held.parties)
+    assert release.certificate.gap == outcome(run)["certificate"]["gap"]
+    assert outcome(run)["release"] == {"whole": True, "reason": "", "noise": None}
+    assert released_values(run) == sum(len(kept_by(tmp_path / party)[0]) for party in run.parties)
 
 
 def test_a_server_that_would_have_the_model_gets_nothing_from_parties_whose_roster_keeps_it(tmp_path: Path) -> None:
     """Nothing that a task can hold makes a party answer with weights: the server's own roster says that it may."""
-    held = federation(tmp_path, config(), released=False)
+    run = federation(tmp_path, config(), released=False)
     told = federation(tmp_path / "server", config(), released=True)
-    held.roster = told.roster
-    assert held.drive().status is RunStatus.COMPLETED
-    assert held.releases == []
-    assert outcome(held)["release"]["reason"] == "the weights of 4 features came from nobody"
-    assert released_values(held) == 0
+    run.roster = told.roster
+    assert run.drive().status is RunStatus.COMPLETED
+    assert run.releases == []
+    assert outcome(run)["release"]["reason"] == "no party gave the weights of 4 features"
+    assert released_values(run) == 0
     assert not list(tmp_path.glob("p*/*.release"))
 
 
@@ -141,30 +153,30 @@ class NoisyRun:
 
 @pytest.fixture(scope="module", params=[(2, 1), (1, 2)], ids=["same features", "other features"])
 def noisy_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> NoisyRun:
-    held = federation(tmp_path_factory.mktemp("noisy"), noisy(), grid=request.param)
+    run = federation(tmp_path_factory.mktemp("noisy"), noisy(), grid=request.param)
     messages: list[tuple[ClientId, Task, bytes]] = []
     secrets: dict[ClientId, bytes] = {}
 
     def recording(name: ClientId, handle: Callable[[Task], bytes]) -> Callable[[Task], bytes]:
         def record(task: Task) -> bytes:
             if task.phase == FINISH:
-                secrets[name] = (held.directory / name / f"{RUN}.run").read_bytes()
+                secrets[name] = (run.directory / name / f"{RUN}.run").read_bytes()
             answer = phase_result_from_bytes(result := handle(task))[0]
             messages.append((name, task, answer))
             return result
 
         return record
 
-    for name, party in held.parties.items():
-        held.transport.handlers[name] = recording(name, party.handle)
-    assert held.drive().status is RunStatus.COMPLETED
-    (release,) = held.releases
+    for name, party in run.parties.items():
+        run.transport.handlers[name] = recording(name, party.handle)
+    assert run.drive().status is RunStatus.COMPLETED
+    (release,) = run.releases
     assert release.noise is not None
-    return NoisyRun(held, release, release.noise, messages, secrets)
+    return NoisyRun(run, release, release.noise, messages, secrets)
 
 
 def test_a_noisy_model_comes_once_and_the_parties_keep_the_exact_one(noisy_run: NoisyRun) -> None:
-    exact = exact_model(noisy_run.federation.directory)
+    exact = exact_model(noisy_run.federation.directory, noisy_run.release.features)
     assert noisy_run.release.weights is not None
     added = noisy_run.release.weights - exact
     assert (added != 0.0).all()
@@ -214,29 +226,29 @@ def test_no_run_goes_on_whose_rows_are_longer_than_its_noise_allows_for(tmp_path
     parts = [np.linalg.norm(np.asarray(shard.X), axis=1).max() for shard in named_shards(DATASET, grid=grid).values()]
     bound = 0.99 * LONGEST
     assert grid == (2, 1) or max(parts) < bound, "no party alone could tell"
-    held = federation(tmp_path, noisy(row_bound=bound), grid=grid)
-    ending = held.drive()
+    run = federation(tmp_path, noisy(row_bound=bound), grid=grid)
+    ending = run.drive()
     if grid == (2, 1):
         assert ending.status is RunStatus.STOPPED
         assert "it has rows longer than release.row_bound" in ending.reason
     else:
         assert ending.status is RunStatus.FAILED
         assert "it cannot use what it opened" in ending.reason
-    assert held.releases == []
-    first = next(name for name in held.parties if name in ending.reason)
+    assert run.releases == []
+    first = next(name for name in run.parties if name in ending.reason)
     end = ModelPart(b"", primal=1.0, dual=1.0, gap=0.0, first_holder_of=(0,))
     with pytest.raises(Refusal, match="longer than release"):
-        held.parties[first].handle(Task(RUN, RoundId(1), FINISH, model_part_to_bytes(end)))
+        run.parties[first].handle(Task(RUN, RoundId(1), FINISH, model_part_to_bytes(end)))
     assert not list(tmp_path.glob("p*/*.release"))
 
 
 def test_a_model_too_far_from_the_optimum_for_its_noise_stays_with_the_parties(tmp_path: Path) -> None:
-    held = federation(tmp_path, noisy(stop={"gap": 1e-9, "rounds": 2}))
-    assert held.drive().status is RunStatus.COMPLETED
-    assert held.releases == []
-    assert outcome(held)["release"]["reason"].startswith("the gap is not proven to be at most 1e-09")
-    assert released_values(held) == 0
-    assert len(exact_model(tmp_path)) == 4
+    run = federation(tmp_path, noisy(stop={"gap": 1e-9, "rounds": 2}))
+    assert run.drive().status is RunStatus.COMPLETED
+    assert run.releases == []
+    assert outcome(run)["release"]["reason"].startswith("the gap is not proven to be at most 1e-09")
+    assert released_values(run) == 0
+    assert sum(len(kept_by(tmp_path / party)[0]) for party in run.parties) == 4
 
 
 @pytest.mark.parametrize("figures", [(np.nan, 1.0, 0.0), (1.0, -np.inf, 0.0), (1.0, 1.0, np.nan)])
@@ -272,11 +284,14 @@ BOTH = FederationLayout(
     ("answer", "reason"),
     [
         (model_release_to_bytes(np.array([-2.0, 3.0])), ""),
-        (model_release_to_bytes(np.array([-2.0 - 1e-12, 3.0])), "p2: other weights than an earlier party"),
+        (
+            model_release_to_bytes(np.array([-2.0 - 1e-12, 3.0])),
+            "p2: its weights differ from those that another party gave",
+        ),
         (model_release_to_bytes(np.array([-2.0])), "p2: weights: 2 finite numbers are due"),
         (model_release_to_bytes(np.array([-2.0, np.nan])), "p2: weights: 2 finite numbers are due"),
         (b"\xff\xff", "p2: ModelRelease: the bytes are not such a message"),
-        (b"", "the weights of 1 features came from nobody"),
+        (b"", "no party gave the weights of 1 features"),
     ],
     ids=["right", "other", "short", "not a number", "no message", "nothing"],
 )
@@ -288,39 +303,39 @@ def test_the_parties_answers_are_checked_and_must_agree(answer: bytes, reason: s
 
 
 def test_an_answer_that_cannot_be_right_spoils_the_release_and_not_the_run(tmp_path: Path) -> None:
-    held = federation(tmp_path, config(), grid=(2, 1))
+    run = federation(tmp_path, config(), grid=(2, 1))
     second = ClientId("p2")
-    honest = held.parties[second].handle
+    honest = run.parties[second].handle
 
     def lie(task: Task) -> bytes:
         body, spent = phase_result_from_bytes(honest(task))
         return phase_result_to_bytes(body[:-8] if task.phase == FINISH else body, spent)
 
-    held.transport.handlers[second] = lie
-    assert held.drive().status is RunStatus.COMPLETED
-    assert held.releases == []
-    assert outcome(held)["release"]["reason"].startswith("p2: ")
+    run.transport.handlers[second] = lie
+    assert run.drive().status is RunStatus.COMPLETED
+    assert run.releases == []
+    assert outcome(run)["release"]["reason"].startswith("p2: ")
 
 
 def test_a_feature_whose_only_holder_is_gone_leaves_the_model_incomplete(tmp_path: Path) -> None:
-    held = federation(tmp_path, config())
-    held.transport.absent = lambda phase, client: "gone" if phase.phase == FINISH and client == "p2" else None
-    assert held.drive().status is RunStatus.COMPLETED
-    assert held.releases == []
-    assert outcome(held)["release"]["reason"] == "the weights of 2 features came from nobody"
+    run = federation(tmp_path, config())
+    run.transport.absent = lambda phase, client: "gone" if phase.phase == FINISH and client == "p2" else None
+    assert run.drive().status is RunStatus.COMPLETED
+    assert run.releases == []
+    assert outcome(run)["release"]["reason"] == "no party gave the weights of 2 features"
 
 
 def test_a_block_that_is_not_the_party_s_own_is_refused(tmp_path: Path) -> None:
-    held = federation(tmp_path, noisy())
+    run = federation(tmp_path, noisy())
 
     def ask_for_more(task: Task) -> bytes:
         if task.phase != FINISH:
-            return held.parties[ClientId("p1")].handle(task)
+            return run.parties[ClientId("p1")].handle(task)
         more = replace(model_part_from_bytes(task.body, features=2), first_holder_of=(0, 1))
         other = Task(task.run, RoundId(task.round), task.phase, model_part_to_bytes(more))
-        return held.parties[ClientId("p1")].handle(other)
+        return run.parties[ClientId("p1")].handle(other)
 
-    held.transport.handlers[ClientId("p1")] = ask_for_more
-    held.drive()
-    assert held.releases == []
-    assert set(outcome(held)["undelivered"]) == {"p1"}
+    run.transport.handlers[ClientId("p1")] = ask_for_more
+    run.drive()
+    assert run.releases == []
+    assert set(outcome(run)["undelivered"]) == {"p1"}

@@ -10,7 +10,7 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import LastCertificate
 from fenchel_server.release import Release
 from fenchel_server.rounds.driver import Driver
-from fenchel_server.rounds.events import CommitRound, CommitSetup, Effect, Event, Gather, OpenAttempt, RoundReady
+from fenchel_server.rounds.events import BeginAttempt, CommitRound, CommitSetup, Effect, Event, Gather, RoundReady
 from fenchel_server.rounds.ledger import Kind
 from fenchel_server.rounds.transport import PhaseId
 from fenchel_server.store import Ending, RunStatus
@@ -26,7 +26,7 @@ def test_a_run_is_driven_to_its_end_and_every_party_gets_the_model() -> None:
     record = store.run(RUN)
     assert (record.status, record.reason, record.attempt) == (RunStatus.COMPLETED, "close enough", 1)
     assert (record.key_fingerprint, record.key_bits) == ("ab:cd", 2048)
-    assert [held.round_id for held in store.rounds(RUN)] == [0, 1, 2, 3]
+    assert [committed.round_id for committed in store.rounds(RUN)] == [0, 1, 2, 3]
     assert {getattr(transport.handlers[name], "model", None) for name in PARTIES} == {total_of(store)}
     assert [phase.phase for phase in transport.phases] == [
         *("hello", "layout"),
@@ -46,7 +46,7 @@ def test_a_released_model_is_kept_before_the_run_is_on_record_as_ended() -> None
         ToyParts(release=release),
         store=store,
         transport=toy_transport(),
-        keep_model=lambda held: kept.append((held, store.run(RUN).status)),
+        keep_model=lambda released: kept.append((released, store.run(RUN).status)),
     ).drive()
     assert kept == [(release, RunStatus.RUNNING)]
     assert json.loads(store.run(RUN).outcome or "")["release"] == {"whole": True, "reason": "", "noise": None}
@@ -67,13 +67,13 @@ def test_traffic_and_seconds_are_kept_for_each_round_and_add_up() -> None:
     outcome = json.loads(store.run(RUN).outcome or "")
     assert outcome["bytes"] == {"up": transport.bytes_up, "down": transport.bytes_down}
     assert outcome["rounds"] == 3
-    for held in store.rounds(RUN):
-        assert held.bytes_up > 0
-        parts = [seconds for kind, seconds in held.seconds.items() if kind != "total"]
-        assert set(held.seconds) == {"total", *Kind}
-        assert held.seconds["wait"] > 0
-        assert held.seconds["compute"] > 0
-        assert sum(parts) <= held.seconds["total"]
+    for committed in store.rounds(RUN):
+        assert committed.bytes_up > 0
+        parts = [seconds for kind, seconds in committed.seconds.items() if kind != "total"]
+        assert set(committed.seconds) == {"total", *Kind}
+        assert committed.seconds["wait"] > 0
+        assert committed.seconds["compute"] > 0
+        assert sum(parts) <= committed.seconds["total"]
 
 
 def test_the_driver_persists_before_it_sends() -> None:
@@ -96,7 +96,7 @@ def test_watchers_are_told_of_effects_before_and_events_after() -> None:
     store, told = toy_store(), list[Event | Effect]()
     drive(store, toy_transport(), watch=told.append)
     assert [type(item) for item in told].count(RoundReady) == 3
-    assert told.index(OpenAttempt()) < told.index(Gather(RoundId(0), "hello")) < told.index(CommitSetup())
+    assert told.index(BeginAttempt()) < told.index(Gather(RoundId(0), "hello")) < told.index(CommitSetup())
     assert told.index(CommitSetup()) < told.index(CommitRound(RoundId(1)))
 
 
@@ -137,9 +137,9 @@ def test_rounds_are_limited_by_the_configuration_whatever_the_algorithm_says() -
     assert drive(store, toy_transport(), parts=ToyParts(last_round=100)) == Ending(
         RunStatus.COMPLETED, "all 2 rounds are done"
     )
-    held = store.rounds(RUN)
-    assert held[3].ending == Ending(RunStatus.COMPLETED, "all 2 rounds are done")
-    assert json.loads(held[3].metrics)["primal"] == json.loads(held[2].metrics)["primal"]
+    rounds = store.rounds(RUN)
+    assert rounds[3].ending == Ending(RunStatus.COMPLETED, "all 2 rounds are done")
+    assert json.loads(rounds[3].metrics)["primal"] == json.loads(rounds[2].metrics)["primal"]
 
 
 def test_seconds_are_limited_by_the_configuration() -> None:
@@ -166,7 +166,7 @@ def test_an_error_of_the_algorithm_fails_the_run_in_words() -> None:
 @pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.STOPPED])
 def test_a_run_that_is_not_open_is_not_driven(status: RunStatus) -> None:
     store, transport = toy_store(), toy_transport()
-    store.open_attempt(RUN)
+    store.begin_attempt(RUN)
     store.close_run(RUN, status, reason="over")
     with pytest.raises(RecordConflict, match=f"is {status}"):
         drive(store, transport)

@@ -55,7 +55,7 @@ def test_a_client_may_restart_after_any_phase() -> None:
 
         transport.after_phase = restart
         assert drive(store, transport) == CONVERGED, f"restarted after {point}"
-        lost = [absence.reason for held in store.rounds(RUN) for absence in held.absences]
+        lost = [absence.reason for committed in store.rounds(RUN) for absence in committed.absences]
         assert set(lost) <= {"refused: the total is lost"}
         assert len(lost) <= 1
 
@@ -162,7 +162,7 @@ def test_a_server_killed_at_any_point_resumes_with_the_same_result_while_its_cli
         with SqliteStore.serve(state) as store:
             assert drive(store, transport) == CONVERGED, f"killed at {told[point]}"
             assert total_of(store) == expected, f"killed at {told[point]}"
-            assert [held.round_id for held in store.rounds(RUN)] == [0, 1, 2, 3]
+            assert [committed.round_id for committed in store.rounds(RUN)] == [0, 1, 2, 3]
         tasks = [(phase.round, phase.phase, phase.attempt) for phase in transport.phases]
         assert len(set(tasks)) == len(tasks), "a task id is never used twice"
 

@@ -5,15 +5,15 @@ import pytest
 from fenchel_common.ids import RoundId
 from fenchel_server.rounds.events import (
     Advance,
+    BeginAttempt,
+    BeginFinish,
     BeginRound,
+    BeginSetup,
     Broke,
     Close,
     CommitRound,
     CommitSetup,
     Gather,
-    OpenAttempt,
-    OpenFinish,
-    OpenSetup,
     SetupReady,
     Started,
 )
@@ -31,10 +31,10 @@ from support.roundsteps import (
     closed,
     gathered,
     in_round_one,
-    opened,
     play,
     present,
     ready,
+    requested,
     rules,
     wait,
 )
@@ -45,22 +45,22 @@ def test_a_run_from_its_set_up_to_its_end() -> None:
     end = play(
         RunState(rules()),
         [
-            (Started(RoundId(0), Progress()), (OpenAttempt(), wait(enough=3, grace_s=30.0))),
-            (present(*ALL), (OpenSetup(),)),
-            (opened("key_make", NORTH), (Gather(RoundId(0), "key_make"),)),
+            (Started(RoundId(0), Progress()), (BeginAttempt(), wait(enough=3, grace_s=30.0))),
+            (present(*ALL), (BeginSetup(),)),
+            (requested("key_make", NORTH), (Gather(RoundId(0), "key_make"),)),
             (gathered("key_make", NORTH), (Advance("key_make"),)),
-            (opened("key_take", SOUTH, WEST), (Gather(RoundId(0), "key_take"),)),
+            (requested("key_take", SOUTH, WEST), (Gather(RoundId(0), "key_take"),)),
             (gathered("key_take", SOUTH, WEST), (Advance("key_take"),)),
             (SetupReady(), (CommitSetup(), wait(enough=2, grace_s=0.0))),
             (present(*ALL), (begin_round(1, ALL, NONE),)),
-            (opened("primal"), (Gather(RoundId(1), "primal"),)),
+            (requested("primal"), (Gather(RoundId(1), "primal"),)),
             (gathered("primal", *ALL), (Advance("primal"),)),
             (ready(1), (CommitRound(RoundId(1)), wait(enough=2, grace_s=0.0))),
             (present(*ALL), (begin_round(2, ALL, NONE),)),
-            (opened("primal"), (Gather(RoundId(2), "primal"),)),
+            (requested("primal"), (Gather(RoundId(2), "primal"),)),
             (gathered("primal", *ALL), (Advance("primal"),)),
-            (ready(2, ending=converged), (CommitRound(RoundId(2), converged), OpenFinish())),
-            (opened("finish"), (Gather(RoundId(3), "finish"),)),
+            (ready(2, ending=converged), (CommitRound(RoundId(2), converged), BeginFinish())),
+            (requested("finish"), (Gather(RoundId(3), "finish"),)),
             (gathered("finish", NORTH, SOUTH, west="no result within 30 s"),
              (Close(converged, {WEST: "no result within 30 s"}),)),
         ],
@@ -72,7 +72,7 @@ def test_a_resumed_run_knows_of_no_restart_and_leaves_it_to_the_algorithm_to_tru
     play(
         RunState(rules()),
         [
-            (Started(RoundId(7), Progress(6, 60.0)), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
+            (Started(RoundId(7), Progress(6, 60.0)), (BeginAttempt(), wait(enough=2, grace_s=30.0))),
             (present(*ALL), (begin_round(7, ALL, NONE),)),
         ],
     )
@@ -83,8 +83,8 @@ def test_a_run_that_was_killed_after_its_last_commit_only_finishes() -> None:
     play(
         RunState(rules()),
         [
-            (Started(RoundId(7), Progress(6, 60.0), done), (OpenAttempt(), OpenFinish())),
-            (opened("finish"), (Gather(RoundId(7), "finish"),)),
+            (Started(RoundId(7), Progress(6, 60.0), done), (BeginAttempt(), BeginFinish())),
+            (requested("finish"), (Gather(RoundId(7), "finish"),)),
             (gathered("finish", *ALL), (Close(done),)),
         ],
     )
@@ -92,7 +92,7 @@ def test_a_run_that_was_killed_after_its_last_commit_only_finishes() -> None:
 
 def test_a_run_that_was_killed_after_it_diverged_is_closed() -> None:
     diverged = Ending(RunStatus.DIVERGED, "the gap grows")
-    play(RunState(rules()), [(Started(RoundId(7), Progress(6, 60.0), diverged), (OpenAttempt(), Close(diverged)))])
+    play(RunState(rules()), [(Started(RoundId(7), Progress(6, 60.0), diverged), (BeginAttempt(), Close(diverged)))])
 
 
 def test_a_stop_request_is_honoured_at_a_phase_boundary() -> None:
@@ -103,7 +103,7 @@ def test_a_stop_request_is_honoured_while_waiting_for_clients() -> None:
     play(
         RunState(rules()),
         [
-            (Started(RoundId(3), Progress(2, 2.0)), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
+            (Started(RoundId(3), Progress(2, 2.0)), (BeginAttempt(), wait(enough=2, grace_s=30.0))),
             (present(NORTH, stop="enough"), closed(RunStatus.STOPPED, "enough")),
         ],
     )
@@ -121,7 +121,7 @@ def test_a_limit_is_followed_by_a_closing_round_that_certifies_the_model(given: 
             (gathered("inner_product", *ALL), (Advance("inner_product"),)),
             (ready(1), (CommitRound(RoundId(1)), wait(enough=2, grace_s=0.0))),
             (present(*ALL), (BeginRound(RoundId(2), ALL, NONE, closing=True),)),
-            (ready(2), (CommitRound(RoundId(2), done), OpenFinish())),
+            (ready(2), (CommitRound(RoundId(2), done), BeginFinish())),
         ],
     )
 
@@ -130,7 +130,7 @@ def test_seconds_of_earlier_servers_count() -> None:
     play(
         RunState(rules(seconds=50.0)),
         [
-            (Started(RoundId(7), Progress(6, 60.0)), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
+            (Started(RoundId(7), Progress(6, 60.0)), (BeginAttempt(), wait(enough=2, grace_s=30.0))),
             (present(*ALL), (BeginRound(RoundId(7), ALL, NONE, closing=True),)),
         ],
     )

@@ -3,11 +3,11 @@
 from fenchel_common.ids import RoundId
 from fenchel_server.rounds.events import (
     Advance,
+    BeginAttempt,
+    BeginSetup,
     ClientsPresent,
     CommitRound,
     Gather,
-    OpenAttempt,
-    OpenSetup,
     ResultRefused,
     Started,
 )
@@ -24,10 +24,10 @@ from support.roundsteps import (
     closed,
     gathered,
     in_round_one,
-    opened,
     play,
     present,
     ready,
+    requested,
     rules,
     wait,
 )
@@ -51,7 +51,7 @@ def test_a_client_that_missed_a_round_without_restarting_keeps_its_state() -> No
             (gathered("inner_product", NORTH, SOUTH, west="gone"), (Advance("inner_product"),)),
             (ready(1), (CommitRound(RoundId(1)), wait(enough=2, grace_s=0.0))),
             (present(NORTH, SOUTH), (begin_round(2, frozenset({NORTH, SOUTH}), NONE),)),
-            (opened("primal", NORTH, SOUTH), (Gather(RoundId(2), "primal"),)),
+            (requested("primal", NORTH, SOUTH), (Gather(RoundId(2), "primal"),)),
             (gathered("primal", NORTH, SOUTH), (Advance("primal"),)),
             (ready(2), (CommitRound(RoundId(2)), wait(enough=2, grace_s=0.0))),
             (present(*ALL), (begin_round(3, ALL, NONE),)),
@@ -68,8 +68,8 @@ def test_absences_of_several_phases_add_up_against_the_quorum() -> None:
         in_round_one(rules()),
         [
             (gathered("inner_product", NORTH, SOUTH, west="gone"), (Advance("inner_product"),)),
-            (opened("primal", NORTH, SOUTH), (Gather(RoundId(1), "primal"),)),
-            (gathered("primal", NORTH, south="gone"), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
+            (requested("primal", NORTH, SOUTH), (Gather(RoundId(1), "primal"),)),
+            (gathered("primal", NORTH, south="gone"), (BeginAttempt(), wait(enough=2, grace_s=30.0))),
         ],
     )
 
@@ -78,9 +78,9 @@ def test_an_abandoned_round_is_tried_again_from_the_last_commit_and_then_paused(
     end = play(
         in_round_one(rules()),
         [
-            (gathered("inner_product", NORTH, south="late", west="x"), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
+            (gathered("inner_product", NORTH, south="late", west="x"), (BeginAttempt(), wait(enough=2, grace_s=30.0))),
             (present(*ALL), (begin_round(1, ALL, NONE),)),
-            (opened("inner_product"), (Gather(RoundId(1), "inner_product"),)),
+            (requested("inner_product"), (Gather(RoundId(1), "inner_product"),)),
             (gathered("inner_product", NORTH, south="late", west="gone"),
              closed(RunStatus.STOPPED, "paused: waiting for south (late), west (gone)")),
         ],
@@ -94,11 +94,11 @@ def test_tries_are_counted_for_each_round_alone() -> None:
         [
             (
                 gathered("inner_product", NORTH, south="late", west="late"),
-                (OpenAttempt(), wait(enough=2, grace_s=30.0)),
+                (BeginAttempt(), wait(enough=2, grace_s=30.0)),
             ),
             (present(*ALL), (begin_round(1, ALL, NONE),)),
             (ready(1), (CommitRound(RoundId(1)), wait(enough=2, grace_s=0.0))),
-            (present(NORTH), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
+            (present(NORTH), (BeginAttempt(), wait(enough=2, grace_s=30.0))),
         ],
     )
 
@@ -107,7 +107,7 @@ def test_a_client_that_failed_a_try_is_left_out_of_the_next_if_the_others_suffic
     play(
         in_round_one(rules(quorum=2)),
         [
-            (ResultRefused(WEST, "not a number"), (OpenAttempt(), wait(enough=2, grace_s=30.0))),
+            (ResultRefused(WEST, "not a number"), (BeginAttempt(), wait(enough=2, grace_s=30.0))),
             (present(*ALL), (begin_round(1, frozenset({NORTH, SOUTH}), NONE),)),
         ],
     )
@@ -117,7 +117,7 @@ def test_a_client_that_failed_a_try_is_tried_again_if_the_quorum_needs_it() -> N
     play(
         in_round_one(rules(quorum=3)),
         [
-            (ResultRefused(WEST, "not a number"), (OpenAttempt(), wait(enough=3, grace_s=30.0))),
+            (ResultRefused(WEST, "not a number"), (BeginAttempt(), wait(enough=3, grace_s=30.0))),
             (present(*ALL), (begin_round(1, ALL, NONE),)),
             (ResultRefused(WEST, "not a number"),
              closed(RunStatus.STOPPED, "paused: waiting for west (rejected: not a number)")),
@@ -129,8 +129,8 @@ def test_a_run_whose_clients_never_come_is_paused_with_their_names() -> None:
     play(
         RunState(rules()),
         [
-            (Started(RoundId(0), Progress()), (OpenAttempt(), wait(enough=3, grace_s=30.0))),
-            (present(NORTH, SOUTH), (OpenAttempt(), wait(enough=3, grace_s=30.0))),
+            (Started(RoundId(0), Progress()), (BeginAttempt(), wait(enough=3, grace_s=30.0))),
+            (present(NORTH, SOUTH), (BeginAttempt(), wait(enough=3, grace_s=30.0))),
             (
                 present(NORTH),
                 closed(RunStatus.STOPPED, "paused: waiting for south (not attached), west (not attached)"),
@@ -143,11 +143,11 @@ def test_the_set_up_needs_every_client_that_it_asks() -> None:
     play(
         RunState(rules()),
         [
-            (Started(RoundId(0), Progress()), (OpenAttempt(), wait(enough=3, grace_s=30.0))),
-            (present(*ALL), (OpenSetup(),)),
-            (opened("align"), (Gather(RoundId(0), "align"),)),
-            (gathered("align", NORTH, SOUTH, west="restarted"), (OpenAttempt(), wait(enough=3, grace_s=30.0))),
-            (present(*ALL), (OpenSetup(),)),
+            (Started(RoundId(0), Progress()), (BeginAttempt(), wait(enough=3, grace_s=30.0))),
+            (present(*ALL), (BeginSetup(),)),
+            (requested("align"), (Gather(RoundId(0), "align"),)),
+            (gathered("align", NORTH, SOUTH, west="restarted"), (BeginAttempt(), wait(enough=3, grace_s=30.0))),
+            (present(*ALL), (BeginSetup(),)),
         ],
     )
 
@@ -157,9 +157,9 @@ def test_a_refusal_in_the_set_up_is_on_record_when_the_tries_are_used_up() -> No
     play(
         RunState(rules(attempts=1)),
         [
-            (Started(RoundId(0), Progress()), (OpenAttempt(), wait(enough=3, grace_s=30.0))),
-            (present(*ALL), (OpenSetup(),)),
-            (opened("align"), (Gather(RoundId(0), "align"),)),
+            (Started(RoundId(0), Progress()), (BeginAttempt(), wait(enough=3, grace_s=30.0))),
+            (present(*ALL), (BeginSetup(),)),
+            (requested("align"), (Gather(RoundId(0), "align"),)),
             (gathered("align", NORTH, SOUTH, west="refused: duplicate ids"),
              closed(RunStatus.STOPPED, "paused: waiting for west (refused: duplicate ids)")),
         ],

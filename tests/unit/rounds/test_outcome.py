@@ -56,7 +56,7 @@ def three_rounds() -> tuple[RoundRecord, ...]:
         RoundMetrics(RoundId(2), primal=math.inf, dual=math.nan, gap=math.inf, accuracy=1 / 3),
         RoundMetrics(RoundId(3)),
     ]
-    return (recorded(0), *(recorded(held.round, held) for held in metrics))
+    return (recorded(0), *(recorded(measured.round, measured) for measured in metrics))
 
 
 def whole_outcome() -> RunOutcome:
@@ -76,10 +76,10 @@ def test_an_outcome_is_read_back_as_it_was_written() -> None:
 
 
 def test_an_outcome_of_the_first_versions_is_read() -> None:
-    held = json.loads(OUTCOME_JSON)
+    content = json.loads(OUTCOME_JSON)
     for name in ("round_seconds", "clients_detail", "release"):
-        del held[name]
-    read = RunOutcome.from_mapping(held)
+        del content[name]
+    read = RunOutcome.from_mapping(content)
     assert (read.round_seconds, read.clients_detail, read.release) == ({}, {}, None)
 
 
@@ -122,12 +122,12 @@ def test_the_usual_round_is_the_median_over_rounds_with_the_usual_round_trips() 
 def test_a_result_has_the_certificate_beside_the_rest_of_the_outcome() -> None:
     record = RunRecord(RUN, "toy", toy_config(), RunStatus.DIVERGED, "why", 1.0, 2.0, outcome=OUTCOME_JSON)
     result = result_of(record, parties=2)
-    held = json.loads(OUTCOME_JSON)
-    certificate = held.pop("certificate")
-    assert {name: result[name] for name in held} == held
+    content = json.loads(OUTCOME_JSON)
+    certificate = content.pop("certificate")
+    assert {name: result[name] for name in content} == content
     assert [result[name] for name in ("primal", "dual", "gap", "accuracy")] == ["inf", "nan", "inf", 1 / 3]
     assert list(result)[4:8] == ["primal", "dual", "gap", "accuracy"] == list(certificate)[1:]
-    assert list(result)[-len(held) :] == list(held)
+    assert list(result)[-len(content) :] == list(content)
 
 
 def test_a_run_without_an_outcome_has_a_result_without_figures() -> None:

@@ -82,7 +82,7 @@ def test_only_the_server_commits(tmp_path: Path) -> None:
         running_with_setup(store)
         for write in (
             lambda: operator.commit_round(RUN, round_record(1), b"state 1"),
-            lambda: operator.open_attempt(RUN),
+            lambda: operator.begin_attempt(RUN),
             lambda: operator.close_run(RUN, RunStatus.FAILED, reason="no"),
         ):
             with pytest.raises(StoreError, match="only the server"):
@@ -90,7 +90,7 @@ def test_only_the_server_commits(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_state_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NoState, match="holds no state"):
+    with pytest.raises(NoState, match="has no state"):
         SqliteStore.inspect(tmp_path / "elsewhere")
     assert list(tmp_path.iterdir()) == []
 
@@ -202,9 +202,9 @@ def test_a_snapshot_of_tens_of_megabytes_keeps_the_database_small(tmp_path: Path
         running_with_setup(store)
         for round_id in (1, 2):
             store.commit_round(RUN, round_record(round_id), bytes([round_id]) * SNAPSHOT_BYTES)
-        held = store.snapshot(RUN)
-    assert held is not None
-    assert held.state == b"\x02" * SNAPSHOT_BYTES
+        snapshot = store.snapshot(RUN)
+    assert snapshot is not None
+    assert snapshot.state == b"\x02" * SNAPSHOT_BYTES
     beside = sum(path.stat().st_size for path in tmp_path.glob("state.db*"))
     assert beside < 1 << 20
 
@@ -214,7 +214,8 @@ def test_threads_share_one_store(tmp_path: Path) -> None:
         store.create_run(RUN, name="trial", config="{}")
         numbers: list[int] = []
         threads = [
-            threading.Thread(target=lambda: numbers.extend(store.open_attempt(RUN) for _ in range(5))) for _ in range(4)
+            threading.Thread(target=lambda: numbers.extend(store.begin_attempt(RUN) for _ in range(5)))
+            for _ in range(4)
         ]
         for thread in threads:
             thread.start()

@@ -39,7 +39,7 @@ def test_runs_are_listed_in_the_order_of_creation(store: Store) -> None:
 def test_what_a_server_was_working_on_comes_before_the_queue(store: Store) -> None:
     for name in ("a", "b", "c"):
         store.create_run(RunId(name), name=name, config="{}")
-    store.open_attempt(RunId("b"))
+    store.begin_attempt(RunId("b"))
     store.request_stop(RunId("c"), reason="not today")
     assert [record.run for record in store.pending()] == ["b", "a"]
 
@@ -63,17 +63,17 @@ def test_new_run_ids_are_acceptable_and_differ(store: Store) -> None:
 
 
 def test_an_unknown_run_is_named(store: Store) -> None:
-    for ask in (store.run, store.setup, store.rounds, store.snapshot, store.stop_request, store.open_attempt):
+    for ask in (store.run, store.setup, store.rounds, store.snapshot, store.stop_request, store.begin_attempt):
         with pytest.raises(UnknownRun, match="no run nowhere"):
             ask(RunId("nowhere"))
 
 
 def test_attempt_numbers_are_never_used_twice(store: Store) -> None:
     store.create_run(RUN, name="trial", config="{}")
-    assert [store.open_attempt(RUN) for _ in range(3)] == [1, 2, 3]
+    assert [store.begin_attempt(RUN) for _ in range(3)] == [1, 2, 3]
     store.close_run(RUN, RunStatus.STOPPED, reason="enough")
     store.requeue(RUN)
-    assert store.open_attempt(RUN) == 4
+    assert store.begin_attempt(RUN) == 4
 
 
 def test_a_set_up_is_kept_with_its_key(store: Store) -> None:
@@ -105,7 +105,7 @@ def test_a_round_out_of_order_changes_nothing(store: Store, round_id: int) -> No
 
 def test_training_cannot_be_committed_before_the_set_up(store: Store) -> None:
     store.create_run(RUN, name="trial", config="{}")
-    store.open_attempt(RUN)
+    store.begin_attempt(RUN)
     with pytest.raises(RecordConflict):
         store.commit_round(RUN, round_record(0), b"state")
     assert store.rounds(RUN) == ()
@@ -150,7 +150,7 @@ def test_a_run_that_is_over_is_neither_resumed_nor_stopped_nor_worked_on(store: 
     with pytest.raises(RecordConflict, match=f"is {status}"):
         store.request_stop(RUN, reason="late")
     with pytest.raises(RecordConflict, match=f"is {status}"):
-        store.open_attempt(RUN)
+        store.begin_attempt(RUN)
 
 
 def test_a_run_cannot_end_as_running(store: Store) -> None:
@@ -162,6 +162,6 @@ def test_a_run_cannot_end_as_running(store: Store) -> None:
 def test_every_change_moves_the_time_of_update(store: Store) -> None:
     store.create_run(RUN, name="trial", config="{}")
     before = store.run(RUN).updated
-    store.open_attempt(RUN)
+    store.begin_attempt(RUN)
     assert store.run(RUN).updated > before
     assert store.run(RUN).created == before

@@ -163,7 +163,7 @@ def test_a_second_phase_at_the_same_time_is_a_mistake_of_the_caller(mailbox: Mai
     gathering = Gathering(mailbox, {NORTH: b""})
     reach_the_task(north)
 
-    with pytest.raises(RuntimeError, match="one phase is open at a time"):
+    with pytest.raises(RuntimeError, match="phases cannot overlap"):
         mailbox.gather(PHASE, {NORTH: b""}, deadline_s=1)
     mailbox.hand_in(NORTH, KEY, b"")
     assert gathering.outcome().results == {NORTH: b""}

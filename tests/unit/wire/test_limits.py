@@ -13,10 +13,10 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.layout import MAX_FEATURES
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE
+from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, MAX_INTRODUCTION_BYTES
 from fenchel_common.wire.alignment import (
     Listing,
-    Relay,
+    TaggedList,
     client_layout_from_bytes,
     client_layout_to_bytes,
     listing_from_bytes,
@@ -55,18 +55,18 @@ def messages_in(descriptor: Descriptor) -> Iterator[Descriptor]:
 
 def vectors_in(kind: type[Message] | None) -> tuple[int, int]:
     """Vectors of blocks, and of numbers, that a message has room for."""
-    found = [] if kind is None else [held.name for held in messages_in(cast(Descriptor, kind.DESCRIPTOR))]
+    found = [] if kind is None else [message.name for message in messages_in(cast(Descriptor, kind.DESCRIPTOR))]
     return found.count("BlockVector"), found.count("Vector")
 
 
 @pytest.mark.parametrize("family", ["hyfdca", "corrective"])
 def test_the_catalogue_counts_the_vectors_that_the_messages_have(family: str) -> None:
-    for phase, held in phases_of(BY_FAMILY[family]).items():
-        task, result = held.task_carries, held.result_carries
-        kind = held.inside["ModelPart.state"] if phase == FINISH else held.task
+    for phase, messages in phases_of(BY_FAMILY[family]).items():
+        task, result = messages.task_carries, messages.result_carries
+        kind = messages.inside["ModelPart.state"] if phase == FINISH else messages.task
         assert (task.by_sample + task.by_feature, task.numbers) == vectors_in(kind), phase
-        inside = vectors_in(held.inside.get("LayoutResult.preparation"))[0]
-        blocks, numbers = vectors_in(held.result)
+        inside = vectors_in(messages.inside.get("LayoutResult.preparation"))[0]
+        blocks, numbers = vectors_in(messages.result)
         assert (result.by_sample + result.by_feature, result.numbers) == (blocks + inside, numbers), phase
 
 
@@ -86,16 +86,18 @@ def test_set_up_limits_follow_the_roster() -> None:
     assert setup_limits(INTRODUCE, parties=2) == setup_limits(INTRODUCE, parties=500)
     assert setup_limits(INTRODUCE, parties=2).result < 32 * 1024
     few, many = setup_limits(KEY_MAKE, parties=2), setup_limits(KEY_MAKE, parties=20)
-    assert (many.task - few.task, many.result - few.result) == (18 * 20 * 1024, 18 * 100 * 1024)
+    assert (many.task - few.task, many.result - few.result) == (18 * MAX_INTRODUCTION_BYTES, 18 * 100 * 1024)
+    few, many = setup_limits(KEY_TAKE, parties=2), setup_limits(KEY_TAKE, parties=20)
+    assert (many.task - few.task, many.result - few.result) == (18 * MAX_INTRODUCTION_BYTES, 0)
     assert setup_limits(phase_name(1), parties=2) == setup_limits(phase_name(17), parties=2)
 
 
 def test_limits_of_rounds_follow_what_a_party_holds() -> None:
     settings = BY_FAMILY["corrective"]
-    held = extents_of(small_federation_layout(), key_bits=2048)
-    assert (held[A].blocks, held[B].blocks) == (3, 2)
-    assert (held[A].features, held[A].feature_blocks, held[B].features) == (2, 1, 1)
-    limits = {name: round_limits("local_dual", extent, settings) for name, extent in held.items()}
+    extents = extents_of(small_federation_layout(), key_bits=2048)
+    assert (extents[A].blocks, extents[B].blocks) == (3, 2)
+    assert (extents[A].features, extents[A].feature_blocks, extents[B].features) == (2, 1, 1)
+    limits = {name: round_limits("local_dual", extent, settings) for name, extent in extents.items()}
     assert limits[A].result > limits[B].result
     assert limits[A].task < 2**20
 
@@ -103,9 +105,9 @@ def test_limits_of_rounds_follow_what_a_party_holds() -> None:
 @pytest.mark.parametrize("family", ["hyfdca", "corrective"])
 def test_a_million_samples_and_two_million_features_fit_every_round(family: str) -> None:
     """All vectors that a message can carry at once, at the longest key."""
-    for phase, held in phases_of(BY_FAMILY[family]).items():
+    for phase, messages in phases_of(BY_FAMILY[family]).items():
         limits = round_limits(phase, LARGE, BY_FAMILY[family])
-        for carried, limit in ((held.task_carries, limits.task), (held.result_carries, limits.result)):
+        for carried, limit in ((messages.task_carries, limits.task), (messages.result_carries, limits.result)):
             blocks = carried.by_sample * LARGE.blocks + carried.by_feature * LARGE.feature_blocks
             assert blocks * (LARGE.block_bytes + 4) < limit <= MAX_BODY_BYTES, phase
 
@@ -119,7 +121,7 @@ def large_layout() -> ClientLayout:
     rng = np.random.default_rng(0)
     sizes = np.full(-(-SAMPLES // SLOTS), SLOTS)
     sizes[-1] = SAMPLES - SLOTS * (len(sizes) - 1)
-    places = np.split(rng.permutation(FEATURES), range(SLOTS, FEATURES, SLOTS))
+    positions = np.split(rng.permutation(FEATURES), range(SLOTS, FEATURES, SLOTS))
     return ClientLayout(
         sample_count=SAMPLES,
         slots=SLOTS,
@@ -128,19 +130,20 @@ def large_layout() -> ClientLayout:
         holder_counts=np.ones(len(sizes), dtype=np.int64),
         shared=np.ones(len(sizes), dtype=bool),
         rows=rng.permutation(SAMPLES),
-        feature_blocks=dict(enumerate(places)),
+        feature_blocks=dict(enumerate(positions)),
     )
 
 
 def test_a_listing_and_a_layout_of_two_million_features_and_a_million_samples_pass() -> None:
     assert FEATURES == MAX_FEATURES
-    names = tuple(f"rs{number:010d}" for number in range(FEATURES))
+    names = tuple(f"{number:032x}" for number in range(FEATURES))
     elements = np.random.default_rng(1).bytes(32 * SAMPLES)
-    listing = Listing(bytes(16), names, has_labels=True, elements=elements)
+    ids = TaggedList(elements, bytes(32))
+    listing = Listing(names, has_labels=True, ids=ids)
     body = listing_to_bytes(listing)
     assert len(body) < setup_limits(phase_name(0), parties=2).result
     assert listing_from_bytes(body) == listing
-    assert len(relay_to_bytes(Relay(bytes(16), elements))) < setup_limits(phase_name(1), parties=2).task
+    assert len(relay_to_bytes(ids)) < setup_limits(phase_name(1), parties=2).task
     layout = large_layout()
     body = client_layout_to_bytes(layout)
     limit = layout_task_limit(samples=SAMPLES, features=FEATURES, parties=2, overlapping=False)

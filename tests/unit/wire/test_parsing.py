@@ -26,8 +26,8 @@ def test_fields_inner_fields_and_packed_numbers_count() -> None:
     sealed = [setup_pb2.SealedSecrets(party="a", wrapped=b"x"), setup_pb2.SealedSecrets()]
     assert counted(setup_pb2.KeyMade(public_key=b"n", sealed=sealed)) == 1 + (1 + 2) + 1
     vector = vectors_pb2.Vector(plain=vectors_pb2.PlainVector(format=vectors_pb2.VectorFormat(slot_bits=64, bound=2.0)))
-    held = hyfdca_pb2.BlockVector(blocks=numbers_to_bytes(range(1000)), vector=vector)
-    assert counted(hyfdca_pb2.HyfdcaProductResult(products=held)) == 7
+    products = hyfdca_pb2.BlockVector(blocks=numbers_to_bytes(range(1000)), vector=vector)
+    assert counted(hyfdca_pb2.HyfdcaProductResult(products=products)) == 7
 
 
 def test_as_many_elements_as_the_limit_are_taken_and_one_more_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""What FedSGM's clients minimise and what they keep within bounds: f_j and g_j, each with a (sub)gradient.
+"""The objective f_j and the constraint g_j of a party in FedSGM, each with a (sub)gradient.
 
 A constraint is a function of (w, X, y) that gives g_j(w) and a subgradient there; it should be convex and Lipschitz
 (Assumption 1), and is met when the mean over the parties is at most ε::
@@ -6,8 +6,8 @@ A constraint is a function of (w, X, y) that gives g_j(w) and a subgradient ther
     def mean_score(w, X, y):
         return float((X @ w).mean()), X.mean(axis=0)
 
-Beside the ones here, a party may install its own, by an entry point of the group `fenchel.constraints`; the run's
-configuration names it. It is the party's own code: nothing is taken from the server but the name.
+A party may install constraints of its own, by entry points of the group `fenchel.constraints`; the run's configuration
+names one. The code of a constraint is the party's own: the server gives the name alone.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,14 +34,14 @@ GROUP: Final = "fenchel.constraints"
 
 @dataclass(frozen=True, slots=True)
 class ConstrainedProblem:
-    """f_j and g_j of one client."""
+    """f_j and g_j of one party."""
 
     objective: Function
     constraint: Function
 
 
 def constrained_problem(settings: FedsgmSettings, X: Matrix, y: Array) -> ConstrainedProblem:
-    """The problem that the settings name, on a client's rows."""
+    """The problem that the settings name, on a party's rows."""
     loss, lambda_ = settings.loss_function, settings.lambda_
     if settings.constraint == NEYMAN_PEARSON:
         bounded = y == settings.constrained_label
@@ -77,7 +77,7 @@ CONSTRAINTS: Final[Mapping[str, Constraint]] = {"l1_norm": l1_norm}
 
 
 def constraint_named(name: str) -> Constraint:
-    """One of `CONSTRAINTS`, or one that is installed here."""
+    """The constraint of this name: one of `CONSTRAINTS`, or one that this party has installed."""
     if name in CONSTRAINTS:
         return CONSTRAINTS[name]
     installed = {point.name: point for point in entry_points(group=GROUP)}

@@ -23,7 +23,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalObjective:
-    """f_i of a client; vectors are flat, by feature and then by class."""
+    """f_i of a party; vectors are flat, by feature and then by class."""
 
     X: Matrix
     y: Array
@@ -36,16 +36,16 @@ class LocalObjective:
         return int(self.X.shape[1]) * self.width
 
     def scores(self, x: Array, rows: Rows | None = None) -> Array:
-        held = self.X if rows is None else self.X[rows]
-        return np.asarray(held @ (x if self.width == 1 else x.reshape(-1, self.width)), dtype=np.float64)
+        X = self.X if rows is None else self.X[rows]
+        return np.asarray(X @ (x if self.width == 1 else x.reshape(-1, self.width)), dtype=np.float64)
 
     def value(self, x: Array) -> float:
         return float(self.loss.value(self.scores(x), self.y).mean()) + self.ridge / 2.0 * float(x @ x)
 
     def gradient(self, x: Array, rows: Rows | None = None) -> Array:
         """∇f_i, or its estimate on some rows."""
-        held, labels = (self.X, self.y) if rows is None else (self.X[rows], self.y[rows])
-        descent = np.asarray(held.T @ self.loss.subgradient(self.scores(x, rows), labels), dtype=np.float64)
+        X, labels = (self.X, self.y) if rows is None else (self.X[rows], self.y[rows])
+        descent = np.asarray(X.T @ self.loss.subgradient(self.scores(x, rows), labels), dtype=np.float64)
         return self.ridge * x - descent.reshape(-1) / len(labels)
 
     def correct(self, x: Array) -> int:
@@ -53,7 +53,7 @@ class LocalObjective:
 
 
 def correct_predictions(scores: Array, y: Array) -> int:
-    """How many predictions have the right sign, or the right class at the largest of several scores."""
+    """The number of predictions with the right sign or, for classes, with the largest score at the right class."""
     guesses = np.where(scores >= 0.0, 1.0, -1.0) if scores.ndim == 1 else scores.argmax(axis=1)
     return int(np.count_nonzero(guesses == y))
 
@@ -69,7 +69,7 @@ def descend(
     correction: Array | float = 0.0,
     pull: float = 0.0,
 ) -> Array:
-    """Where some steps from `start` lead; `pull` is μ of the term μ/2 ‖u − start‖².
+    """The point u after some steps from `start`; `pull` is μ, and `start` is the anchor.
 
     Rows of a batch are drawn without replacement, so that a batch of all rows is the whole gradient.
     """
@@ -87,7 +87,7 @@ S = TypeVar("S", bound=DescentSettings)
 
 
 class DescentClient(AveragingClient[S]):
-    """The client half of these algorithms; a subclass overrides `train` and `apply`."""
+    """The client half of an algorithm of gradient steps; a subclass overrides `train`, and `apply` where it differs."""
 
     @cached_property
     def objective(self) -> LocalObjective:
@@ -102,7 +102,7 @@ class DescentClient(AveragingClient[S]):
         return {"loss": self.objective.value(state[MODEL])}
 
     def descended(self, start: Array, rng: np.random.Generator, *, correction: Array | float = 0.0) -> Array:
-        """Where the local steps of the settings lead."""
+        """The point after the local steps of the settings, from `start`."""
         settings = self.settings
         return descend(
             self.objective,

@@ -1,6 +1,7 @@
-"""DRFA at a party: local steps, and where they stood after a number of them that the server drew.
+"""DRFA at a party: local steps, and a snapshot of the point after a number of them that the server draws.
 
-State     the model and the snapshot: means over the parties of what they return; the loss is told at the snapshot
+State     the model and the snapshot: the means over the parties of their last points and of their snapshots
+Survey    the party's loss at the snapshot
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ def steps_with_snapshot(
     batch: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> tuple[Array, Array]:
-    """Where the local steps lead, and where they stood after `snapshot_step` of them."""
+    """The point after all local steps, and the point after the first `snapshot_step` of them."""
     snapshot = descend(objective, start, step=step, steps=snapshot_step, batch=batch, rng=rng)
     return descend(objective, snapshot, step=step, steps=steps - snapshot_step, batch=batch, rng=rng), snapshot
 

@@ -1,12 +1,12 @@
-"""DualFL at a party: its own problem with a shifted gradient, solved as exactly as the theory asks.
+"""DualFL at a party: a local problem with a shifted gradient, solved as exactly as the theory asks.
 
 Local problem   (3.1): f_j(θ) − ν ⟨ζ_j, θ⟩, f_j(θ) = K/N Σ l_i(x_i·θ) + μ/2 ‖θ‖², over party j's rows
 Update          v_j ← ζ_j − θ_j, where ξ_j = ν v_j is the dual variable (6.9a); ζ_j by (3.3)
-Stopping rule   Γ^{n,j} at most what (3.7) or (3.8) says, which the server tells
+Stopping rule   Γ^{n,j} is at most the tolerance of (3.7) or (3.8), which the server tells
 State           the model θ = −1/K Σ v_j (3.2), θ of one round earlier, and Σ v_j
 Memory          v_j and its last change
 
-Reference: Park and Xu, DualFL, Algorithm 1; the other module of this name derives the form with v_j.
+Reference: Park and Xu, DualFL, Algorithm 1; `fenchel_common.algorithms.averaging.dualfl` derives the form with v_j.
 """
 
 import numpy as np
@@ -26,14 +26,14 @@ from fenchel_common.algorithms.averaging.dualfl import (
     TOTAL,
     DualflSettings,
 )
-from fenchel_common.algorithms.averaging.proximal import CLIENTS, SHARE
+from fenchel_common.algorithms.averaging.proximal import CLIENTS, SAMPLE_WEIGHT
 from fenchel_common.algorithms.averaging.rails import MODEL
 from fenchel_common.objectives import Matrix
 
 Array = NDArray[np.float64]
 
 NORM_PRECISION = 1e-4
-"""Relative; ρ = ν/L need not be known better."""
+"""The relative error of ‖X‖² in L; ρ = ν/L need not be known more exactly."""
 POWER_STEPS = 500
 
 
@@ -43,24 +43,24 @@ def control_variate(dual: Array, change: Array, theta: Array, previous: Array, b
 
 
 def local_step(
-    settings: DualflSettings, X: Matrix, y: Array, variate: Array, dual: Array, *, share: float, tolerance: float
+    settings: DualflSettings, X: Matrix, y: Array, variate: Array, dual: Array, *, loss_weight: float, tolerance: float
 ) -> LocalSolution:
     """θ_j of (3.1) for the control variate ζ_j.
 
-    The solver starts at ζ_j − v_j, the point that leaves the dual variable as it is: in the end it is the solution.
+    The solver starts at ζ_j − v_j, the point that leaves the dual variable unchanged: the solution after convergence.
 
     Parameters
     ----------
     variate, dual
         ζ_j and v_j, (m·width,).
-    share
+    loss_weight
         K/N.
     """
     return solve(
         settings,
         X,
         y,
-        scale=share,
+        scale=loss_weight,
         mu=settings.strong_convexity,
         shift=settings.duality * variate,
         start=variate - dual,
@@ -68,9 +68,9 @@ def local_step(
     )
 
 
-def smoothness(settings: DualflSettings, X: Matrix, *, share: float) -> float:
+def smoothness(settings: DualflSettings, X: Matrix, *, loss_weight: float) -> float:
     """L of f_j: K/N · ‖X‖² times the loss's curvature, plus μ; ‖X‖² by the power method, from below."""
-    assert settings.curvature is not None, "only a smooth loss has one"
+    assert settings.curvature is not None, "only a smooth loss has a curvature"
     direction: Array = np.random.default_rng(0).standard_normal((X.shape[1],))
     norm = 0.0
     for _ in range(POWER_STEPS):
@@ -79,7 +79,7 @@ def smoothness(settings: DualflSettings, X: Matrix, *, share: float) -> float:
         if norm <= last * (1.0 + NORM_PRECISION):
             break
         direction = image
-    return share * norm * settings.curvature + settings.strong_convexity
+    return loss_weight * norm * settings.curvature + settings.strong_convexity
 
 
 class DualflClient(ConsensusClient[DualflSettings]):
@@ -88,17 +88,17 @@ class DualflClient(ConsensusClient[DualflSettings]):
     _smoothness: float | None = None
 
     def train(self, state: State, job: Job) -> Contribution:
-        share, dual = job.told[SHARE], job.kept[DUAL]
+        loss_weight, dual = job.told[SAMPLE_WEIGHT], job.kept[DUAL]
         variate = control_variate(dual, job.kept[CHANGE], state[MODEL], state[PREVIOUS], job.told[BETA])
         solved = local_step(
-            self.settings, self.X, self.labels(), variate, dual, share=share, tolerance=job.told[TOLERANCE]
+            self.settings, self.X, self.labels(), variate, dual, loss_weight=loss_weight, tolerance=job.told[TOLERANCE]
         )
         # Rounded here, so that the changes add up to the dual variable without any further error.
         following = on_grid(variate - solved.theta)
         reported = {CRITERION_MET: float(solved.met)}
         if self.settings.asks_smoothness:
             if self._smoothness is None:
-                self._smoothness = smoothness(self.settings, self.X, share=share)
+                self._smoothness = smoothness(self.settings, self.X, loss_weight=loss_weight)
             reported[SMOOTHNESS] = self._smoothness
         return Contribution({CHANGE: following - dual, DUAL: following}, reported)
 

@@ -1,14 +1,14 @@
-"""FedDyn at a party: its own problem, with its last gradient taken off and the model as the centre.
+"""FedDyn at a party: a local problem less its last gradient, with a penalty on the distance from the model.
 
 Local problem   f_j(θ) − ⟨g_j, θ⟩ + α/2 ‖θ − w‖²
 Update          g_j ← g_j − α (θ_j − w), the gradient of f_j at θ_j
-State           w, and h = the mean of the g_j that the parties have had
+State           w, and h = the mean over the parties of their last g_j
 """
 
 from fenchel_client.algorithms.averaging.proximal import ToleratedClient
 from fenchel_client.algorithms.averaging.rails import Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging.feddyn import CORRECTION, GRADIENT, FeddynSettings
-from fenchel_common.algorithms.averaging.proximal import CLIENTS, SHARE
+from fenchel_common.algorithms.averaging.proximal import CLIENTS, SAMPLE_WEIGHT
 from fenchel_common.algorithms.averaging.rails import MODEL
 
 
@@ -18,7 +18,7 @@ class FeddynClient(ToleratedClient[FeddynSettings]):
     def train(self, state: State, job: Job) -> Contribution:
         alpha, centre, gradient = self.settings.alpha, state[MODEL], job.kept[GRADIENT]
         theta = self.solved(
-            scale=job.told[SHARE],
+            scale=job.told[SAMPLE_WEIGHT],
             mu=self.settings.lambda_ + alpha,
             shift=gradient + alpha * centre,
             start=centre,

@@ -1,4 +1,4 @@
-"""FedPD at a party: its own problem with a multiplier and a penalty towards the model.
+"""FedPD at a party: a local problem with a multiplier and a penalty on the distance from the model.
 
 Local problem   f_j(θ) + ⟨π_j, θ − w⟩ + 1/(2η) ‖θ − w‖²
 Update          π_j ← π_j + (θ_j − w)/η
@@ -8,7 +8,7 @@ State           w, the mean of θ_j + η π_j
 from fenchel_client.algorithms.averaging.proximal import ToleratedClient
 from fenchel_client.algorithms.averaging.rails import Contribution, Job, State
 from fenchel_common.algorithms.averaging.fedpd import MULTIPLIER, FedpdSettings
-from fenchel_common.algorithms.averaging.proximal import SHARE
+from fenchel_common.algorithms.averaging.proximal import SAMPLE_WEIGHT
 from fenchel_common.algorithms.averaging.rails import MODEL
 
 
@@ -18,7 +18,7 @@ class FedpdClient(ToleratedClient[FedpdSettings]):
     def train(self, state: State, job: Job) -> Contribution:
         eta, centre, multiplier = self.settings.eta, state[MODEL], job.kept[MULTIPLIER]
         theta = self.solved(
-            scale=job.told[SHARE],
+            scale=job.told[SAMPLE_WEIGHT],
             mu=self.settings.lambda_ + 1.0 / eta,
             shift=centre / eta - multiplier,
             start=centre,

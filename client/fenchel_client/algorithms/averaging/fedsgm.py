@@ -1,10 +1,10 @@
 """FedSGM at a party (Algorithm 1 of the paper's appendix).
 
-Problem     min f(w) subject to g(w) ≤ ε, f and g the means over the clients of f_j and g_j
+Problem     min f(w) subject to g(w) ≤ ε, f and g the means over the parties of f_j and g_j
 Update      w_{j,τ+1} = w_{j,τ} − η((1 − σ)∇f_j(w_{j,τ}) + σ∇g_j(w_{j,τ})), E times from w_t; σ as the server tells it
 Returned    Δ_j = C((w_t − w_{j,E})/η); then w_{t+1} = w_t − η·1/n Σ Δ_j
-State       the iterate w_t and the model w̄, (m,) by feature name; w̄ ← w̄ + share·(w_t − w̄), the share of 1 − σ in its
-            sum over the rounds
+State       the iterate w_t and the model w̄, (m,) by feature name; w̄ ← w̄ + φ·(w_t − w̄), φ = (1 − σ)/Σ(1 − σ) over
+            the rounds so far, told as "share"
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class FedsgmClient(AveragingClient[FedsgmSettings]):
     """The client half of FedSGM."""
 
     _own_memory: tuple[RoundId, Array, Array] | None = None
-    """With `error_memory = "client"`: a round, and what was left out before and after it."""
+    """With `error_memory = "client"`: a round, and the residual before and after it."""
 
     @cached_property
     def problem(self) -> ConstrainedProblem:
@@ -82,6 +82,10 @@ class FedsgmClient(AveragingClient[FedsgmSettings]):
             return Contribution({UPDATE: scaled_to_coordinates(change, job.coordinates)})
         return self._fed_back(change, job)
 
+    @property
+    def votes_for_coordinates(self) -> bool:
+        return self.settings.compression == "top_k"
+
     def apply(self, state: State, update: Update) -> State:
         iterate, model, told = state[ITERATE], state[MODEL], update.told
         if self.settings.compression == "quantised":
@@ -96,19 +100,20 @@ class FedsgmClient(AveragingClient[FedsgmSettings]):
         }
 
     def _fed_back(self, change: Array, job: Job) -> Contribution:
-        """Top-K with error feedback, and the coordinates that this client would like to send next."""
+        """Top-K with error feedback, and the client's votes for the coordinates of the next round."""
         assert job.coordinates is not None
-        wanted = change + self._left_out(job)
+        earlier = self._earlier_residual(job)
+        wanted = change + earlier
         sent = on_coordinates(wanted, job.coordinates)
         residual = wanted - sent
         if self.settings.error_memory == "client":
-            self._own_memory = (job.round_id, self._left_out(job), residual)
-        votes = largest_coordinates(residual + change, self.settings.k)
+            self._own_memory = (job.round_id, earlier, residual)
+        votes = self.counted_by_server(largest_coordinates(residual + change, self.settings.k))
         reported = {name: float(vote) for name, vote in zip(self.settings.votes, votes, strict=True)}
         return Contribution({UPDATE: sent, RESIDUAL: residual}, reported)
 
-    def _left_out(self, job: Job) -> Array:
-        """What earlier rounds have left out; the same again where a round is repeated."""
+    def _earlier_residual(self, job: Job) -> Array:
+        """The sum of the changes that earlier rounds did not send; a repeated round gets the same residual again."""
         if self.settings.error_memory == "server":
             return job.kept[RESIDUAL]
         if self._own_memory is None or job.round_id < self._own_memory[0]:

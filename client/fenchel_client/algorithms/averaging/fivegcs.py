@@ -8,7 +8,7 @@ State           w, and v = Σ u_j
 from fenchel_client.algorithms.averaging.proximal import ToleratedClient, on_grid
 from fenchel_client.algorithms.averaging.rails import Array, Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging.fivegcs import CHANGE, DUAL, TOTAL, FivegcsSettings
-from fenchel_common.algorithms.averaging.proximal import CLIENTS, SHARE
+from fenchel_common.algorithms.averaging.proximal import CLIENTS, SAMPLE_WEIGHT
 from fenchel_common.algorithms.averaging.rails import MODEL
 
 
@@ -18,7 +18,7 @@ class FivegcsClient(ToleratedClient[FivegcsSettings]):
     def train(self, state: State, job: Job) -> Contribution:
         clients, dual, ahead = job.told[CLIENTS], job.kept[DUAL], self._ahead(state)
         tau = self.settings.tau or 1.0 / (2.0 * self.settings.gamma * clients)
-        theta = self.solved(scale=job.told[SHARE] / clients, mu=tau, shift=tau * ahead + dual, start=ahead)
+        theta = self.solved(scale=job.told[SAMPLE_WEIGHT] / clients, mu=tau, shift=tau * ahead + dual, start=ahead)
         following = on_grid(dual + tau * (ahead - theta))
         return Contribution({CHANGE: following - dual, DUAL: following})
 
@@ -28,6 +28,6 @@ class FivegcsClient(ToleratedClient[FivegcsSettings]):
         return {MODEL: self._ahead(state) - factor * change, TOTAL: state[TOTAL] + change}
 
     def _ahead(self, state: State) -> Array:
-        """w'"""
+        """w' of the local problem."""
         gamma = self.settings.gamma
         return (state[MODEL] - gamma * state[TOTAL]) / (1.0 + gamma * self.settings.lambda_)

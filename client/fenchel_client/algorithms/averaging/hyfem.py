@@ -1,4 +1,4 @@
-"""HyFEM at a party: SGD on its own model, which the averaged one draws to itself.
+"""HyFEM at a party: SGD on its own model, with a penalty on the distance from the averaged one.
 
 Objective   1/n_k Σ l_i(x_{k,i}·w_k) + λ/2 ‖w_k‖² + μ/2 ‖w_k − w_0|_k‖², over party k's n_k rows and its own columns
 Update      w_k ← w_k − γ_t ∇, γ_t = a/(b + √t) in round t, as often as `local_steps` says, from its last w_k

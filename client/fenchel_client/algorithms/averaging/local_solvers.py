@@ -1,7 +1,7 @@
-"""Solvers of a party's own problem, by name; each ends when the gap of `local_problem` is small enough.
+"""Solvers of a party's local problem, by name; each ends when the gap of `local_problem` is small enough.
 
-accelerated   optimised gradient method, with restart when the momentum points uphill and with a step that is searched
-              for in both directions: section 7 of the DualFL paper and its references [21] and [10]
+accelerated   optimised gradient method, with restart when the momentum increases the objective, and with a search
+              for the step length in both directions: section 7 of the DualFL paper and its references [21] and [10]
 lbfgs         limited-memory BFGS
 dual          accelerated proximal gradient on the local dual, with the same restart and search; for losses with kinks
 """
@@ -19,16 +19,16 @@ from fenchel_common.losses import Loss
 Array = NDArray[np.float64]
 
 SHRINK: Final = 0.5
-"""A step that is too long is multiplied by this."""
+"""A step that is too long is multiplied by this factor."""
 GROW: Final = 1.1
-"""Each iteration first tries a step that is longer by this."""
+"""Each iteration first tries a step that is longer by this factor."""
 MEMORY: Final = 20
-"""Pairs that lbfgs remembers."""
+"""The number of pairs that lbfgs remembers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalSolution:
-    """θ(α), the bound on its gap, and the iterations it took; `met` if the gap is as small as was asked."""
+    """θ(α), the bound on its gap, and the number of iterations; `met` tells whether the gap is within the tolerance."""
 
     theta: Array
     gap: float
@@ -37,15 +37,21 @@ class LocalSolution:
 
 
 class LocalSolve(Protocol):
-    """A solver, from a point to start at."""
+    """A solver of local problems; pure."""
 
-    def __call__(
-        self, problem: LocalProblem, start: Array, /, *, tolerance: float, iterations: int
-    ) -> LocalSolution: ...
+    def __call__(self, problem: LocalProblem, start: Array, /, *, tolerance: float, iterations: int) -> LocalSolution:
+        """The best solution found from `start`, of the shape of θ, in at most so many iterations.
+
+        It is `met` if its gap is at most `tolerance` or is rounding error. It is returned also if it is not `met`.
+        """
+        ...
 
 
 def accelerated(problem: LocalProblem, start: Array, *, tolerance: float, iterations: int) -> LocalSolution:
-    """y' = x − τ∇(x), x' = y' + (t − 1)/t' (y' − y) + t/t' (y' − x), t' = (1 + √(1 + 4 t² τ_old/τ))/2."""
+    """The optimised gradient method.
+
+    y' = x − τ∇(x), x' = y' + (t − 1)/t' (y' − y) + t/t' (y' − x), t' = (1 + √(1 + 4 t² τ_old/τ))/2.
+    """
     x, z = start, problem.predictions(start)
     last, last_z = x, z
     t, step = 1.0, 1.0 / problem.mu
@@ -108,8 +114,9 @@ def lbfgs(problem: LocalProblem, start: Array, *, tolerance: float, iterations: 
 
 
 def dual(problem: LocalProblem, start: Array, *, tolerance: float, iterations: int) -> LocalSolution:
-    """a = α + (t − 1)/t' (α − α_old), α' = a + the dual step of curvature L from a; L is searched for.
+    """Accelerated proximal gradient on the dual.
 
+    a = α + (t − 1)/t' (α − α_old), α' = a + the dual step of curvature L from a; L is searched for.
     The quadratic part of the dual is q(α) = μ/(2s) ‖θ(α)‖² with the gradient x_i·θ(α), so L is large enough if
     s/μ ‖Σ Δ_i x_i‖² ≤ L ‖Δ‖².
     """

@@ -1,4 +1,4 @@
-"""The client side of DualFL and the algorithms it is compared with: own problems, vectors (m·width,), classes."""
+"""The client half of DualFL and of the algorithms that it is compared with: local problems, vectors (m·width,)."""
 
 from dataclasses import replace
 from typing import TypeVar
@@ -38,12 +38,12 @@ def solve(
 
 
 def on_grid(values: Array) -> Array:
-    """The fixed-point numbers that values are sent as, so that what is computed from them is what was sent."""
+    """The values as the fixed-point numbers that are sent: sender and receiver compute with the same numbers."""
     return MODEL_FORMAT.dequantise(MODEL_FORMAT.quantise(values))
 
 
 class ConsensusClient(AveragingClient[C]):
-    """The client half of such an algorithm, for losses of a margin and of classes."""
+    """The client half of an algorithm with `ConsensusSettings`, for losses of a margin and of classes."""
 
     def losses(self, predictions: Array, y: Array) -> tuple[float, int]:
         if self.settings.width == 1:
@@ -53,7 +53,7 @@ class ConsensusClient(AveragingClient[C]):
 
 
 class ToleratedClient(ConsensusClient[T]):
-    """The client half of such an algorithm with own problems that are solved to a given gap."""
+    """The client half of an algorithm whose local problems are solved to the gap of the settings."""
 
     def solved(self, *, scale: float, mu: float, shift: Array, start: Array) -> Array:
         """The solution, (m·width,), of the problem of `solve` over this party's rows."""

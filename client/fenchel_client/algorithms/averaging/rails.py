@@ -1,4 +1,4 @@
-"""The client half of every algorithm on the averaging rails.
+"""The client half of every averaging algorithm.
 
 A subclass says what a client does with its data (`train`), how a round's sums change the state (`apply`) and, where the
 algorithm asks for it, which numbers it tells beforehand (`survey`): three functions of their arguments and of the
@@ -6,7 +6,7 @@ client's own data, which they do not change. All else is here: the messages, enc
 and the measurement of P(w).
 
 Rows are in the order of the layout's blocks: X (n, m), y (n,). A vector has m·width entries, by feature name and then
-by class. The state is kept as fixed-point numbers, so a state that was sent encrypted is bit for bit the one it was.
+by class. The state consists of fixed-point numbers, so encryption and decryption do not change a bit of it.
 """
 
 from abc import ABC, abstractmethod
@@ -60,13 +60,13 @@ class Job:
     told
         The server's public numbers.
     weight
-        With what weight the vectors will count; the rails multiply by it.
+        The weight of the vectors in the sums; `AveragingClient` multiplies the vectors by it.
     coordinates
-        What the summed vectors will be cut down to; None for all.
+        The coordinates to which the summed vectors are cut down; None for all.
     kept
-        The client's own vectors as it returned them last; zero in the beginning.
+        The client's own vectors as it last returned them; zero before that.
     rng
-        The same for every repetition of the round.
+        A generator that gives the same numbers in every repetition of the round.
     """
 
     round_id: RoundId
@@ -79,7 +79,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What a client returns: the vectors of `Vectors.returned` and the numbers of `Vectors.reported`."""
+    """The result of a client's work in a round: vectors of `Vectors.returned`, numbers of `Vectors.reported`."""
 
     vectors: State
     reported: Mapping[str, float] = field(default_factory=dict)
@@ -87,7 +87,10 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A round's sums, zero where nobody gave any, and at each coordinate the total weight of those who did."""
+    """The sums of a round's weighted vectors, zero at coordinates that no client gave.
+
+    `told` are the server's public numbers, `weights` is the total weight of the clients that gave each coordinate.
+    """
 
     round_id: RoundId
     told: Mapping[str, float]
@@ -95,24 +98,24 @@ class Update:
     weights: Array
 
     def mean(self, name: str, otherwise: Array) -> Array:
-        """The weighted mean where somebody gave a value, `otherwise` elsewhere."""
+        """The weighted mean at coordinates that some client gave, `otherwise` elsewhere."""
         given = self.weights > 0.0
         return np.divide(self.sums[name], self.weights, out=otherwise.copy(), where=given)
 
 
 class AveragingClient(ABC, Generic[S]):
-    """The client half of an algorithm; a subclass overrides `train`, and what else differs from the defaults.
+    """The client half of an algorithm; a subclass overrides `train`, and other methods whose defaults do not fit.
 
     Parameters
     ----------
     layout
         Which rows of `table` fill which blocks.
     cipher
-        Encrypts what leaves, decrypts what comes.
+        Encrypts the values that leave the party, decrypts those that come.
     key
-        What the run's vectors are under.
+        The key of the run's vectors.
     serialising
-        Makes a context that surrounds every step between messages and their values.
+        Makes a context in which messages are turned into values and values into messages; it is timed.
     """
 
     def __init__(
@@ -133,21 +136,25 @@ class AveragingClient(ABC, Generic[S]):
         self._cipher = cipher
         self._samples = BlockCodec(self._rows.positions, cipher)
         self._serialising = serialising
-        self._cut = tuple(
-            (features[:, np.newaxis] * settings.width + np.arange(settings.width)).reshape(-1)
-            for _, features in sorted(layout.feature_blocks.items())
-        )
+        self._cut = tuple(self._of_features(features) for _, features in sorted(layout.feature_blocks.items()))
         """The coordinates of each block of features of the layout."""
+        self._columns = self._of_features(layout.columns)
+        """The position among this client's coordinates of each one that the server counts."""
         self.diverged = False
         self._scope = wire.Scope(
             key=key,
             slots=layout.slots,
             length=self._rows.width * settings.width,
             samples={block: len(rows) for block, rows in self._rows.positions.items()},
-            held={},
+            coordinate_blocks={},
             vectors=settings.vectors,
         )
         self._forget()
+
+    @property
+    def votes_for_coordinates(self) -> bool:
+        """Whether coordinates are named in the server's order; those that it draws itself are in the clients' order."""
+        return False
 
     @property
     def X(self) -> Matrix:  # noqa: N802 - the papers' symbol
@@ -155,22 +162,34 @@ class AveragingClient(ABC, Generic[S]):
 
     @abstractmethod
     def train(self, state: State, job: Job) -> Contribution:
-        """What this client has to add, from the state that entered the round."""
+        """The client's work in a round, from the state before it; called in the phase `local`.
+
+        Returns unweighted vectors, (m·width,) each. If a value is not finite or too large for an encrypted vector, the
+        client reports divergence. `labels` raises `InvalidInput` at a party without labels.
+        """
 
     def apply(self, state: State, update: Update) -> State:
-        """The state after a round, coordinate by coordinate: no value may depend on another coordinate.
+        """The state after a round, from the state before it.
 
-        Blocks that nobody gave stay as they are whatever this returns, because their holders may not hear of the round.
+        Called once for each committed round, in order, at every client that has a coordinate of the round. No value
+        may depend on another coordinate, because clients have different coordinates. Coordinates that no client gave
+        stay unchanged whatever this method returns, because their holders may not learn of the round.
         """
         return {MODEL: update.mean(MODEL, otherwise=state[MODEL])}
 
     def survey(self, state: State) -> Mapping[str, float]:
-        """The numbers of `Vectors.surveyed`."""
+        """The numbers of `Vectors.surveyed`, which the server learns before it decides on the round.
+
+        Called in the phase `survey`, which only algorithms with such numbers have.
+        """
         del state
         return {}
 
     def check_labels(self, y: Array) -> None:
-        """Refuses labels that the algorithm cannot take, without showing them."""
+        """Raises `InvalidInput` for labels that the algorithm cannot use; the message does not show them.
+
+        Called once, before the first task, if the party has labels.
+        """
         self.settings.check_labels(y)
 
     def losses(self, predictions: Array, y: Array) -> tuple[float, int]:
@@ -179,8 +198,9 @@ class AveragingClient(ABC, Generic[S]):
         return float(self.settings.loss_function.value(predictions, y).sum()), int(np.count_nonzero(correct))
 
     def labels(self) -> Array:
+        """(n,) the party's labels; `InvalidInput` if it has none."""
         if self.y is None:
-            raise InvalidInput("local: this client has no labels, and can neither train nor report")
+            raise InvalidInput("local: this party has no labels, and can neither train nor report")
         return self.y
 
     def preparation(self) -> bytes:
@@ -193,7 +213,7 @@ class AveragingClient(ABC, Generic[S]):
             task = wire.task_from_bytes(body, self._scope)
         self.diverged = False
         try:
-            # A diverging model overflows; that is an outcome to report, not a fault of this program.
+            # The values of a diverging model overflow: an outcome to report, not an error of this program.
             with np.errstate(over="ignore", invalid="ignore"):
                 self._take(task.state)
                 result = self._result(phase, task)
@@ -215,23 +235,24 @@ class AveragingClient(ABC, Generic[S]):
         self._kept: State = {name: self._zeros() for name in names.kept}
 
     def _check_cut(self, blocks: Mapping[int, Positions]) -> None:
-        """Refuses blocks of coordinates that are not those of the layout: the norm of a single one would tell it."""
+        """Refuses blocks other than those of the layout: the norm of a block of one coordinate would show its value."""
         given = [blocks[block] for block in sorted(blocks)]
         if not np.array_equal(np.concatenate(given), np.concatenate(self._cut)):
             raise InvalidInput("state.layout: coordinates must be in the order of the layout's blocks of features")
         as_laid_out = [len(block) for block in given] == [len(block) for block in self._cut]
         not_full = sum(len(block) < self._scope.slots for block in given)
         if not as_laid_out and (self.settings.width == 1 or not_full > len(self._cut)):
-            raise InvalidInput("state.layout: blocks must be cut as those of the layout are")
+            raise InvalidInput("state.layout: blocks must have the sizes of the layout's blocks of features")
 
     def _take(self, update: StateUpdate) -> None:
         if update.reset:
             self._forget()
         if update.layout is not None:
-            self._check_cut(update.layout)
-            self._coordinates = BlockCodec(update.layout, self._cipher)
-            sizes = {block: len(positions) for block, positions in update.layout.items()}
-            self._scope = replace(self._scope, held=sizes)
+            blocks = {block: self._columns[positions] for block, positions in update.layout.items()}
+            self._check_cut(blocks)
+            self._coordinates = BlockCodec(blocks, self._cipher)
+            sizes = {block: len(positions) for block, positions in blocks.items()}
+            self._scope = replace(self._scope, coordinate_blocks=sizes)
         if update.base:
             self._state = {
                 name: self._coordinates.put_into(values, update.base[name]) for name, values in self._state.items()
@@ -244,7 +265,7 @@ class AveragingClient(ABC, Generic[S]):
             self._state = self._applied(entry)
 
     def _applied(self, entry: Entry) -> State:
-        codec = self._codec_of(entry.coordinates)
+        codec = self._codec_of(self._own(entry.coordinates))
         weights = self._zeros()
         for block, weight in entry.weights.items():
             weights[codec.positions[block]] = weight
@@ -273,11 +294,11 @@ class AveragingClient(ABC, Generic[S]):
 
     def _job(self, task: Task, work: Work) -> Job:
         rng = np.random.default_rng([self.settings.seed, task.round_id, task.stream])
-        return Job(task.round_id, work.told, work.weight, work.coordinates, self._kept, rng)
+        return Job(task.round_id, work.told, work.weight, self._own(work.coordinates), self._kept, rng)
 
     def _returned(self, contribution: Contribution, work: Work) -> dict[str, BlockVector]:
         names, given = self.settings.vectors, contribution.vectors
-        chosen = self._codec_of(work.coordinates)
+        chosen = self._codec_of(self._own(work.coordinates))
         vectors = {}
         for name in names.returned:
             codec = chosen if name in names.summed else self._coordinates
@@ -292,11 +313,12 @@ class AveragingClient(ABC, Generic[S]):
             rows = self._rows.positions_of(task.report_blocks)
             loss_sum, correct = self.losses(self._predictions(task)[rows], self.labels()[rows])
             count = len(rows)
-        weights = self._state[MODEL][self._coordinates.positions_of(task.norm_blocks)]
+        # In ascending order, so that the sum does not depend on the server's order of features.
+        weights = self._state[MODEL][np.sort(self._coordinates.positions_of(task.norm_blocks))]
         return Measurement(count, loss_sum, correct, float(weights @ weights))
 
     def _predictions(self, task: Task) -> Array:
-        """x_i·w: from the secure sum where others hold a part, else from own columns."""
+        """x_i·w: the secure sum on shared blocks, computed from the client's own columns on others."""
         values = self._own_products()
         due = tuple(block for block in task.report_blocks if block in self._rows.shared)
         if due != (() if task.products is None else task.products.blocks):
@@ -311,8 +333,21 @@ class AveragingClient(ABC, Generic[S]):
         width = self.settings.width
         return np.asarray(self.X @ (weights if width == 1 else weights.reshape(-1, width)), dtype=np.float64)
 
+    def counted_by_server(self, coordinates: Positions) -> Positions:
+        """The numbers under which the server knows these coordinates, ascending: they tell nothing of names."""
+        return np.sort(np.argsort(self._columns)[coordinates])
+
+    def _own(self, coordinates: Positions | None) -> Positions | None:
+        """The positions among this client's coordinates of those that the server names."""
+        return self._columns[coordinates] if coordinates is not None and self.votes_for_coordinates else coordinates
+
+    def _of_features(self, features: Positions) -> Positions:
+        """The coordinates of some features, feature by feature."""
+        width = self.settings.width
+        return np.asarray((features[:, np.newaxis] * width + np.arange(width)).reshape(-1), dtype=np.int64)
+
     def _codec_of(self, coordinates: Positions | None) -> BlockCodec:
-        """The codec of some coordinates, cut into blocks; of all coordinates for None."""
+        """The codec of these coordinates, cut into blocks; None stands for all coordinates."""
         if coordinates is None:
             return self._coordinates
         return BlockCodec(chosen_blocks(coordinates, self._scope.slots), self._cipher)
@@ -322,5 +357,5 @@ class AveragingClient(ABC, Generic[S]):
 
 
 def _on_grid(values: Array) -> Array:
-    """The fixed-point numbers that these values are sent as."""
+    """The values as the fixed-point numbers that are sent."""
     return MODEL_FORMAT.dequantise(MODEL_FORMAT.quantise(values))

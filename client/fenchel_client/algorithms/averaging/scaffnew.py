@@ -1,4 +1,4 @@
-"""Scaffnew at a party: gradient steps on all its rows, with a control variate that knows where the average went.
+"""Scaffnew at a party: gradient steps on all its rows, with a control variate.
 
 Update   θ_j ← θ_j − γ (∇f_j(θ_j) − c_j), as often as the server says, from the model
 State    the model, the mean of θ_j; and the mean of c_j, which is zero unless a party was missing
@@ -9,7 +9,7 @@ import numpy as np
 
 from fenchel_client.algorithms.averaging.proximal import ConsensusClient
 from fenchel_client.algorithms.averaging.rails import Contribution, Job, State, Update
-from fenchel_common.algorithms.averaging.proximal import SHARE
+from fenchel_common.algorithms.averaging.proximal import SAMPLE_WEIGHT
 from fenchel_common.algorithms.averaging.rails import MODEL
 from fenchel_common.algorithms.averaging.scaffnew import STEPS, VARIATE, ScaffnewSettings
 
@@ -25,7 +25,7 @@ class ScaffnewClient(ConsensusClient[ScaffnewSettings]):
         theta, shift = state[MODEL].reshape(shape), variate.reshape(shape)
         for _ in range(int(job.told[STEPS])):
             alpha = settings.local_loss.subgradient(np.asarray(self.X @ theta, dtype=np.float64), y)
-            pull = job.told[SHARE] * np.asarray(self.X.T @ alpha, dtype=np.float64)
+            pull = job.told[SAMPLE_WEIGHT] * np.asarray(self.X.T @ alpha, dtype=np.float64)
             theta = theta - settings.step * (settings.lambda_ * theta - pull - shift)
         return Contribution({MODEL: theta.reshape(-1), VARIATE: variate})
 

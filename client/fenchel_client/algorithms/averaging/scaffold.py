@@ -2,7 +2,7 @@
 
 Local     y_i ← y_i − η_ℓ (g_i(y_i) − c_i + c), J times from x
 Control   c_i⁺ = c_i − c + (x − y_i)/(J η_ℓ) (option II)
-State     x ← x + η_g·mean(y_i − x) and c ← c + |S|/N·mean(c_i⁺ − c_i); a party's own c_i is kept for it, encrypted
+State     x ← x + η_g·mean(y_i − x) and c ← c + |S|/N·mean(c_i⁺ − c_i); the server keeps each party's c_i, encrypted
 """
 
 import numpy as np

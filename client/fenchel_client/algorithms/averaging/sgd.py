@@ -1,4 +1,4 @@
-"""Stochastic (sub)gradient steps on a client's own rows and columns."""
+"""Stochastic (sub)gradient steps on a party's own rows and columns."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,9 @@ def local_sgd(
     Parameters
     ----------
     X
-        (n, m), the client's own columns alone: x_i·w is its local model's prediction.
+        (n, m), the party's own columns alone: x_i·w is the prediction of its local model.
     start
-        (m,)
+        (m,) the weights before the first step.
     """
     count, batch = X.shape[0], settings.batch
     loss, step, steps = settings.loss_function, settings.step_size(round_id), settings.steps_over(count)

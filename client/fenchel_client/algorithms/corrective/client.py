@@ -55,7 +55,7 @@ class CorrectiveClient(DualClient[CorrectiveSettings]):
 
     @property
     def squared_norms(self) -> Array | None:
-        """‖x_i‖² of whole rows, once it is known."""
+        """(n,) ‖x_i‖² of whole rows; None until it is known."""
         return self._norms
 
     def answer(self, phase: str, body: bytes) -> bytes:
@@ -68,7 +68,7 @@ class CorrectiveClient(DualClient[CorrectiveSettings]):
         raise InvalidInput(f"phase: HyFDCA with corrective steps has no phase {phase!r}")
 
     def final_model(self, state: bytes) -> Array:
-        """The weights of this party's features by name."""
+        """The weights of this client's features, sorted by name."""
         weights = wire.model_from_bytes(state, self._scope)
         return np.zeros(self._rows.width) if weights is None else self._codec.from_features(weights)
 

@@ -24,7 +24,7 @@ from fenchel_common.objectives import squared_row_norms
 Array = NDArray[np.float64]
 
 SMALLEST_EIGENVALUE: Final = 1e-9
-"""Of the Gram matrix, relative to its trace: a direction with a smaller eigenvalue is mostly rounding error."""
+"""The least eigenvalue of the Gram matrix, relative to its trace, whose direction is more than rounding error."""
 
 
 def found_locally(
@@ -57,7 +57,7 @@ def found_locally(
 
 
 def described_rows(own: PartyRows, memory: Memory, live: Positions) -> Matrix:
-    """F on the live rows: the party's own columns, and what the remembered models tell of the other columns."""
+    """F on the live rows: the party's own columns, and the other columns' projections onto the remembered models."""
     columns = own.X[live]
     if not own.shared:
         return columns

@@ -1,4 +1,4 @@
-"""A party's contributions to the sums that all parties know, each divided by N."""
+"""A party's contributions to the sums that all parties open, each divided by N."""
 
 from collections.abc import Sequence
 

@@ -80,7 +80,7 @@ class PendingPoints:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a party remembers from one round to the next.
+    """A party's memory from one round to the next.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The inner products of new entries: a client's contribution to them, and the memory that knows their sums."""
+"""The inner products of new entries: a client's contribution to them, and the memory with their sums."""
 
 from dataclasses import replace
 from typing import Final
@@ -51,7 +51,7 @@ def with_products(rows: PartyRows, codec: RowCodec, current: ClientRound, produc
     else:
         parts = codec.from_numbers(products.gram)
         if len(parts) != 2 * count * width:
-            raise InvalidInput("gram: has not the entries of the new points")
+            raise InvalidInput("gram: must have the products of the new entries")
         coarse, fine = np.split(parts, 2)
         gram_rows = coarse * COARSE_UNIT + fine
     sums = (None, None) if products is None else (products.point, products.vertex)

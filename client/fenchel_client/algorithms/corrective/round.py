@@ -1,4 +1,4 @@
-"""How a round of corrective HyFDCA begins at a client: with which memory, and with which new entries.
+"""The beginning of a round of corrective HyFDCA at a client: its memory and its new entries.
 
 A client continues with the memory that it stored at the end of an earlier round, so that a round can be repeated. In a
 collapse it continues with the anchor and the best model alone. These are rounded to the fixed-point numbers that are on
@@ -133,7 +133,7 @@ def _told_numbers(
     vector = start.conjugates_and_products
     numbers = np.zeros(0) if vector is None else codec.from_numbers(vector)
     if len(numbers) != conjugate_and_product_count(memory, count, loss=loss):
-        raise InvalidInput("round_start.conjugates_and_products: has not the numbers of the new points")
+        raise InvalidInput("round_start.conjugates_and_products: must have the numbers of the new points")
     conjugates, products = np.split(numbers, [count])
     width = len(memory.entries) + count
     return conjugates.tolist(), products.reshape(count, width) if len(products) else np.zeros((count, width))

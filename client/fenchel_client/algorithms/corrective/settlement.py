@@ -1,4 +1,4 @@
-"""What follows from the opened figures of a corrective round: the anchor, the best model, the model of the next vertex.
+"""The end of a corrective round, from its opened figures: the anchor, the best model, the model of the next vertex.
 
 The combined dual variables become the anchor if D at them is at least D at the anchor. The new best model is the one
 with the least P among equal steps from the best model to the model of the round. So D does not fall, and P does not
@@ -38,11 +38,11 @@ class RoundFigures:
     Attributes
     ----------
     losses, accuracies
-        At each of the `STEPS` + 1 models from the best one to that of the round.
+        The mean loss and the accuracy at each of the `STEPS` + 1 models from the best one to that of the round.
     conjugate, spread
-        Of l*(−α_i) and of α_i², at the combined dual variables.
+        The means of l*(−α_i) and of α_i², at the combined dual variables.
     row_norm
-        Of ‖x_i‖.
+        The mean of ‖x_i‖.
     """
 
     losses: Sequence[float]
@@ -53,16 +53,16 @@ class RoundFigures:
 
     @classmethod
     def of(cls, sums: Array) -> "RoundFigures":
-        """From the sum of all parties' `figures_of`."""
+        """The figures in the opened sum of all parties' `figures_of`."""
         if len(sums) != FIGURE_COUNT:
-            raise InvalidInput(f"figures: must be {FIGURE_COUNT}")
+            raise InvalidInput(f"figures: must be {FIGURE_COUNT} numbers")
         losses, accuracies, rest = np.split(sums, [STEPS + 1, 2 * (STEPS + 1)])
         return cls(losses.tolist(), accuracies.tolist(), *rest.tolist())
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What a party knows at the end of a round.
+    """A party's knowledge at the end of a round.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ def settle(
     """
     name, anchor = (MODEL, round_id), memory.anchor
     if name not in memory.entries:
-        raise InvalidInput("round: is not the one under way")
+        raise InvalidInput("round: must be the one under way")
     reached = dual_value(memory, name, conjugate_part=-figures.conjugate, lambda_=lambda_)
     before = dual_value(memory, (ANCHOR, 0), conjugate_part=anchor.conjugate_part, lambda_=lambda_)
     accepted = not collapse and reached >= before

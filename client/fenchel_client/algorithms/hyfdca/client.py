@@ -81,7 +81,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings]):
         raise InvalidInput(f"phase: HyFDCA has no phase {phase!r}")
 
     def final_model(self, state: bytes) -> Array:
-        """The weights of this client's features by name; what the client remembers neither matters nor changes."""
+        """The weights of this client's features, sorted by name; its memory is neither used nor changed."""
         model = wire.state_from_bytes(state, self._scope).model
         return np.zeros(self._rows.width) if model is None else self._codec.from_features(model)
 
@@ -146,7 +146,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings]):
         return self._rows.products(self._rows.positions_of(blocks), self._model)
 
     def _predictions(self, blocks: Sequence[int], products: BlockVector | None) -> Array:
-        """x_i·w at the positions of `blocks`: from the secure sum where others hold a part, else from own columns."""
+        """x_i·w at the positions of `blocks`: the secure sum on shared blocks, computed from own columns on others."""
         values = self._own_products([block for block in blocks if block not in self._rows.shared])
         due = tuple(block for block in blocks if block in self._rows.shared)
         if due != (() if products is None else products.blocks):
@@ -175,8 +175,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings]):
             delta = self._loss.dual_step(alpha, y, ip, norms / (lambda_ * self._rows.sample_count))
         values = np.zeros(self._rows.count)
         # Rounded towards zero. Rounded to nearest, the sum of the holders' contributions could carry α past the end of
-        # its interval, where D is minus infinity; cut short, it stays between the old α and the feasible points aimed
-        # at.
+        # its interval, where D is minus infinity. Rounded towards zero, it stays between the old α and feasible points.
         unit = ALPHA_FORMAT.resolution
         values[drawn] = np.trunc(task.gamma * delta / divisors / unit) * unit
         return values

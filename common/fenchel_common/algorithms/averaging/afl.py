@@ -22,7 +22,7 @@ class AflSettings(RobustSettings):
         visible=LOSS_LEAK,
     )
 
-    rho: float = Field(default=0.0, ge=0.0, le=1e12, description="chi2: 0 is agnostic learning proper.")
+    rho: float = Field(default=0.0, ge=0.0, le=1e12, description="chi2: 0 is agnostic learning without penalty.")
 
     @property
     def vectors(self) -> Vectors:

@@ -1,15 +1,15 @@
-"""Compressed updates that can be added up under encryption.
+"""Compressed updates that can be added while encrypted.
 
-A packed ciphertext costs the same whatever its slots hold, so an update is smaller only if it fills fewer slots: all
-clients must leave out the same coordinates, or put several coordinates into one slot in the same way.
+A packed ciphertext costs the same for all values of its slots, so an update is smaller only if it fills fewer slots:
+all clients must leave out the same coordinates, or put several coordinates into one slot in the same way.
 
-Rand-K      C(x) = d/K·x on K common coordinates that a shared seed picks, 0 elsewhere: E[C(x)] = x, with the factor
+Rand-K      C(x) = d/K·x on K common coordinates that a common seed picks, 0 elsewhere: E[C(x)] = x, with the factor
             q = d/K − 1 of Assumption 2 of the FedSGM paper. Common coordinates keep the variance of one client's
             compression in the mean of all, where independent ones would divide it by their number.
-Top-K       x on K common coordinates, those that the clients ask for most; what is left out is added to the next
-            update (error feedback). Which coordinates a client asks for is seen by the server.
+Top-K       x on K common coordinates, those that the clients ask for most; the values left out are added to the
+            next update (error feedback). The server sees which coordinates a client asks for.
 Quantised   x_c/h is rounded to one of its two neighbours at random, with the mean x_c/h; h is public and the same for
-            all. The integers of several coordinates share a slot, with room for their sum over the clients.
+            all. One slot has the integers of several coordinates, with room for their sum over the clients.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 SLOT_BITS: Final = 52
-"""Of a slot's integer, so that it and its sums are exact as doubles, and below the bound of the format."""
+"""Bits of a slot's integer: it and its sums are exact as doubles, and below the bound of the format."""
 SLOT_UNIT: Final = 2.0**-32
 """The smallest step of a slot."""
 
@@ -48,12 +48,12 @@ def on_coordinates(values: Array, coordinates: Positions) -> Array:
 
 
 def largest_coordinates(values: Array, count: int) -> Positions:
-    """The coordinates of the largest magnitudes, largest first; of equal ones the lower first."""
+    """The coordinates of the largest magnitudes, largest first; equal magnitudes are ordered by coordinate."""
     return np.argsort(-np.abs(values), kind="stable")[:count].astype(np.int64)
 
 
 def most_wanted(votes: Sequence[Positions], count: int, length: int) -> Positions:
-    """The `count` coordinates that stand highest in the lists of `votes`, ascending; a first place weighs most."""
+    """The `count` coordinates with the highest scores, ascending; an earlier position in a vote scores more."""
     score = np.zeros(length)
     for vote in votes:
         score[vote] += np.arange(len(vote), 0, -1)
@@ -62,16 +62,16 @@ def most_wanted(votes: Sequence[Positions], count: int, length: int) -> Position
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """How quantised coordinates share slots.
+    """The arrangement of several quantised coordinates, one lane each, in a slot.
 
     Attributes
     ----------
     step
         h, the distance of two levels.
     limit
-        The largest level, which larger values are cut down to.
+        The largest level; larger values are cut to it.
     bits
-        Of one lane; a sum over all clients fits.
+        The bits of one lane; a sum over all clients fits.
     """
 
     step: float
@@ -80,7 +80,7 @@ class Lanes:
 
     @classmethod
     def of(cls, *, reach: float, levels: int, headroom: int, clients: int) -> "Lanes":
-        """`levels` steps up to `reach`, and room for values `headroom` times larger, of so many clients."""
+        """Lanes of `levels` steps up to `reach`, with room for `headroom` times larger values and for sums."""
         limit = levels * headroom
         step = reach / levels if reach > 0.0 else 1.0
         return cls(step, limit, (limit * clients).bit_length() + 1)
@@ -90,7 +90,7 @@ class Lanes:
         return SLOT_BITS // self.bits
 
     def slots(self, length: int) -> int:
-        """How many slots a vector takes."""
+        """The number of slots of a vector of this length."""
         return -(-length // self.in_a_slot)
 
     def quantised(self, values: Array, rng: np.random.Generator) -> Positions:
@@ -108,7 +108,7 @@ class Lanes:
         return np.asarray((table << (self.bits * np.arange(width))).sum(axis=1) * SLOT_UNIT, dtype=np.float64)
 
     def unpacked(self, slots: Array, length: int) -> Array:
-        """The values, or sums of values, that were packed."""
+        """The values, or the sums of values, in the slots; the inverse of `packed`, times the step h."""
         rest = np.rint(slots / SLOT_UNIT).astype(np.int64)
         half = 1 << (self.bits - 1)
         columns = []

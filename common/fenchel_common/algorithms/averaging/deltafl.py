@@ -18,7 +18,7 @@ class DeltaflSettings(DescentSettings):
         visible=LOSS_LEAK,
     )
 
-    alpha: float = Field(default=0.5, gt=0.0, le=1.0, description="The share of parties, by rows, that train.")
+    alpha: float = Field(default=0.5, gt=0.0, le=1.0, description="The fraction of parties, by rows, that train.")
 
     @property
     def vectors(self) -> Vectors:

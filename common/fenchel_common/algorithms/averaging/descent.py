@@ -1,4 +1,4 @@
-"""What the algorithms share whose clients take gradient steps on f_i(x) = 1/n_i Σ l(x_j·x, y_j) + λ/2 ‖x‖²."""
+"""The settings of algorithms whose clients take gradient steps on f_i(x) = 1/n_i Σ l(x_j·x, y_j) + λ/2 ‖x‖²."""
 
 from typing import ClassVar
 
@@ -23,7 +23,7 @@ LOSS_LEAK = {"the loss of each party": "in clear, every round"}
 
 
 def descent_profile(summary: str, *, encrypted: tuple[str, ...], visible: dict[str, str]) -> Profile:
-    """What these algorithms have in common, and what one of them adds."""
+    """The profile of one of these algorithms: the common entries, and those that the algorithm adds."""
     return Profile(
         summary=summary,
         partitions=("horizontal",),
@@ -55,11 +55,11 @@ class DescentSettings(AveragingSettings):
 
     @property
     def loss_function(self) -> Loss:
-        """The loss where it is one of a margin, as a comparison with the centralized optimum needs it."""
+        """The loss, for a comparison with the centralized optimum; `InvalidConfig` if it is not a loss of a margin."""
         loss = self.local_loss
         if not isinstance(loss, Loss):
             raise InvalidConfig(
-                f"loss: {self.loss} is not a loss of a margin, as is needed here; use {', '.join(LOSSES)}"
+                f"loss: {self.loss} is not a loss of a margin, which is needed here; use {', '.join(LOSSES)}"
             )
         return loss
 

@@ -1,8 +1,8 @@
-"""DRFA's settings: a distributionally robust average, with losses taken at a random local step.
+"""DRFA's settings: a distributionally robust average, with losses measured at a random local step.
 
-Deng et al. 2020 (with a penalty ψ, its proximal form); a comparator of the SCAFF-PD paper. In a round parties, drawn
-by their weights λ, take J local steps; the mean of their iterates after a random number of steps is the snapshot, at
-which the losses of the next dual step are taken.
+Deng et al. 2020 (with a penalty ψ, its proximal form); an algorithm that the SCAFF-PD paper compares with. In a
+round parties that are drawn by their weights λ take J local steps. The mean of their iterates after a random number of
+steps is the snapshot, at which the losses of the next dual step are measured.
 """
 
 from typing import ClassVar
@@ -30,7 +30,7 @@ class DrfaSettings(RobustSettings):
         default=None,
         ge=1,
         le=1 << 20,
-        description="How many parties are drawn by their weights, with replacement; if not given, all take part and "
+        description="Parties to draw by their weights, with replacement; if not given, all take part and "
         "count by their weights.",
     )
 

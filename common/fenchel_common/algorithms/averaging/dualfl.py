@@ -1,18 +1,18 @@
-"""DualFL's settings, and the scalar sequences that both halves' theory rests on.
+"""DualFL's settings, and the scalar sequences of its theory, which both halves use.
 
 Problem (2.1)   E(θ) = 1/K Σ_j f_j(θ) over K parties, f_j(θ) = K/N Σ_{i of j} l_i(x_i·θ) + μ/2 ‖θ‖², μ = λ + α
 
-so that E is P, whatever the numbers of rows, plus α/2 ‖θ‖²: the regularised form (4.1) for problems that are not
+so that E is the P of all rows plus α/2 ‖θ‖²: the regularised form (4.1) for problems that are not
 strongly convex, where λ may be 0. Every f_j is μ-strongly convex, and L-smooth unless the loss has kinks.
 
-The server adds up one vector a party and never needs more. With v_j = ξ_j/ν = ζ_j^(n) − θ_j^(n+1) of (6.9a), the
+The server adds one vector of each party and needs no other. With v_j = ξ_j/ν = ζ_j^(n) − θ_j^(n+1) of (6.9a), the
 average (3.2) is θ = −1/K Σ v_j, because the ζ_j sum to zero (6.10), and (3.3) reads
 
     ζ_j = (1 + β)(v_j + θ) − β (v_j' + θ')                with the values of one round earlier primed.
 
 A party therefore sends the change of its v_j. A party that misses a round leaves its v_j as it was, and θ is still the
-point (6.5) of the dual variables; (3.2) over those present would leave Σ ζ_j ≠ 0, a bias for good. After such a round
-the momentum starts anew (t = 1).
+point (6.5) of the dual variables; (3.2) over those present would leave Σ ζ_j ≠ 0, a permanent bias. After such a
+round the momentum starts again (t = 1).
 """
 
 import math
@@ -29,7 +29,7 @@ PREVIOUS: Final = "previous"
 TOTAL: Final = "total"
 """State: Σ_j v_j, of which the model is −1/K."""
 CHANGE: Final = "change"
-"""Summed: what a party adds to v_j."""
+"""Summed: the change of a party's v_j."""
 DUAL: Final = "dual"
 """Kept: v_j."""
 SMOOTHNESS: Final = "smoothness"
@@ -49,7 +49,7 @@ def next_momentum(t: float, rho: float) -> tuple[float, float]:
 
 
 def gap_bound(n: int, *, clients: int, rho: float, nu: float, gamma: float) -> float:
-    """How small Γ^{n,j} must be in epoch n: (3.7) for ρ = 0, else (3.8)."""
+    """The bound on Γ^{n,j} in epoch n: (3.7) for ρ = 0, else (3.8)."""
     if rho == 0.0:
         return 1.0 / (clients * nu * math.pow(n + 1, 4.0 + gamma))
     return math.pow((1.0 - math.sqrt(rho)) / (1.0 + gamma), n) / clients
@@ -84,7 +84,7 @@ class DualflSettings(ProximalSettings):
     )
     gamma: PositiveFloat = Field(default=0.1, description="γ of the inexactness criteria (3.7) and (3.8).")
     gap_factor: PositiveFloat = Field(
-        default=1e-3, description="A constant before those criteria; the rates hold for any."
+        default=1e-3, description="A constant before those criteria; the rates are valid for any."
     )
 
     @model_validator(mode="after")

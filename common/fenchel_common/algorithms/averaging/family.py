@@ -1,4 +1,4 @@
-"""The averaging algorithms as a family: what the rest of the system asks of it."""
+"""The family of the averaging algorithms."""
 
 import math
 from typing import Final, Protocol
@@ -8,7 +8,7 @@ from fenchel_common.algorithms.family import Carried, Exchange, Family, Messages
 from fenchel_common.clientlayout import ClientLayout
 
 LOG_ENTRIES: Final = 4 * CHECKPOINT_AFTER
-"""The most entries of the log: parties that fail to restate the state make it longer than it should be."""
+"""The most entries of the log; it exceeds `CHECKPOINT_AFTER` only while parties fail to restate the state."""
 
 
 class AveragingChoices(Protocol):
@@ -22,7 +22,7 @@ class AveragingChoices(Protocol):
 
 
 def _messages(settings: AveragingChoices) -> Messages:
-    """How many vectors a message carries depends on the algorithm's vectors."""
+    """The messages; the number of vectors in each depends on the algorithm's vectors."""
     vectors, width = settings.vectors, settings.width
     known = len(vectors.state) + LOG_ENTRIES * len(vectors.summed) + len(vectors.kept)
     exchange = Exchange(

@@ -1,7 +1,8 @@
 """FedAvg's settings, in the hybrid form of the HyFDCA paper.
 
-A client steps by SGD on the loss of its own rows, with its own columns alone; the server puts the weights together and
-averages where parties overlap. γ_t = a/(b + √t) in round t (section 5 of the paper, and 7.3 of its supplement).
+A client steps by SGD on the loss of its own rows, with its own columns alone; the server joins the weights and averages
+those of features that several parties hold. γ_t = a/(b + √t) in round t (section 5 of the paper, and 7.3 of its
+supplement).
 """
 
 from typing import ClassVar, Literal

@@ -18,7 +18,7 @@ class FedproxSettings(DescentSettings):
         visible={},
     )
 
-    mu: float = Field(default=0.1, ge=0.0, le=1e12, description="Of the term μ/2·‖w − w_t‖²; 0 is FedAvg.")
+    mu: float = Field(default=0.1, ge=0.0, le=1e12, description="Weight of μ/2·‖w − w_t‖²; 0 is FedAvg.")
 
     @property
     def vectors(self) -> Vectors:

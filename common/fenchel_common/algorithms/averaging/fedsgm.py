@@ -1,8 +1,8 @@
 """FedSGM's settings: minimise f subject to g ≤ ε, both means over the clients (Algorithm 1 of the paper's appendix).
 
-In a round the clients tell g_j(w_t), the server tells σ = σ_β(g(w_t) − ε), and every client takes E steps along
-(1 − σ)∇f_j + σ∇g_j and returns its compressed change. The model is the average of the w_t with the weights 1 − σ: over
-the feasible rounds with hard switching, as Theorems 6 and 7 define it; before there is one, it is w_t itself.
+In a round the clients report g_j(w_t), the server tells σ = σ_β(g(w_t) − ε), and every client takes E steps along (1 −
+σ)∇f_j + σ∇g_j and returns its compressed change. The model is the average of the w_t with the weights 1 − σ: over the
+feasible rounds with hard switching, as Theorems 6 and 7 define it; before the first feasible round it is w_t itself.
 """
 
 from typing import ClassVar, Literal, Self
@@ -59,12 +59,12 @@ class FedsgmSettings(AveragingSettings):
     local_steps: int = Field(default=5, ge=1, le=1_000_000, description="E: gradient steps of a client in a round.")
     step: PositiveFloat = Field(default=5.0, description="η: the size of a step.")
     compression: Compression = Field(default="none", description="Of the uplink: none, rand_k, top_k or quantised.")
-    k: int = Field(default=16, ge=1, le=4096, description="rand_k, top_k: how many coordinates are sent.")
+    k: int = Field(default=16, ge=1, le=4096, description="rand_k, top_k: the number of coordinates that are sent.")
     levels: int = Field(default=15, ge=1, le=32767, description="quantised: levels between 0 and a party's gradient.")
     error_memory: Literal["server", "client"] = Field(
         default="server",
-        description="top_k: what is left out is kept by the server, encrypted, for a party that restarts; or by the "
-        "party alone, which saves the uplink and begins at nothing when it restarts.",
+        description="top_k: who keeps the values left out. The server keeps them encrypted, also for a party that "
+        "restarts; a party that keeps them itself saves the uplink and loses them when it restarts.",
     )
 
     @model_validator(mode="after")
@@ -90,5 +90,5 @@ class FedsgmSettings(AveragingSettings):
 
     @property
     def votes(self) -> tuple[str, ...]:
-        """The names of the coordinates that a client would like to send, the most wanted first."""
-        return tuple(f"wanted_{place}" for place in range(self.k))
+        """The names under which a client reports the coordinates that it would like to send, the most wanted first."""
+        return tuple(f"wanted_{position}" for position in range(self.k))

@@ -1,6 +1,7 @@
 """5GCS's settings (Grudzień, Malinovsky and Richtárik 2022): a primal-dual method with a local proximal step.
 
-P = Σ F_j + λ/2 ‖·‖² with F_j = 1/N Σ l_i over party j's rows; u_j is the gradient of F_j, v = Σ u_j, and S answer::
+P = Σ F_j + λ/2 ‖·‖² with F_j = 1/N Σ l_i over party j's rows; u_j is the gradient of F_j, v = Σ u_j, and S are the
+parties that answer::
 
     w' = (w − γ v)/(1 + γλ)
     θ_j ≈ argmin F_j(θ) + τ/2 ‖θ − w' − u_j/τ‖²,  u_j ← ∇F_j(θ_j)
@@ -18,7 +19,7 @@ from fenchel_common.algorithms.settings import PositiveFloat, Profile
 TOTAL: Final = "total"
 """State: v."""
 CHANGE: Final = "change"
-"""Summed: what a party adds to u_j."""
+"""Summed: the change of a party's u_j."""
 DUAL: Final = "dual"
 """Kept: u_j."""
 

@@ -24,7 +24,12 @@ class HyfemSettings(LocalSgdSettings):
         visible=AVERAGING_LEAKS,
     )
 
-    mu: float = Field(default=1.0, ge=0.0, le=1e12, description="Pull of a party's own model towards the average.")
+    mu: float = Field(
+        default=1.0,
+        ge=0.0,
+        le=1e12,
+        description="Weight μ of the distance between a party's own model and the average.",
+    )
 
     @property
     def vectors(self) -> Vectors:

@@ -1,6 +1,6 @@
-"""What DualFL and the algorithms it is compared with share: E(θ) = 1/K Σ f_j(θ), and parties that solve own problems.
+"""The settings of DualFL and of the algorithms that its paper compares with, which all minimise E(θ) = 1/K Σ f_j(θ).
 
-f_j(θ) = K/N Σ_{i of j} l_i(x_i·θ) + λ/2 ‖θ‖² over party j's rows, so that E is P whatever the numbers of rows. The
+f_j(θ) = K/N Σ_{i of j} l_i(x_i·θ) + λ/2 ‖θ‖² over party j's rows, so that E is P. The
 shards are horizontal, and every party knows its labels.
 """
 
@@ -16,8 +16,8 @@ from fenchel_common.losses.multinomial import Multinomial
 
 CLIENTS: Final = "clients"
 """Told: K."""
-SHARE: Final = "share"
-"""Told: K/N."""
+SAMPLE_WEIGHT: Final = "share"
+"""Told: K/N, the weight of a sample in f_j."""
 
 CURVATURES: Final = {"logistic": 0.25, "smoothed_hinge": 1.0, Multinomial.name: 0.5}
 """The largest second derivative of each smooth loss."""
@@ -26,7 +26,7 @@ LocalSolver = Literal["accelerated", "lbfgs", "dual"]
 
 
 def consensus_profile(summary: str, *, encrypted: tuple[str, ...], visible: dict[str, str] | None = None) -> Profile:
-    """What these algorithms have in common, and what one of them adds."""
+    """The profile of one of these algorithms: the common entries, and those that the algorithm adds."""
     return Profile(
         summary=summary,
         partitions=("horizontal",),
@@ -54,7 +54,7 @@ class ConsensusSettings(AveragingSettings):
 
     @property
     def loss_function(self) -> Loss:
-        """The loss of a margin, for those who have two classes."""
+        """The loss of a margin; `InvalidConfig` for the multinomial loss."""
         if self.loss == Multinomial.name:
             raise InvalidConfig("loss: multinomial takes classes from 0; for labels -1 and +1 choose logistic")
         return super().loss_function
@@ -72,7 +72,7 @@ class ConsensusSettings(AveragingSettings):
 
 
 class ProximalSettings(ConsensusSettings):
-    """Settings of those whose parties solve a problem of their own each round."""
+    """Settings of algorithms whose parties solve a local problem in each round."""
 
     local_solver: LocalSolver | None = Field(
         default=None,
@@ -99,7 +99,7 @@ class ProximalSettings(ConsensusSettings):
 
 
 class ToleratedSettings(ProximalSettings):
-    """Settings of those whose theory says nothing about how exactly the local problems are to be solved."""
+    """Settings of algorithms whose theory does not state how exactly local problems must be solved."""
 
     local_gap: PositiveFloat = Field(
         default=1e-10, description="Duality gap at which a local problem counts as solved."

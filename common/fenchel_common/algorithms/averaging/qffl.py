@@ -1,4 +1,4 @@
-"""q-FFL's settings: the sum of f_i^{q+1}/(q + 1), by q-FedAvg (Li et al. 2019); a comparator of the SCAFF-PD paper."""
+"""q-FFL's settings: the sum of f_i^{q+1}/(q + 1), by q-FedAvg (Li et al. 2019); SCAFF-PD's paper compares with it."""
 
 from typing import ClassVar
 

@@ -1,19 +1,19 @@
-"""The rails of the algorithms whose clients work locally and whose server adds up: messages.
+"""The messages of the averaging algorithms: clients work locally, and the server adds their vectors.
 
 One round (each phase has a `Task` and a `Result`)::
 
-    survey    only where the algorithm asks numbers of the clients before it decides what they shall do
+    survey    only if the algorithm needs numbers of the clients before it decides on their work
     local     each client steps from the model on its own data and returns encrypted vectors, and numbers in clear
-    measure   only in rounds that measure, and where parties share samples: P(w) from summed inner products
+    measure   only in rounds that measure, with samples of several holders: P(w) from summed inner products
 
-The server cannot read the model. What it keeps is a *log* of encrypted sums, one `Entry` a round, and it hands the
-entries to the clients, who hold the key and apply them to their copy of the *state*: named vectors that start at zero.
-A client that has lost its copy gets the log from its beginning. Where entries build on each other, clients now and then
-restate the state (a *checkpoint*), and the log begins there; where each entry gives the state afresh
-(`Vectors.restates`), a newer one replaces the older ones.
+The server cannot read the model. It keeps a *log* of encrypted sums, one `Entry` for each round, and sends the entries
+to the clients. The clients have the key and apply the entries to their copy of the *state*: named vectors that start at
+zero. A client that has lost its copy gets the whole log. If entries build on each other, clients are asked from time to
+time to restate the state (a *checkpoint*), at which the log then begins; if each entry gives the whole state
+(`Vectors.restates`), a newer entry replaces the older ones.
 
 A vector has one value for each *coordinate* of a party: its features by name, times `width`. Coordinates with the same
-holders share *blocks* of S slots, so a party is never given a value of a feature that it does not hold.
+holders are put into *blocks* of S slots, so a party never gets a value of a feature that it does not hold.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ MODEL: Final = "model"
 """The name of the state's vector that is the model."""
 
 CHECKPOINT_AFTER: Final = 8
-"""Entries that build on each other, after which clients are asked to restate the state."""
+"""The number of entries that build on each other after which clients are asked to restate the state."""
 
 Positions = NDArray[np.int64]
 
@@ -50,16 +50,16 @@ class Vectors:
     Attributes
     ----------
     state
-        What every holder knows and an entry changes; all start at zero. `MODEL` is one of them.
+        Vectors that every holder knows and an entry changes; all start at zero. `MODEL` is one of them.
     summed
-        What clients return for the server to add up. A client sends its weight times the value.
+        Vectors that clients return and the server adds. A client sends its weight times the value.
     kept
-        What clients return for the server to keep, each for its own client alone: their memory between rounds. A name
-        that is in `summed` too travels once, and its weight must be 1.
+        Vectors that clients return and the server keeps, each for its own client only: the clients' memory between
+        rounds. A name that is in `summed` too is sent once, and its weight must be 1.
     surveyed, reported
-        The numbers that clients tell the server in clear: before, and together with, their vectors.
+        The numbers that clients report to the server in clear: before their vectors, and together with them.
     restates
-        Whether an entry gives the state on the coordinates that it covers whatever it was before.
+        Whether an entry gives the state on its coordinates independently of the state before.
     """
 
     state: tuple[str, ...] = (MODEL,)
@@ -76,10 +76,10 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one round changes: the sums by block, the total weight of those who gave them, and the server's numbers.
+    """The changes of one round: the sums by block, the total weight of their contributions, and the server's numbers.
 
-    With `coordinates` the blocks are consecutive pieces of that list, not the blocks of the layout; this needs parties
-    that all hold all features.
+    With `coordinates` the blocks are consecutive pieces of that list, not the blocks of the layout; then all parties
+    must hold all features.
     """
 
     round_id: RoundId
@@ -91,18 +91,20 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class StateUpdate:
-    """What a task changes in the client's memory, before anything else.
+    """The changes that a task makes to the client's memory before its work.
 
     Attributes
     ----------
     reset
-        Forget all first; `layout` and `kept` come with it.
+        Whether the client first forgets everything; `layout` and `kept` come with a reset.
     layout
         For each of the client's blocks the positions of its coordinates among the client's own.
     base
-        The state on some blocks, which replaces what the client has there.
+        The state on some blocks; it replaces the client's state there.
     entries
-        To be applied after `base`, in order.
+        The entries that the client applies after `base`, in order.
+    kept
+        The client's own `Vectors.kept`, which the server has kept for it.
     """
 
     reset: bool = False
@@ -114,7 +116,7 @@ class StateUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What to do locally: with these numbers and weight, on all coordinates or the given ones."""
+    """The local work: the server's numbers, the client's weight, and the coordinates to work on (None: all)."""
 
     told: Mapping[str, float] = field(default_factory=dict)
     weight: float = 1.0
@@ -128,17 +130,17 @@ class Task:
     Attributes
     ----------
     stream
-        Tells this client's random numbers from those of the others.
+        A number that makes this client's random numbers differ from those of the others.
     checkpoint_blocks
-        Blocks on which to restate the state that enters the round.
+        Blocks on which the client restates the state that enters the round.
     product_blocks
-        Blocks of samples of which to return inner products.
+        Blocks of samples of which the client returns inner products.
     report_blocks
-        Blocks of samples for which this client answers in the measurement.
+        Blocks of samples on which this client reports in the measurement.
     norm_blocks
-        Blocks of coordinates for whose ‖w‖² it answers.
+        Blocks of coordinates on whose ‖w‖² this client reports.
     products
-        x_i·w of the shared ones of `report_blocks`, summed over their holders.
+        x_i·w of the shared blocks in `report_blocks`, summed over their holders.
     """
 
     round_id: RoundId
@@ -154,7 +156,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One client's sums, for the model that entered the round."""
+    """One client's sums over its `report_blocks` and `norm_blocks`, for the model that entered the round."""
 
     samples: int = 0
     loss_sum: float = 0.0
@@ -172,7 +174,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`diverged`: the values have left the range of the vectors, and nothing else is there."""
+    """One client's result. With `diverged` its values have left the range of the vectors, and all else is empty."""
 
     vectors: Mapping[str, BlockVector] = field(default_factory=dict)
     reported: Mapping[str, float] = field(default_factory=dict)

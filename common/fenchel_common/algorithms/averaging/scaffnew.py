@@ -1,8 +1,8 @@
-"""Scaffnew's settings (ProxSkip; Mishchenko et al., ICML 2022): gradient steps, and averages now and then, by chance.
+"""Scaffnew's settings (ProxSkip; Mishchenko et al., ICML 2022): gradient steps, and averages at random.
 
 θ_j ← θ_j − γ (∇f_j(θ_j) − c_j); with probability p: w ← mean of θ_j, c_j ← c_j + p/γ (w − θ_j), θ_j ← w. All parties
-throw the same coin, so a round is as many steps as it takes until it says to communicate: a geometric number, told by
-the server. The c_j sum to zero. Where a party was missing they do not any more, so their mean is taken off.
+draw the same random numbers, so a round has as many steps as there are until the next average: a geometric number,
+which the server tells. The c_j sum to zero. After a round without some party they do not, so their mean is subtracted.
 """
 
 from typing import ClassVar, Final
@@ -14,9 +14,9 @@ from fenchel_common.algorithms.averaging.rails import MODEL, Vectors
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 
 VARIATE: Final = "variate"
-"""Summed and kept: c_j of the round. State: the mean of them."""
+"""Summed and kept: c_j of the round. State: their mean."""
 STEPS: Final = "steps"
-"""Told: gradient steps of the round."""
+"""Told: the number of gradient steps of the round."""
 
 
 class ScaffnewSettings(ConsensusSettings):

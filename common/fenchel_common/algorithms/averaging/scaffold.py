@@ -1,6 +1,6 @@
 """SCAFFOLD's settings: the average of the parties' losses, by local steps that control variates correct.
 
-Karimireddy et al. 2020, with option II for the control variates; a comparator of the SCAFF-PD paper.
+Karimireddy et al. 2020, with option II for the control variates; the SCAFF-PD paper compares with it.
 """
 
 from typing import ClassVar

@@ -1,11 +1,11 @@
 """SCAFF-PD's settings: min_x max_{λ∈Λ} Σ λ_i f_i(x) − ψ(λ) over the parties (Algorithms 1 and 2 of the paper).
 
 A round of the paper takes two rounds here, because c = Σ λ_i^{r+1} c_i must be known before the local steps. In the
-first the parties tell their losses, the server steps the dual variable λ and the parties return their gradients c_i; in
-the second they return their corrected local steps Δu_i. Both are summed on ciphertext with the weights λ_i^{r+1}.
+first the parties report their losses, the server steps the dual variable λ and the parties return their gradients c_i;
+in the second they return their corrected local steps Δu_i. Both are summed on ciphertext with the weights λ_i^{r+1}.
 
 Parameters of round r: the primal step τ_r = J·η_ℓ·η_g, the dual step σ_r and the extrapolation θ_r. They are fixed, or
-as Condition 3.1 (ψ convex) or Condition 3.2 (ψ strongly convex) sets them.
+set by Condition 3.1 (ψ convex) or Condition 3.2 (ψ strongly convex).
 """
 
 import math
@@ -60,7 +60,9 @@ class RobustSettings(DescentSettings):
     rho: float = Field(
         default=0.1, ge=0.0, le=1e12, description="chi2: 0 is agnostic learning, a large one the average of all."
     )
-    alpha: float = Field(default=0.3, gt=0.0, le=1.0, description="cvar: the share of parties with the largest losses.")
+    alpha: float = Field(
+        default=0.3, gt=0.0, le=1.0, description="cvar: the fraction of parties, those with the largest losses."
+    )
     dual_step: PositiveFloat = Field(default=1.0, description="σ: the size of a step of the weights.")
 
 

@@ -1,4 +1,4 @@
-"""What the settings of the averaging algorithms have in common."""
+"""The settings that the averaging algorithms have in common."""
 
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from fenchel_common.algorithms.settings import AlgorithmSettings
 
 
 class AveragingSettings(AlgorithmSettings):
-    """Settings of an averaging algorithm."""
+    """The settings of an averaging algorithm; a subclass must define `vectors`, and `width` if it is not 1."""
 
     family: ClassVar[Family[Any]] = AVERAGING
 
@@ -21,7 +21,7 @@ class AveragingSettings(AlgorithmSettings):
 
     @property
     def vectors(self) -> Vectors:
-        """The algorithm's vectors and numbers, under these settings."""
+        """The algorithm's vectors and numbers with these settings; both halves read it, at any time."""
         raise NotImplementedError
 
     @property

@@ -1,4 +1,4 @@
-"""Corrective HyFDCA as a family: what the rest of the system asks of it."""
+"""The family of corrective HyFDCA."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
 
 NUMBER_CIPHERTEXTS: Final = 9
-"""Ciphertexts that a party's vectors of numbers fill in a round, with hinge, when all models are kept that can be."""
+"""Ciphertexts of a party's vectors of numbers in a round, with the hinge loss and a full memory."""
 
 MESSAGES: Final = Messages(
     phases={
@@ -44,7 +44,7 @@ def _ciphertexts(settings: AlgorithmSettings, layout: ClientLayout) -> int:
 
 
 def _row_leak(_settings: AlgorithmSettings, _changes: int | None, _width: int) -> str:
-    return "corrective steps tell it sums of rows from which, over the rounds, single rows come and go"
+    return "corrective steps show it sums of rows, and from round to round single rows enter and leave these sums"
 
 
 CORRECTIVE: Final[Family[AlgorithmSettings]] = Family(

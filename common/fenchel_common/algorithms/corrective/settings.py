@@ -13,9 +13,9 @@ from fenchel_common.algorithms.family import Family
 from fenchel_common.algorithms.settings import Profile
 
 ROW_SUMS: Final = "signed sums of each party's rows inside the margin"
-"""X_kᵀv, which the server gets beside each party's share of the model; docs/threat-model.md says what follows."""
+"""X_kᵀv, which the server gets beside each party's contribution to the model (see docs/threat-model.md)."""
 ELSEWHERE: Final = ("h", "gamma", "second_inner_product")
-"""Settings that HyFDCA has with the steps of its paper alone."""
+"""Settings that only the other local steps of HyFDCA have."""
 
 
 class CorrectiveSettings(DualSettings):
@@ -42,5 +42,5 @@ class CorrectiveSettings(DualSettings):
     @classmethod
     def _everyone(cls, text: str) -> str:
         if text != "all":
-            raise ValueError('corrective steps need all; use local = "paper" for a part of them')
+            raise ValueError('corrective steps need all parties; use local = "paper" for rounds with some of them')
         return text

@@ -1,4 +1,4 @@
-"""HyFDCA as a family, with the local steps of its paper: what the rest of the system asks of it."""
+"""The family of HyFDCA with the local steps of its paper."""
 
 from typing import Final
 

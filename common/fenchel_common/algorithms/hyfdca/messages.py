@@ -1,16 +1,16 @@
-"""HyFDCA's messages: what both halves agree on.
+"""HyFDCA's messages between its two halves.
 
 One round, phase by phase (the tasks and results of a phase are the dataclasses beside its name)::
 
-    sync                 PrimalTask   → PrimalResult    parties whose α or share of w is out of date
+    sync                 PrimalTask   → PrimalResult    parties whose α or contribution to w is out of date
     inner_product        ProductTask  → ProductResult   enc(x_{k,i}·w_k) of shared blocks (Algorithm 2)
     local_dual           DualTask     → DualResult      enc(γ_t/|B_n|·Δα_{k,i}) (Algorithms 3 and 5), figures
     primal               PrimalTask   → PrimalResult    X_kᵀα/(λN) (Algorithm 4), and the sum of the figures opened
-    inner_product_after  ProductTask  → ProductResult   refreshes what the server keeps of parties that may leave
+    inner_product_after  ProductTask  → ProductResult   refreshes the products on record of parties that may leave
 
 A block travels as one ciphertext of S slots; slots beyond its size are zero. Vectors by sample are encrypted in every
-run but a plain one; vectors by feature and figures in a sealed one. All of them are fixed-point numbers whatever the
-privacy level, so that a run gives the same bits at each.
+run but a plain one; vectors by feature and vectors of numbers in a sealed one. All of them are fixed-point numbers at
+every privacy level, so that a run gives the same bits at each.
 """
 
 from dataclasses import dataclass
@@ -34,9 +34,10 @@ class SampleRange:
 
 @dataclass(frozen=True, slots=True)
 class StateUpdate:
-    """What a task changes in the client's state, before anything else: forget all, then take these.
+    """The changes that a task makes to the client's state before its work.
 
-    `model` is w on the client's features; blocks that it does not have are zero.
+    With `reset` the client first forgets everything. `model` is w on the client's features, in which missing blocks are
+    zero; `alpha` are dual variables of the client's samples. The client takes both if they are not None.
     """
 
     reset: bool = False
@@ -46,9 +47,9 @@ class StateUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What P and D are made of, for the w and α that entered the round: (1/N) Σ l, (1/N) Σ l*, λ/2 ‖w‖².
+    """(1/N) Σ l, (1/N) Σ l*, the accuracy and λ/2 ‖w‖², for the w and α that entered the round.
 
-    They are summed as one vector, in this order; parties give shares of them.
+    They are summed as one vector, in this order; each party gives its contribution to them.
     """
 
     mean_loss: float
@@ -62,7 +63,7 @@ FIGURE_COUNT: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class PrimalTask:
-    """`totals`: the sum of all shares of the figures, which the client opens."""
+    """`totals` is the sum of all contributions to the figures, which the client opens; None if there is none."""
 
     state: StateUpdate
     totals: Vector | None = None
@@ -70,7 +71,11 @@ class PrimalTask:
 
 @dataclass(frozen=True, slots=True)
 class PrimalResult:
-    """X_kᵀα/(λN) in all blocks of the client's features: always whole, as which entries moved tells of the rows."""
+    """The client's contribution to the model and, if the task had totals, the opened figures.
+
+    The contribution is X_kᵀα/(λN) in all blocks of the client's features, because the choice of some entries would tell
+    about the rows.
+    """
 
     contribution: BlockVector
     figures: Figures | None = None
@@ -78,28 +83,30 @@ class PrimalResult:
 
 @dataclass(frozen=True, slots=True)
 class ProductTask:
+    """The client computes x_i·w of the samples in `blocks`, with its own features."""
+
     state: StateUpdate
     blocks: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DualTask:
-    """The samples to update and what the step needs.
+    """The samples that the client updates, and the numbers that the step needs.
 
     Attributes
     ----------
     norms
         ‖x_i‖² of all shared blocks; given once.
     products
-        x_i·w of the shared blocks that are updated, or whose losses are reported.
+        x_i·w of those shared blocks that the client updates or reports on.
     divisors
         |B_n| for each of `ranges`.
     step_scale
         c_k.
     report_blocks, norm_blocks
-        Blocks of samples and of features for which this client gives its share of the figures.
+        Blocks of samples and of features for which this client gives a contribution to the figures.
     with_losses
-        Whether the figures have losses and accuracy, or only what D needs.
+        Whether the figures have losses and accuracy, or only the sums that D needs.
     """
 
     state: StateUpdate
@@ -120,7 +127,7 @@ class DualTask:
 
 @dataclass(frozen=True, slots=True)
 class DualResult:
-    """`figures`: a share of each, if the task asked for them."""
+    """Changes of dual variables, and a contribution to each of the figures if the task asked for them."""
 
     changes: BlockVector | None
     figures: Vector | None

@@ -1,19 +1,19 @@
-"""Whether a server that runs HyFDCA at the level `paper` can work rows out of the parties' shares of the model.
+"""The row leak of HyFDCA at the level `paper`: rows that the server finds in the parties' contributions to the model.
 
-It sees X_kᵀα/(λN) of each party in each round. The difference of two is a sum of the rows whose dual variables changed,
-and `fenchel audit --attack` finds rows in such sums when
+The server sees X_kᵀα/(λN) of each party in each round. The difference of two rounds is a sum of the rows whose dual
+variables changed, and `fenchel audit --attack` finds rows in such sums in three cases:
 
-- one row is in it: it is that row;
-- fewer rows are in it than the party has features: over the rounds, the spans of such sums meet in single rows. With 15
-  features and 1 to 14 changes a round all rows were found, with 15 and more none;
-- few rows are in it: with 32 changes the sum is no nearer to its rows than to others (cosine 0.23 against 0.19).
+- The sum has one row: it is that row.
+- The sum has fewer rows than the party has features: over the rounds, the spans of such sums meet in single rows. With
+  15 features and 1 to 14 changes a round all rows were found, with 15 and more none.
+- The sum has few rows. With 32 changes the sum is no nearer to its rows than to others (cosine 0.23 against 0.19).
 
-With the hinge losses, a step of the local method `paper` leaves most of the drawn variables where they are, at a bound:
-on breast cancer, of 28 drawn in a round 1 changed in the median of the first 100 rounds, of 71 drawn 13.
-So there h promises nothing.
+With the hinge losses, a step with `local = "paper"` leaves most of the drawn dual variables unchanged, at a bound. On
+breast cancer, in the median of the first 100 rounds, 1 of 28 drawn variables changed, and 13 of 71. So a large h is no
+protection there.
 
-h is of the samples that a label holder has, and its draw falls on those of another party as chance will have it: where
-that party has 94 of 1034 samples, of 103 drawn in a round exactly 1 was its own in 2 of 300 rounds.
+h counts samples of a label holder, and chance decides how many of them another party holds too: where the other party
+holds 94 of 1034 samples, a draw of 103 had exactly 1 of these in 2 of 300 rounds.
 """
 
 from collections import Counter
@@ -24,17 +24,15 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 
 ENOUGH_CHANGES: Final = 32
-"""Changed dual variables from which on a difference looks like no single row."""
+"""The number of changed dual variables from which a difference resembles no single row."""
 RESTING_LOSSES: Final = frozenset({"hinge", "smoothed_hinge"})
-"""Losses whose dual variables rest at a bound, exactly, for most samples."""
+"""Losses whose dual variables stay exactly at a bound for most samples."""
 
 
 def row_leak_of(settings: HyfdcaChoices, changes: int | None, width: int) -> str | None:
-    """HyFDCA's `row_leak`."""
+    """The `Family.row_leak` of HyFDCA."""
     if settings.local == "paper" and settings.loss in RESTING_LOSSES:
-        return (
-            f"with the loss {settings.loss} most of the dual variables that are updated stay as they are, whatever h is"
-        )
+        return f"with the loss {settings.loss} most of the updated dual variables stay unchanged, for every h"
     if changes is None and isinstance(settings.h, int):
         changes = settings.h
     needed = max(ENOUGH_CHANGES, width)
@@ -44,10 +42,11 @@ def row_leak_of(settings: HyfdcaChoices, changes: int | None, width: int) -> str
 
 
 def fewest_changes(settings: HyfdcaChoices, layout: FederationLayout) -> int:
-    """The fewest samples that are updated in a round among those of a party, where any are; `h = "auto"` at its least.
+    """The least number of a party's samples that a round updates, if it updates any; `h = "auto"` counts at its least.
 
-    A label holder draws without regard to who else holds what it draws. So as many of a round's samples as it holds
-    apart from another party can be missing among those of the other.
+    A label holder draws its samples without regard to their other holders. So as many of the drawn samples
+    as it holds without some other party can be unknown to that party, and only the rest of the draw updates samples of
+    that party.
     """
     common: Counter[tuple[ClientId, ClientId]] = Counter()
     for holders, size in layout.cohort_sizes.items():

@@ -12,8 +12,8 @@ from fenchel_common.algorithms.hyfdca.family import HYFDCA
 class HyfdcaSettings(DualSettings):
     """Settings of a HyFDCA run with `local = "paper"` or `local = "theory"`, checked.
 
-    Under `theory`, `h = "auto"` is as many as the smallest client has. Under `paper` it starts at a tenth and follows
-    the dual objective: it shrinks when D falls and grows while D rises.
+    With `theory`, `h = "auto"` is the number of samples of the smallest client. With `paper` it starts at a tenth of a
+    client's samples and follows the dual objective: it shrinks when D falls and grows while D rises.
     """
 
     family: ClassVar[Family[Any]] = HYFDCA
@@ -24,7 +24,7 @@ class HyfdcaSettings(DualSettings):
         description="Samples that each client updates a round: a whole number, a fraction (with a point), or auto.",
     )
     second_inner_product: bool | None = Field(
-        default=None, description="Whether a round ends with inner_product_after; by default unless all take part."
+        default=None, description="Whether a round ends with inner_product_after; by default if not all take part."
     )
     certificate_every: int = Field(default=5, ge=0, description=ABOUT_CERTIFICATES)
     gamma: Annotated[float, Field(gt=0.0, le=1.0)] | None = Field(

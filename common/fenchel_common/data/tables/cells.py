@@ -15,7 +15,7 @@ from fenchel_common.data.tables.declaration import DECLARATION_FILE, CsvOptions
 from fenchel_common.errors import InvalidInput
 
 FORMULA: Final = 'begins with "=": it is a formula of a spreadsheet; export the table with values instead of formulas'
-LINE_BREAK: Final = "holds a line break; close the quotation mark before it, or take the line break out"
+LINE_BREAK: Final = "has a line break; close the quotation mark before it, or take the line break out"
 SEPARATORS: Final = (
     "is no number, but it would be one with a decimal comma or with thousands separators; which of them is it? Write "
     f'decimal = "," or thousands = "," (or ".", " ", "\'") under [csv] in {DECLARATION_FILE}'
@@ -66,7 +66,7 @@ def numbers(array: Any, spot: Spot, options: CsvOptions) -> NDArray[np.float64]:
 def texts(array: Any, spot: Spot) -> tuple[list[str], NDArray[np.int64]]:
     """The distinct canonical texts, and for each cell the position of its text, −1 where the cell is missing.
 
-    `InvalidInput` names the first cell that has no canonical text, or begins with "=" or holds a line break.
+    `InvalidInput` names the first cell that has no canonical text, or begins with "=" or has a line break.
     """
     array = decoded(array)
     if pa.types.is_floating(array.type):

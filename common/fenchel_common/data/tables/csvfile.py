@@ -82,7 +82,7 @@ class CsvSource(ArrowSource):
             row = found[0]
             return InvalidInput(
                 f"{self._path}: row {row.number - 1}: has {row.actual_columns} cells, but the header has "
-                f"{row.expected_columns}; put cells that hold the delimiter or a line break into quotation marks"
+                f"{row.expected_columns}; put cells with the delimiter or a line break into quotation marks"
             )
         return InvalidInput(
             f"{self._path}: not readable as CSV; a quotation mark that is opened and never closed is the usual cause"
@@ -132,9 +132,9 @@ def codecs_name(encoding: str) -> str:
 
 def _column_names(path: Path, header: Sequence[str]) -> list[str]:
     if not header:
-        raise InvalidInput(f"{path}: is empty; its first row must hold the names of the columns")
+        raise InvalidInput(f"{path}: is empty; its first row must have the names of the columns")
     if len(header) > 1 and all(_is_number(cell) for cell in header):
-        raise InvalidInput(f"{path}: the first row holds numbers; put a row with the names of the columns above it")
+        raise InvalidInput(f"{path}: the first row has numbers; put a row with the names of the columns above it")
     names = [
         unicodedata.normalize("NFC", cell).strip() or f"column {position}" for position, cell in enumerate(header, 1)
     ]

@@ -143,10 +143,7 @@ def _uses(columns: Sequence[ColumnProfile], notes: list[str]) -> tuple[dict[str,
             continue
         elif column.kind == "text" and column.values is not None and _is_category(column):
             used[column.name] = FeatureDeclaration(type="category", values=sorted(column.values))
-            notes.append(
-                f"column {column.name!r} is a category of {len(column.values)} values, which become names of "
-                "features; the server sees those names"
-            )
+            notes.append(f"column {column.name!r} is a category of {len(column.values)} values, a feature each")
             continue
         else:
             reason = "dates, or texts that hardly repeat" if column.kind == "text" else "neither numbers nor texts"

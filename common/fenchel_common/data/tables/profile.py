@@ -1,6 +1,6 @@
 """What is in a table: the profile that guesses are made of and `fenchel data inspect` prints.
 
-A profile holds cells, which are secrets of the party.
+A profile shows cells, which are secrets of the party.
 """
 
 from dataclasses import dataclass, field

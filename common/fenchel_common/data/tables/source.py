@@ -24,7 +24,7 @@ class TableFile:
 
     @classmethod
     def find(cls, path: Path) -> "TableFile":
-        """The table that a path means: a table, a declaration, or a folder that holds one of them.
+        """The table that a path means: a table, a declaration, or a folder with one of them.
 
         The declaration of a table is the file shard.toml beside it, if its `file` names the table.
         """
@@ -55,7 +55,7 @@ class TableFile:
 class LoadedShard:
     """A shard, and for its owner what was guessed, and cautions: rows dropped, suspicious columns.
 
-    Neither holds a cell or an id.
+    Neither shows a cell or an id.
     """
 
     shard: Shard
@@ -111,5 +111,5 @@ def _in_folder(folder: Path) -> Path:
     tables = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
     if len(tables) != 1:
         found = "no table" if not tables else f"{len(tables)} tables"
-        raise InvalidInput(f"{folder}: holds no {DECLARATION_FILE} and {found}; name the file")
+        raise InvalidInput(f"{folder}: has no {DECLARATION_FILE} and {found}; name the file")
     return tables[0]

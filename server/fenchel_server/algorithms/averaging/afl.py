@@ -12,7 +12,7 @@ class AflServer(RobustServer[AflSettings]):
     """The server half of AFL."""
 
     _stepped: Mapping[str, float] = {}
-    """The memory after the ascent step, until the models of its round have come."""
+    """The memory after the ascent step of the round under way; `close` returns it once the models have come."""
 
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
         del round_id, trainers

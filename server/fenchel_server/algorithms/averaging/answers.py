@@ -1,4 +1,4 @@
-"""Whether a client's answer on the averaging rails is what its task asked for."""
+"""The check whether a client's answer on the averaging rails fits its task."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,10 @@ from fenchel_common.wire.averaging import Scope, result_from_bytes
 
 
 def read_result(data: bytes, *, task: Task, phase: str, scope: Scope) -> Result:
-    """The result of a task, refused unless it has exactly what was due, every vector freshly made."""
+    """The result of a task.
+
+    Raises `InvalidInput` unless the result has exactly the content that the task asks for, with fresh vectors.
+    """
     names, work = scope.vectors, task.work
     coordinates = None if work is None else work.coordinates
     result = result_from_bytes(data, scope, coordinates=coordinates)
@@ -18,7 +21,7 @@ def read_result(data: bytes, *, task: Task, phase: str, scope: Scope) -> Result:
     due = names.surveyed if phase == SURVEY else names.reported if work is not None else ()
     if set(result.reported) != set(due):
         raise InvalidInput(f"reported: exactly these numbers are due: {', '.join(due) or 'none'}")
-    whole = tuple(scope.held)
+    whole = tuple(scope.coordinate_blocks)
     chosen = whole if coordinates is None else tuple(chosen_blocks(coordinates, scope.slots))
     returned = {name: chosen if name in names.summed else whole for name in names.returned}
     _check_fresh("vectors", result.vectors, returned if work is not None else {})
@@ -27,15 +30,15 @@ def read_result(data: bytes, *, task: Task, phase: str, scope: Scope) -> Result:
     products = {} if result.products is None else {"products": result.products}
     _check_fresh("products", products, {"products": task.product_blocks} if task.product_blocks else {})
     if (result.measurement is not None) != bool(task.report_blocks or task.norm_blocks):
-        raise InvalidInput("measurement: must be there if and only if it was asked for")
+        raise InvalidInput("measurement: must be there if and only if the task asks for it")
     samples = sum(scope.samples[block] for block in task.report_blocks)
     if result.measurement is not None and result.measurement.samples != samples:
-        raise InvalidInput(f"measurement.samples: {samples} samples were asked for")
+        raise InvalidInput(f"measurement.samples: must be the {samples} samples of the task")
     return result
 
 
 def _check_fresh(field: str, given: Mapping[str, BlockVector], due: Mapping[str, tuple[int, ...]]) -> None:
     if {name: vector.blocks for name, vector in given.items()} != dict(due):
-        raise InvalidInput(f"{field}: are not the vectors and blocks that were asked for")
+        raise InvalidInput(f"{field}: must have exactly the vectors and blocks that the task asks for")
     if any(vector.vector.terms != 1 for vector in given.values()):
         raise InvalidInput(f"{field}: must be freshly made, with one term")

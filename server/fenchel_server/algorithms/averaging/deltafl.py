@@ -1,4 +1,4 @@
-"""Δ-FL at the server: whose losses are in the tail, and the mean of their models by their rows."""
+"""Δ-FL at the server: the parties with the largest losses, and the mean of their models, weighted by rows."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,15 +12,15 @@ class DeltaflServer(DescentServer[DeltaflSettings]):
     """The server half of Δ-FL."""
 
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
-        """Parties from the largest loss down, until they hold the share α of the rows of those who are there."""
+        """Chooses clients by falling loss, until they have the fraction α of the rows of all trainers."""
         del round_id
         rows = {client: self.samples_of(client) for client in trainers}
         weights = dict.fromkeys(trainers, 0.0)
         wanted = self.settings.alpha * sum(rows.values())
-        held = 0
+        chosen_rows = 0
         for client in sorted(trainers, key=lambda name: -surveys[name]["loss"]):
-            if held >= wanted:
+            if chosen_rows >= wanted:
                 break
             weights[client] = rows[client] / self.layout.sample_count
-            held += rows[client]
+            chosen_rows += rows[client]
         return Plan(weights=weights)

@@ -1,4 +1,4 @@
-"""What the servers share of algorithms whose parties hold whole rows: how evenly a model serves the parties."""
+"""Bases of the server halves of algorithms whose parties hold whole rows; they measure the accuracy of each party."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
@@ -22,12 +22,12 @@ R = TypeVar("R", bound=RobustSettings)
 
 
 def accuracies(measurements: Mapping[ClientId, Measurement]) -> list[float]:
-    """The fraction of correct predictions of each party that has samples."""
+    """The fraction of correct predictions of each client that reported on samples."""
     return [one.correct / one.samples for one in measurements.values() if one.samples]
 
 
 def accuracy_spread(accuracies: Sequence[float]) -> dict[str, float]:
-    """The mean over the parties, over the worst fifth and over the best fifth of them (SCAFF-PD, C.2)."""
+    """The mean accuracy over all parties, over the worst fifth and over the best fifth of them (SCAFF-PD, C.2)."""
     rising = np.sort(np.asarray(accuracies, dtype=np.float64))
     tail = max(1, round(TAIL * len(rising)))
     return {
@@ -38,7 +38,7 @@ def accuracy_spread(accuracies: Sequence[float]) -> dict[str, float]:
 
 
 class DescentServer(AveragingServer[S]):
-    """Measures how evenly the model serves the parties, on the rows that they train on."""
+    """Measures how the accuracies of the parties differ, on their training rows."""
 
     def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
         return accuracy_spread(accuracies(measurements))
@@ -56,22 +56,25 @@ class RobustServer(DescentServer[R]):
 
     @property
     def weights(self) -> Array:
-        """λ, by the order of the clients; all the same in the beginning."""
+        """λ, in the order of the clients; all weights are equal in the beginning."""
         count = len(self.layout.clients)
-        return np.array([self.memory.get(f"weight_{place}", 1.0 / count) for place in range(count)])
+        return np.array([self.memory.get(f"weight_{position}", 1.0 / count) for position in range(count)])
 
     def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
         weights = self.weights
         return {**super().figures(measurements), "largest_weight": float(weights.max())}
 
     def known_losses(self, surveys: Mapping[ClientId, Numbers]) -> Array:
-        """The losses just told; of a party that is away the last one, or the mean of the others."""
-        told = {client: numbers["loss"] for client, numbers in surveys.items()}
-        otherwise = float(np.mean(list(told.values())))
+        """The losses in the order of the clients.
+
+        For a client without a survey: its last known loss, or the mean of the others if there is none.
+        """
+        surveyed = {client: numbers["loss"] for client, numbers in surveys.items()}
+        mean = float(np.mean(list(surveyed.values())))
         return np.array(
             [
-                told.get(client, self.memory.get(f"loss_{place}", otherwise))
-                for place, client in enumerate(self.layout.clients)
+                surveyed.get(client, self.memory.get(f"loss_{position}", mean))
+                for position, client in enumerate(self.layout.clients)
             ]
         )
 
@@ -80,7 +83,7 @@ class RobustServer(DescentServer[R]):
 
     @staticmethod
     def remembered(weights: Array, losses: Array) -> dict[str, float]:
-        """λ and the losses as the server's memory."""
-        return {f"weight_{place}": float(value) for place, value in enumerate(weights)} | {
-            f"loss_{place}": float(value) for place, value in enumerate(losses)
+        """λ and the losses as numbers of the server's memory."""
+        return {f"weight_{position}": float(value) for position, value in enumerate(weights)} | {
+            f"loss_{position}": float(value) for position, value in enumerate(losses)
         }

@@ -1,4 +1,4 @@
-"""DRFA at the server: who is drawn, after which local step the losses are taken, and the dual step from them."""
+"""DRFA at the server: draws the clients and the local step at which losses are evaluated; makes the dual step."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -17,13 +17,13 @@ class DrfaServer(RobustServer[DrfaSettings]):
     """The server half of DRFA."""
 
     _stepped: Mapping[str, float] = {}
-    """The memory after the dual step, until the models of its round have come."""
+    """The memory after the dual step of the round under way; `close` returns it once the models have come."""
 
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
         settings = self.settings
         rng = np.random.default_rng([settings.seed, round_id, DRAW_STREAM])
         losses, weights = self.known_losses(surveys), self.weights
-        # Before the first round there is no snapshot, and nothing is known of the parties.
+        # In the first round there are no losses of a snapshot model yet, so there is no dual step.
         if self.memory:
             weights = self.ambiguity.dual_step(weights, losses, settings.dual_step)
         self._stepped = self.remembered(weights, losses)

@@ -1,7 +1,7 @@
-"""DualFL at the server: the momentum sequence and the inexactness that the theory allows, from public numbers alone.
+"""DualFL at the server: the momentum sequence and the allowed inexactness, from public numbers alone.
 
-The server adds up the changes of the parties' dual variables on ciphertext. It tells the parties β of (3.4) and the
-bound of (3.7) or (3.8); ρ is given, or ν over the largest of the smoothness constants that the parties report.
+The server adds the encrypted changes of the parties' dual variables. It sends the parties β of (3.4) and the bound of
+(3.7) or (3.8). ρ is a setting, or ν divided by the largest smoothness constant that the parties report.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from fenchel_common.algorithms.averaging.dualfl import (
     gap_bound,
     next_momentum,
 )
-from fenchel_common.algorithms.averaging.proximal import CLIENTS, SHARE
+from fenchel_common.algorithms.averaging.proximal import CLIENTS, SAMPLE_WEIGHT
 from fenchel_common.algorithms.averaging.rails import Measurement
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
@@ -41,7 +41,7 @@ class DualflServer(AveragingServer[DualflSettings]):
         return Plan(
             told={
                 CLIENTS: float(clients),
-                SHARE: clients / self.layout.sample_count,
+                SAMPLE_WEIGHT: clients / self.layout.sample_count,
                 BETA: self.memory.get(BETA, 0.0),
                 TOLERANCE: self.settings.gap_factor * bound,
             }
@@ -51,7 +51,7 @@ class DualflServer(AveragingServer[DualflSettings]):
         rho = self._rho(reports)
         t, beta = next_momentum(self.memory.get(T, 1.0), rho)
         if len(reports) < len(self.layout.clients):
-            # The dual variables of those who are missing stood still, so the last step is no direction to go on in.
+            # The dual variables of missing parties did not change, so the last step gives no direction for momentum.
             t, beta = 1.0, 0.0
         met = sum(report[CRITERION_MET] for report in reports.values()) / len(reports)
         return Closing(told=plan.told, memory={T: t, BETA: beta, RHO: rho, CRITERION_MET: met})
@@ -64,7 +64,7 @@ class DualflServer(AveragingServer[DualflSettings]):
         return self.settings.rho if isinstance(self.settings.rho, float) else 0.0
 
     def _rho(self, reports: Mapping[ClientId, Numbers]) -> float:
-        """ρ, at most ν/L for the largest L that was ever reported."""
+        """ρ: the setting, or ν/L for the largest L that was reported in any round, and at most 1."""
         if not self.settings.asks_smoothness:
             return self._given_rho()
         largest = max(report[SMOOTHNESS] for report in reports.values())

@@ -1,4 +1,4 @@
-"""FedAvg at the server: the weighted mean of what the clients have."""
+"""FedAvg at the server: the weighted mean of the clients' models."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,7 @@ class FedavgServer(AveragingServer[FedavgSettings]):
         return Plan(weights=self.weights_by_samples(trainers))
 
     def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
-        """How evenly the model serves parties of whole rows; where rows are shared no accuracy is one party's."""
+        """How the accuracies of the parties differ; empty if rows are shared: no accuracy then belongs to one party."""
         if not self.layout.is_horizontal:
             return {}
         return accuracy_spread(accuracies(measurements))

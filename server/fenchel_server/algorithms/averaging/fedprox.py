@@ -1,4 +1,4 @@
-"""FedProx at the server: the mean of what the clients have, by their rows."""
+"""FedProx at the server: the mean of the clients' models, weighted by rows."""
 
 from collections.abc import Mapping, Sequence
 

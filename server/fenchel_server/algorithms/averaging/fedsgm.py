@@ -1,11 +1,11 @@
-"""FedSGM at the server: when to switch, and what to average (Algorithm 1 of the paper's appendix).
+"""FedSGM at the server: the switch between objective and constraint, and the average (Algorithm 1 of the appendix).
 
 Hard switching   σ(z) = 1 for z > 0, else 0
 Soft switching   σ(z) = min{1, [1 + βz]₊}, β ≥ 2/ε
 Model            w̄ = Σ (1 − σ_t) w_t / Σ (1 − σ_t) (Theorems 6 and 7)
 
-The server sees f_j(w_t) and g_j(w_t). By convexity f(w̄) and g(w̄) are at most the same averages of f(w_t) and g(w_t),
-which it reports as bounds: g(w̄) ≤ `constraint_bound` ≤ ε proves that the model is feasible.
+The server sees f_j(w_t) and g_j(w_t). By convexity f(w̄) and g(w̄) are at most the same averages of f(w_t) and g(w_t).
+The server reports these averages as bounds: g(w̄) ≤ `constraint_bound` ≤ ε proves that the model is feasible.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
 from fenchel_server.algorithms.averaging.rails import AveragingServer
 
 HEADROOM: Final = 4
-"""How much larger than its first direction the mean of a client's directions may be before quantising cuts it."""
+"""The mean of a client's directions may be so many times its first direction before quantising cuts it."""
 COORDINATE_STREAM: Final = 0x5347
 
 
@@ -79,14 +79,14 @@ class FedsgmServer(AveragingServer[FedsgmSettings]):
         return Plan(told, coordinates=self._coordinates(round_id))
 
     def close(self, plan: Plan, reports: Mapping[ClientId, Numbers]) -> Closing:
-        held, (objective, constraint) = self.memory, self._means
+        before, (objective, constraint) = self.memory, self._means
         weight = 1.0 - plan.told["switch"]
-        total = held.get("weight", 0.0) + weight
+        total = before.get("weight", 0.0) + weight
         memory = {
             "weight": total,
-            "objective_sum": held.get("objective_sum", 0.0) + weight * objective,
-            "constraint_sum": held.get("constraint_sum", 0.0) + weight * constraint,
-            "violations": held.get("violations", 0.0) + (constraint > self.settings.tolerance),
+            "objective_sum": before.get("objective_sum", 0.0) + weight * objective,
+            "constraint_sum": before.get("constraint_sum", 0.0) + weight * constraint,
+            "violations": before.get("violations", 0.0) + (constraint > self.settings.tolerance),
             "objective": objective,
             "constraint": constraint,
         }
@@ -97,14 +97,14 @@ class FedsgmServer(AveragingServer[FedsgmSettings]):
 
     def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
         del measurements
-        held = self.memory
-        if not held:
+        memory = self.memory
+        if not memory:
             return {}
         names = ("objective", "constraint", "violations")
-        figures = {name: held[name] for name in names}
-        if held["weight"] > 0.0:
-            figures["objective_bound"] = held["objective_sum"] / held["weight"]
-            figures["constraint_bound"] = held["constraint_sum"] / held["weight"]
+        figures = {name: memory[name] for name in names}
+        if memory["weight"] > 0.0:
+            figures["objective_bound"] = memory["objective_sum"] / memory["weight"]
+            figures["constraint_bound"] = memory["constraint_sum"] / memory["weight"]
         return figures
 
     def _coordinates(self, round_id: RoundId) -> Positions | None:

@@ -1,4 +1,4 @@
-"""What the server keeps of a run on the averaging rails: encrypted sums, by block and round, that it cannot read."""
+"""The server's state of a run on the averaging rails: encrypted sums by block and round, which it cannot read."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ class CoordinateBlock:
 
 
 def coordinate_blocks(layout: FederationLayout, *, width: int) -> tuple[CoordinateBlock, ...]:
-    """The blocks of the model: features with the same holders, in the order of their names, cut into S slots."""
+    """The blocks of the model: features with the same holders, in the order of their pseudonyms, cut into S slots."""
     cohorts = {
         who: [coordinate for feature in features for coordinate in range(feature * width, (feature + 1) * width)]
         for who, features in layout.feature_cohorts().items()
@@ -34,15 +34,19 @@ def coordinate_blocks(layout: FederationLayout, *, width: int) -> tuple[Coordina
 
 
 class AveragingLog:
-    """The entries that make up the state, the bases they start from, and the clients' own memories.
+    """The entries that make up the state, the bases from which they continue, and the clients' own memories.
 
     Attributes
     ----------
     index
         Who holds which block of coordinates.
     base
-        For a block the state before the entry of a round; older entries of the block are gone. Without one the state
-        starts at zero.
+        For a block, its state before the entry of a round; older entries of the block are removed. The state of a block
+        without a base begins at zero.
+    entries
+        The sums of the rounds, oldest first.
+    kept
+        The vectors that the server keeps for each client alone.
     """
 
     def __init__(self, layout: FederationLayout, *, vectors: Vectors, width: int) -> None:
@@ -60,11 +64,11 @@ class AveragingLog:
         self.kept: dict[ClientId, dict[str, BlockVector]] = {}
 
     def update_for(self, client: ClientId, since: RoundId | None) -> StateUpdate:
-        """What a client lacks that has applied the entries up to a round, or that has nothing at all."""
-        held = self.index.of(client)
+        """The update for a client that has applied the entries up to round `since`, or none of them if None."""
+        own = self.index.of(client)
         after = RoundId(-1) if since is None else since
-        newer = [self._restricted(entry, held) for entry in self.entries if entry.round_id > after]
-        rebased = [block for block in held if block in self.base and self.base[block].round_id > after + 1]
+        newer = [self._restricted(entry, own) for entry in self.entries if entry.round_id > after]
+        rebased = [block for block in own if block in self.base and self.base[block].round_id > after + 1]
         return StateUpdate(
             reset=since is None,
             layout=self._positions(client) if since is None else None,
@@ -74,30 +78,30 @@ class AveragingLog:
         )
 
     def add(self, entry: Entry) -> None:
-        """Takes the newest entry; where it restates, older ones of its blocks have had their day."""
+        """Adds the newest entry; if entries restate the whole state, older entries of its blocks are removed."""
         if self._vectors.restates:
             assert entry.coordinates is None, "an entry on chosen coordinates cannot restate whole blocks"
             self._forget(entry.weights.keys(), before=entry.round_id)
         self.entries.append(entry)
 
     def rebase(self, checkpoint: Mapping[str, BlockVector], round_id: RoundId) -> None:
-        """Takes the state of some blocks as it entered a round, in place of the entries that made it."""
+        """Takes the state of some blocks at the beginning of a round, and removes the entries that made this state."""
         (blocks,) = {vector.blocks for vector in checkpoint.values()}
         parts = {name: vector.parts() for name, vector in checkpoint.items()}
         for block in blocks:
-            state = {name: BlockVector((block,), held[block]) for name, held in parts.items()}
+            state = {name: BlockVector((block,), by_block[block]) for name, by_block in parts.items()}
             self.base[block] = Base(round_id, state)
         self._forget(blocks, before=round_id)
         oldest = min((self.base[block].round_id if block in self.base else 0) for block in range(len(self.blocks)))
-        self.entries = [held for held in self.entries if held.coordinates is None or held.round_id >= oldest]
+        self.entries = [entry for entry in self.entries if entry.coordinates is None or entry.round_id >= oldest]
 
     def _forget(self, blocks: Iterable[int], *, before: RoundId) -> None:
-        gone = frozenset(blocks)
+        removed = frozenset(blocks)
         kept: list[Entry] = []
         for entry in self.entries:
             left = entry
             if entry.round_id < before and entry.coordinates is None:
-                remaining = self._restricted(entry, entry.weights.keys() - gone)
+                remaining = self._restricted(entry, entry.weights.keys() - removed)
                 if remaining is None:
                     continue
                 left = remaining
@@ -105,7 +109,7 @@ class AveragingLog:
         self.entries = kept
 
     def _restricted(self, entry: Entry, blocks: Collection[int]) -> Entry | None:
-        """The entry on some blocks of the layout; None if there is nothing on them."""
+        """The entry restricted to some blocks; None if it covers none of them."""
         if entry.coordinates is not None:
             return entry
         chosen = {block: weight for block, weight in entry.weights.items() if block in blocks}
@@ -118,7 +122,7 @@ class AveragingLog:
         return joined(blocks, {block: self.base[block].state[name].vector for block in blocks})
 
     def _positions(self, client: ClientId) -> dict[int, Positions]:
-        """For each of the client's blocks the places of its coordinates among the client's own."""
+        """For each of the client's blocks, the positions of its coordinates among the client's coordinates."""
         features = self._layout.client_features[client]
         return {
             block: np.searchsorted(features, self.blocks[block].coordinates // self._width) * self._width

@@ -1,4 +1,4 @@
-"""What an algorithm on the averaging rails decides in a round, from public numbers alone."""
+"""The decisions of an algorithm on the averaging rails in a round, from public numbers alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,18 +11,18 @@ Numbers = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the clients shall do in a round.
+    """The plan of a round, made before the clients work.
 
     Attributes
     ----------
     told
-        Numbers for every client, public.
+        Public numbers, sent to every client.
     weights
-        With what weight each client's vectors count; 1 for a client that is not named. One of weight 0 is not asked.
+        The weight of each client's vectors; 1 for a client that is not named. A client of weight 0 does not train.
     coordinates
         The coordinates that the summed vectors cover, ascending; all of them if None. For horizontal shards.
     memory
-        The server's own numbers from now on; as they were if None.
+        The new memory of the server; None keeps the old one.
     """
 
     told: Numbers = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """The numbers that go with the round's sums to the clients, and the server's own from now on."""
+    """The end of a round: the numbers sent to the clients with its sums, and the new memory; None keeps the old one."""
 
     told: Numbers = field(default_factory=dict)
     memory: Numbers | None = None

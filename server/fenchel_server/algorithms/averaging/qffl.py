@@ -9,13 +9,13 @@ from fenchel_server.algorithms.averaging.descent import DescentServer
 from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
 
 SMALLEST_LOSS: Final = 1e-12
-"""A loss of 0, or a false one below it, has no power."""
+"""A smaller loss counts as this one: 0 has no negative power, and a negative loss no real one."""
 
 
 def curvature(loss: float, squared_change: float, *, q: float, step: float) -> float:
     """h_i"""
-    held = max(loss, SMALLEST_LOSS)
-    return float(q * held ** (q - 1.0) * max(squared_change, 0.0) + held**q / step)
+    positive = max(loss, SMALLEST_LOSS)
+    return float(q * positive ** (q - 1.0) * max(squared_change, 0.0) + positive**q / step)
 
 
 class QfflServer(DescentServer[QfflSettings]):

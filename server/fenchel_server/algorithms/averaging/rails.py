@@ -1,13 +1,13 @@
 """The server half of every algorithm on the averaging rails.
 
-A subclass decides, from public numbers alone, what the clients shall do (`plan`) and what goes with their sums
-(`close`). All else is here: who takes part, tasks, checks of what comes back, sums on ciphertext, measurements,
-absences, snapshots.
+A subclass makes the plan of a round (`plan`) and the numbers that are sent with the sums (`close`), from public numbers
+alone. This module does the rest: participation, tasks, checks of results, sums of ciphertexts, measurements, absences
+and snapshots.
 
 A client that fails a phase is left out of the rest of the round, and of the sums unless its vectors had come. P(w) is
-measured every few rounds, and only if all clients answer: of each block of samples the first label holder gives the sum
-of losses, of each block of the model its first holder gives ‖w‖². Where parties share samples, x_i·w is summed on
-ciphertext and goes back to the reporter in a phase of its own.
+measured every few rounds, and only if all clients answer: for each block of samples the first label holder gives the
+sum of losses, for each block of the model its first holder gives ‖w‖². If samples are shared, the server adds the
+encrypted parts of x_i·w and sends the sums to the reporters in a phase of its own.
 """
 
 from abc import abstractmethod
@@ -48,23 +48,27 @@ S = TypeVar("S", bound=AveragingSettings)
 
 @dataclass(slots=True, kw_only=True)
 class _Round(RoundUnderWay):
-    """`active` clients train, `pending` are the open tasks."""
+    """A round on the averaging rails.
+
+    `active` clients train; results are awaited for `pending` tasks; `contributions` has each client's contribution to
+    the measurement; the sums have vectors of `contributors`.
+    """
 
     measuring: bool
     active: list[ClientId]
     pending: dict[ClientId, Task] = field(default_factory=dict)
     plan: Plan = field(default_factory=Plan)
-    shares: dict[ClientId, Measurement] = field(default_factory=dict)
+    contributions: dict[ClientId, Measurement] = field(default_factory=dict)
     contributors: list[ClientId] = field(default_factory=list)
 
 
 class AveragingServer(PhasedServer[S, _Round], Generic[S]):
-    """The server half of an algorithm; a subclass overrides `plan`, and what else differs from the defaults.
+    """The server half of an algorithm; a subclass defines `plan`, and overrides other public methods if it must.
 
     Parameters
     ----------
     key
-        What the run's vectors are under.
+        The key under which the run's vectors are encrypted.
     preparations
         Ignored: these algorithms need nothing before the first round.
     """
@@ -86,23 +90,29 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
 
     @abstractmethod
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
-        """What the clients shall do; `surveys` has the answers to the survey, if the round has one."""
+        """The plan of a round; called once in a round with trainers, after the survey if there is one.
+
+        `trainers` is not empty. `surveys` has the numbers of every trainer if `surveys()` was true, else nothing.
+        """
 
     def surveys(self) -> bool:
-        """Whether the round that opens needs the numbers of `Vectors.surveyed`; without them it is a trip shorter."""
+        """Whether the round needs the numbers of `Vectors.surveyed`, in a phase of its own; called when it begins."""
         return bool(self.settings.vectors.surveyed)
 
     def close(self, plan: Plan, reports: Mapping[ClientId, Numbers]) -> Closing:
-        """What goes with the sums of those who reported."""
+        """The numbers that are sent with the sums, and the new memory; called once vectors of at least one client came.
+
+        `reports` has the reported numbers of each client whose vectors are in the sums.
+        """
         del reports
         return Closing(told=plan.told)
 
     def objective(self, whole: Measurement) -> float:
-        """P(w) from the sums over all samples."""
+        """P(w), from the sums over all samples; called in a measured round."""
         return self.settings.lambda_ / 2.0 * whole.squared_norm + whole.loss_sum / whole.samples
 
     def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
-        """Further figures of a measured round; each client's measurement is over the samples that it answers for."""
+        """Further figures of a measured round; each client's measurement covers the samples that it reports on."""
         del measurements
         return {}
 
@@ -115,7 +125,7 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
 
     @classmethod
     def restore(cls, snapshot: bytes, *, settings: S, layout: FederationLayout, key: RunKey) -> Self:
-        """A server that goes on where the snapshot was taken; every client then counts as restarted."""
+        """A server that continues after the round of the snapshot; it treats every client as restarted."""
         server = cls(settings, layout=layout, key=key, preparations={})
         every = dict(enumerate(server._log.index.sizes))
         saved = snapshot_from_bytes(snapshot, server._scope(every, samples={}))
@@ -132,7 +142,7 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
         )
 
     def last_state(self, client: ClientId) -> bytes:
-        """All that a client needs to know the present state, whatever it knew before."""
+        """The message from which a client makes the present state, without any memory."""
         return wire.state_to_bytes(self._log.update_for(client, None))
 
     def _forget(self, clients: Iterable[ClientId]) -> None:
@@ -160,13 +170,14 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
         answers = self._answers(results)
         if any(answer.diverged for answer in answers.values()):
             return self._report(
-                Outcome.DIVERGED, "a client's values left all bounds; take smaller or fewer local steps"
+                Outcome.DIVERGED, "a party's values became too large; take smaller or fewer local steps"
             )
         if phase == SURVEY:
             return self._local_request({client: answer.reported for client, answer in answers.items()})
         for client, answer in answers.items():
             if answer.measurement is not None:
-                current.shares[client] = current.shares.get(client, Measurement()).plus(answer.measurement)
+                before = current.contributions.get(client, Measurement())
+                current.contributions[client] = before.plus(answer.measurement)
         if phase == MEASURE:
             return self._report()
         self._take_vectors(answers)
@@ -225,8 +236,8 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
     def _check_plan(self, plan: Plan) -> None:
         names = self.settings.vectors
         if set(names.summed) & set(names.kept):
-            assert all(weight == 1.0 for weight in plan.weights.values()), "what is summed and kept has the weight 1"
-            assert plan.coordinates is None, "what is kept is on all coordinates"
+            assert all(weight == 1.0 for weight in plan.weights.values()), "vectors summed and kept have the weight 1"
+            assert plan.coordinates is None, "vectors that are kept cover all coordinates"
 
     def _work(self, client: ClientId) -> Work:
         plan = self._current().plan
@@ -237,7 +248,7 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
     ) -> tuple[
         Mapping[ClientId, tuple[int, ...]], Mapping[ClientId, tuple[int, ...]], Mapping[ClientId, tuple[int, ...]]
     ]:
-        """Who answers in `local` for ‖w‖², for samples, and with inner products, if the round measures."""
+        """For each client the blocks of which it gives ‖w‖², losses and inner products in `local`, if P is measured."""
         current = self._current()
         if not current.measuring or not self._all_present:
             return {}, {}, {}
@@ -246,7 +257,7 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
         return self._log.index.first_holders(current.present), reports, products
 
     def _measure_request(self, answers: Mapping[ClientId, Result]) -> PhaseRequest | None:
-        """The sums of losses on shared samples, if every holder has given its inner products."""
+        """The phase that gathers the losses of shared samples; None if no sample is shared or a client has failed."""
         current = self._current()
         if self.layout.is_horizontal or not (current.measuring and self._all_present):
             return None
@@ -264,7 +275,7 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
         return self._ask(MEASURE, tasks)
 
     def _answers(self, results: Mapping[ClientId, bytes]) -> dict[ClientId, Result]:
-        """The good answers; the other clients are left out of the rest of the round and must be told all anew."""
+        """The good answers; other clients are left out of the rest of the round, and get the whole state next time."""
         current = self._current()
 
         def read(client: ClientId, body: bytes) -> Result:
@@ -278,7 +289,7 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
         return self._without_failed(answers)
 
     def _take_vectors(self, answers: Mapping[ClientId, Result]) -> None:
-        """Adds up what came, on ciphertext, as the round's entry."""
+        """Adds the clients' encrypted vectors, and puts the sums into the log as the round's entry."""
         current, names = self._current(), self.settings.vectors
         for answer in answers.values():
             if answer.checkpoint:
@@ -299,19 +310,19 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
             if names.kept:
                 self._log.kept[client] = {name: answer.vectors[name] for name in names.kept}
 
-    def _scope(self, held: Mapping[int, int], *, samples: Mapping[int, int]) -> wire.Scope:
+    def _scope(self, sizes: Mapping[int, int], *, samples: Mapping[int, int]) -> wire.Scope:
         return wire.Scope(
             key=self._key,
             slots=self.layout.slots,
-            length=sum(held.values()),
+            length=sum(sizes.values()),
             samples=samples,
-            held=held,
+            coordinate_blocks=sizes,
             vectors=self.settings.vectors,
         )
 
     def _report(self, outcome: Outcome | None = None, reason: str = "") -> RoundReport:
         current = self._current()
-        whole = reduce(Measurement.plus, current.shares.values(), Measurement())
+        whole = reduce(Measurement.plus, current.contributions.values(), Measurement())
         measured = whole.samples == self.layout.sample_count
         if current.closing and outcome is None:
             outcome, reason = Outcome.FINISHED, "the run was to end here"
@@ -321,14 +332,14 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
             accuracy=whole.correct / whole.samples if measured else None,
             participants=tuple(current.contributors),
             absences=current.absences,
-            note="not measured: a client was missing" if current.measuring and not measured else "",
-            figures=self.figures(current.shares) if measured else {},
+            note="not measured: a party was missing" if current.measuring and not measured else "",
+            figures=self.figures(current.contributions) if measured else {},
         )
         return self._ended(metrics, outcome, reason)
 
 
 def _summed(vectors: Iterable[BlockVector | None]) -> BlockVector:
-    """The sums by block of vectors of which at least one is there, as one vector."""
+    """The sums by block as one vector; at least one of `vectors` must not be None."""
     sums = summed(vectors)
     whole = joined(sorted(sums), sums)
     assert whole is not None, "at least one client gave a vector"

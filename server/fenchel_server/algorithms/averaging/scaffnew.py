@@ -1,4 +1,4 @@
-"""Scaffnew at the server: the coin that says when to communicate, and sums."""
+"""Scaffnew at the server: the random number of local steps before each communication, and sums."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""SCAFFOLD at the server: plain means, and which share of the parties they are over."""
+"""SCAFFOLD at the server: unweighted means, and the fraction of the parties that contributed."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""SCAFF-PD at the server: the extrapolated dual step, and whose sums count how much (Algorithm 1).
+"""SCAFF-PD at the server: the extrapolated dual step, which gives the weights of the clients (Algorithm 1).
 
 s^r = (1 + θ_r) L^r − θ_r L^{r−1}, with the losses L^r of the parties
 λ^{r+1} = argmin_{λ∈Λ} ψ(λ) − ⟨s^r, λ⟩ + 1/(2σ_r) ‖λ − λ^r‖²
@@ -32,14 +32,14 @@ class ScaffpdServer(RobustServer[ScaffpdSettings]):
     """The server half of SCAFF-PD."""
 
     _stepped: Mapping[str, float] = {}
-    """The memory after a dual step, until the gradients of its round have come."""
+    """The memory after the dual step of the round under way; `close` returns it once the gradients have come."""
 
     @property
     def pace(self) -> Pace:
-        first, held = self.settings.first_pace(len(self.layout.clients)), self.memory
-        if "tau" not in held:
+        first, memory = self.settings.first_pace(len(self.layout.clients)), self.memory
+        if "tau" not in memory:
             return first
-        return Pace(held["tau"], held["sigma"], held["theta"], first.strong_convexity)
+        return Pace(memory["tau"], memory["sigma"], memory["theta"], first.strong_convexity)
 
     @property
     def _controlled(self) -> bool:
@@ -54,7 +54,7 @@ class ScaffpdServer(RobustServer[ScaffpdSettings]):
         if self._controlled:
             return Plan({"tau": self.pace.tau}, self.by_client(self.weights))
         losses, pace = self.known_losses(surveys), self.pace
-        previous = np.array([self.memory.get(f"loss_{place}", loss) for place, loss in enumerate(losses)])
+        previous = np.array([self.memory.get(f"loss_{position}", loss) for position, loss in enumerate(losses)])
         weights = extrapolated_dual_step(
             self.ambiguity, self.weights, losses, previous, sigma=pace.sigma, theta=pace.theta
         )

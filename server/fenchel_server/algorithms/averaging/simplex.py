@@ -1,4 +1,4 @@
-"""Weights on clients that lean to those with large losses: projections, and the dual step of robust objectives.
+"""Weights of clients, larger for larger losses: projections, and the dual step of robust objectives.
 
 Problem     min_x max_{λ∈Λ} Σ λ_i f_i(x) − ψ(λ) ((1.1) of the SCAFF-PD paper)
 χ²          ψ(λ) = ρ/(2N) Σ (Nλ_i − 1)², Λ the simplex (B.2); it is ρN-strongly convex; ρ = 0 is agnostic learning
@@ -23,7 +23,7 @@ class Ambiguity:
 
     @classmethod
     def cvar(cls, alpha: float, clients: int) -> "Ambiguity":
-        """The mean over the share α of the clients with the largest losses."""
+        """The set whose worst case is the mean loss of the fraction α of the clients with the largest losses."""
         return cls(0.0, min(1.0, 1.0 / (alpha * clients)))
 
     def strong_concavity(self, clients: int) -> float:
@@ -40,7 +40,7 @@ class Ambiguity:
         return self.projected((self.rho + losses + weights / sigma) / curvature)
 
     def worst_case(self, losses: Array) -> Array:
-        """The λ that the losses lead to, for ρ > 0."""
+        """The maximising λ for fixed losses; needs ρ > 0."""
         count = len(losses)
         return self.projected(1.0 / count + losses / (self.rho * count))
 

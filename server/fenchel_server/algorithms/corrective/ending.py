@@ -24,20 +24,20 @@ from fenchel_server.algorithms.corrective.round import CorrectiveRound
 from fenchel_server.contract import Outcome
 
 VOID: Final = "void: a party failed before the new dual variables were on record"
-UNTOLD: Final = "void: a party failed to report its part of the best model"
+UNREPORTED: Final = "void: a party failed to report its part of the best model"
 STANDSTILL: Final = "void: no sample had all its holders present"
 
 
 @dataclass(frozen=True, slots=True)
 class RoundEnd:
-    """The state after a round, and what the report says of the round.
+    """The state after a round, and the content of the round's report.
 
     Attributes
     ----------
     void
         Why the round is void; empty if it is not.
     outcome, reason
-        How and why the run ends with this round, if it does.
+        How and why the run ends with this round; None and empty if it continues.
     """
 
     state: CorrectiveState
@@ -72,20 +72,22 @@ def end_round(
     _check_agreement(answers)
     if not answers:
         return RoundEnd(state, void=VOID)
-    model = _told_model(current, answers)
+    model = _reported_model(current, answers)
     if model is None and current.closing:
-        return RoundEnd(state, void=UNTOLD)
+        return RoundEnd(state, void=UNREPORTED)
     first = next(iter(answers.values()))
     weights = {**state.anchor.weights, **summed(answer.weights for answer in current.duals.values())}
     certificate = None
     if model is not None:
-        # A feature that no participant holds keeps its weight: in a collapse that of the best model, else the anchor's.
+        # A feature that no participant holds keeps its weight in the best model after a collapse, else in the anchor.
         state = replace(state, model={**(state.model if current.collapse else weights), **model})
         if first.objectives is not None:
             certificate = certified(first.objectives, state, settings=settings, layout=layout)
     outcome, reason = _outcome(current, certificate, goal=settings.stop.gap)
     if outcome is None:
-        state = _continued(state, current, answers, accepted=first.accepted, weights=weights, told=model is not None)
+        state = _continued(
+            state, current, answers, accepted=first.accepted, weights=weights, reported=model is not None
+        )
     return RoundEnd(state, certificate=certificate, outcome=outcome, reason=reason)
 
 
@@ -98,7 +100,7 @@ def _check_agreement(answers: Mapping[ClientId, PrimalResult]) -> None:
         raise InvalidInput("conjugates_and_products: clients disagree on what they remember")
 
 
-def _told_model(current: CorrectiveRound, answers: Mapping[ClientId, PrimalResult]) -> dict[int, Vector] | None:
+def _reported_model(current: CorrectiveRound, answers: Mapping[ClientId, PrimalResult]) -> dict[int, Vector] | None:
     """The new best model on the participants' features; None if a client that reports on some of them has failed."""
     model = summed(answer.model for answer in answers.values())
     due = {block for start in current.starts.values() for block in start.feature_blocks}
@@ -122,9 +124,9 @@ def _continued(
     *,
     accepted: bool,
     weights: Mapping[int, Vector],
-    told: bool,
+    reported: bool,
 ) -> CorrectiveState:
-    """The state with which the run goes on: its clients have stored a memory, and new points are pending."""
+    """The state with which the run continues: its clients have stored a memory, and new points are pending."""
     anchor = state.anchor
     if accepted:
         alpha = {**anchor.alpha, **summed(answer.alpha for answer in current.duals.values())}
@@ -132,11 +134,11 @@ def _continued(
     numbers = [answer.conjugates_and_products for answer in answers.values()]
     return replace(
         state,
-        # Where the new best model was not told, the clients remember another one than the server: all get the server's.
+        # If the new best model was not reported, the clients remember another one: all get the server's.
         memories=Memories(
             round_id=current.id,
             participants=state.memories.participants,
-            intact=frozenset(answers) if told else frozenset(),
+            intact=frozenset(answers) if reported else frozenset(),
         ),
         anchor=anchor,
         pending=PendingPoints(
@@ -153,8 +155,8 @@ def certified(
 ) -> Certificate:
     """P at the best model, D at the anchor, and a bound on the error of both by fixed point.
 
-    D is that of dual variables whose model the clients know up to `drift`. The error of P includes the rounding of the
-    best model when the server puts it on record.
+    D is evaluated at dual variables whose model the clients know up to `drift`. The error of P includes the rounding of
+    the best model when the server puts it on record.
     """
     lambda_, loss = settings.lambda_, settings.loss_function
     rounding = Rounding.of(layout, lipschitz=loss.lipschitz, contributions=len(layout.clients))

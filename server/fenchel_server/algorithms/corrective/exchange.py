@@ -1,4 +1,4 @@
-"""The answers of clients to a phase of corrective HyFDCA: read, and refused where they do not fit the task."""
+"""Reads the answers of clients to a phase of corrective HyFDCA, and rejects those that do not fit the task."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -56,7 +56,7 @@ class CorrectiveRound(RoundUnderWay):
 
     @property
     def reports_objectives(self) -> bool:
-        """Whether the clients tell the objectives, of which the server makes a certificate."""
+        """Whether the clients report the objectives, from which the server makes a certificate."""
         return self.certifying and self.complete
 
 
@@ -72,8 +72,8 @@ def begin_round(
     """The round that begins with the available clients, and the state with its participants.
 
     The round begins with a collapse if other clients take part than before, if the memory of one is not intact, or if
-    the last round stored no memories. The other points would move blocks that must not move, or cannot be told to a
-    client that missed them.
+    the last round stored no memories. In these cases the other points would change blocks that are not live, or a
+    client does not know them.
     """
     index, memories = layout.sample_index, state.memories
     live = index.complete(available)

@@ -1,4 +1,4 @@
-"""The certificate of a HyFDCA round from its figures, and whether it ends the run."""
+"""The certificate of a HyFDCA round, made from its figures, and whether it ends the run."""
 
 import math
 from dataclasses import dataclass
@@ -13,15 +13,18 @@ POOR_CERTIFICATES_LIMIT: Final = 5
 
 
 def certify(figures: Figures, *, lambda_: float, rounding: Rounding) -> Certificate:
-    """Puts the figures together, which the caller vouches to cover all samples and features, with w = w(α)."""
+    """The certificate from the figures.
+
+    The caller must ensure that the figures cover all samples and features, and that w = w(α).
+    """
     primal = figures.regulariser + figures.mean_loss
     dual = dual_value(figures)
-    off = gap_error(figures, lambda_=lambda_, rounding=rounding)
+    error = gap_error(figures, lambda_=lambda_, rounding=rounding)
     return Certificate(
         primal=primal,
         dual=dual,
-        gap=primal - dual + off,
-        gap_error=off,
+        gap=primal - dual + error,
+        gap_error=error,
         accuracy=figures.accuracy,
     )
 
@@ -32,9 +35,9 @@ def dual_value(figures: Figures) -> float:
 
 
 def gap_error(figures: Figures, *, lambda_: float, rounding: Rounding) -> float:
-    """The most by which P − D is off.
+    """The largest possible error of P − D.
 
-    D has λ/2‖w̃‖² in place of λ/2‖w(α)‖², which differ by λ(‖w̃‖δ + δ²/2) at most. P − D is the sum of mean loss,
+    D has λ/2‖w̃‖² instead of λ/2‖w(α)‖², which differ by λ(‖w̃‖δ + δ²/2) at most. P − D is the sum of mean loss,
     mean conjugate and twice the regulariser.
     """
     norm = math.sqrt(2.0 * (max(figures.regulariser, 0.0) + rounding.figures) / lambda_)
@@ -44,10 +47,10 @@ def gap_error(figures: Figures, *, lambda_: float, rounding: Rounding) -> float:
 
 @dataclass(slots=True)
 class DivergenceWatch:
-    """Tells a run that diverges from one that merely stumbles.
+    """Decides whether a run diverges.
 
-    At α = 0 the gap is the loss at 0. A certificate is poor if its gap is above that, or many times the best one seen
-    and still large. Several poor ones in a row are divergence.
+    At α = 0 the gap is the loss at 0, called `initial_gap`. A certificate is poor if its gap is above `initial_gap`, or
+    many times the best gap so far and still large. Several poor certificates in a row are divergence.
     """
 
     initial_gap: float
@@ -55,6 +58,7 @@ class DivergenceWatch:
     poor: int = 0
 
     def diverges(self, gap: float) -> bool:
+        """Takes the gap of the next certificate, and returns whether the run diverges."""
         best = gap if self.best_gap is None else self.best_gap
         relapsed = gap > GAP_GROWTH_LIMIT * best and gap > self.initial_gap / GAP_GROWTH_LIMIT
         self.poor = self.poor + 1 if gap > self.initial_gap or relapsed else 0
@@ -63,7 +67,7 @@ class DivergenceWatch:
 
 
 def ending_of(certificate: Certificate, *, goal: float | None, watch: DivergenceWatch) -> tuple[Outcome, str] | None:
-    """The end of the run and its reason, if the certificate says so; `watch` takes note of the gap."""
+    """The outcome and its reason if the run ends with this certificate, else None; `watch` takes its gap."""
     if goal is not None and certificate.gap <= goal:
         return Outcome.CONVERGED, f"the duality gap is at most {goal:g}"
     if watch.diverges(certificate.gap):

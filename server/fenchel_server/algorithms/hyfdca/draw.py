@@ -1,7 +1,7 @@
-"""Which samples each client updates in a round.
+"""The choice of the samples that each client updates in a round.
 
-All randomness comes from (seed, round, purpose, client), so a repeated round makes the same choices, and the choices of
-one client do not depend on who else is there.
+All randomness follows from (seed, round, purpose, client), so a repeated round makes the same choices, and the choices
+of one client do not depend on the other clients.
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ def draw_samples(
 ) -> tuple[SampleRange, ...]:
     """`count` of the samples in a client's blocks, each sample with the same probability count/N_k.
 
-    The blocks are laid in a circle in random order, and `count` consecutive samples are taken from a random place on:
-    few blocks are touched, hence few ciphertexts made, and every sample is as likely as every other.
+    The blocks form a circle in random order, and `count` consecutive samples are taken from a random position on. So
+    few blocks change, few ciphertexts are made, and all samples are equally likely.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def draw_samples(
     total = sum(sizes.values())
     first = int(rng.integers(total))
     ranges = []
-    # The circle is walked twice, so that a stretch may pass the end; no sample is met twice, as count ≤ N_k.
+    # Two passes over the circle, so that the samples may continue at its start; none is taken twice, as count ≤ N_k.
     position = 0
     for block in order + order:
         start = max(first - position, 0)

@@ -1,7 +1,7 @@
-"""What the server may assume about each client's memory, and whether an answer fits its task.
+"""The server's knowledge of each client's memory, and the check whether an answer fits its task.
 
-A task tells a client only what it lacks. What it has is known from the tasks that it has answered; when an answer fails
-to come, or is refused, everything about that client's memory is in doubt and is told again in full.
+A task has only the vectors that its client lacks. The server concludes from the answered tasks which vectors a client
+has. After a missing or rejected answer it assumes nothing about that client's memory, and sends everything again.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,17 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class _Peer:
-    """`model` is what the client surely has; `lost` says that it must forget all before it takes anything."""
+    """The server's knowledge of one client's memory.
+
+    Attributes
+    ----------
+    model
+        The model that the client has, by block; None if that is unknown.
+    has_norms
+        Whether the client has the row norms of its shared blocks.
+    lost
+        Whether the client must forget its whole memory before it takes anything.
+    """
 
     model: tuple[Vector, ...] | None = ()
     has_norms: bool = False
@@ -46,7 +56,7 @@ class _Peer:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """What the client will have once it answers, and what its answer must have."""
+    """A task that was sent: the model that the client has once it answers, and the required content of the answer."""
 
     model: tuple[Vector, ...] | None
     blocks: tuple[int, ...] = ()
@@ -55,7 +65,10 @@ class _Pending:
 
 
 class Exchange:
-    """Makes the tasks of a phase and takes its results."""
+    """Makes the tasks of a phase and reads their results.
+
+    The caller makes the tasks of one phase, and hands in its results before it makes the next task.
+    """
 
     def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy) -> None:
         self._scopes = Scope.of_every_client(layout, key=key, privacy=privacy)
@@ -63,7 +76,7 @@ class Exchange:
         self._pending: dict[ClientId, _Pending] = {}
 
     def lose(self, client: ClientId) -> None:
-        """The client has lost its state, or has one that the server cannot vouch for."""
+        """Notes that the client has lost its memory, or that its memory is unknown."""
         self._peers[client].doubt()
         self._peers[client].lost = True
 
@@ -79,48 +92,54 @@ class Exchange:
         return wire.primal_task_to_bytes(PrimalTask(StateUpdate(reset=peer.lost, alpha=alpha), totals))
 
     def product_task(self, client: ClientId, model: Mapping[int, Vector], blocks: tuple[int, ...]) -> bytes:
-        held, state = self._model_update(client, model)
-        self._pending[client] = _Pending(held, blocks)
+        parts, state = self._model_update(client, model)
+        self._pending[client] = _Pending(parts, blocks)
         return wire.product_task_to_bytes(ProductTask(state, blocks))
 
     def dual_task(
         self, client: ClientId, model: Mapping[int, Vector], make: Callable[[StateUpdate], DualTask]
     ) -> bytes:
-        held, state = self._model_update(client, model)
+        parts, state = self._model_update(client, model)
         task = make(state)
         drawn = tuple(sorted({part.block for part in task.ranges}))
-        self._pending[client] = _Pending(held, drawn, figures=task.asks_figures, norms=task.norms is not None)
+        self._pending[client] = _Pending(parts, drawn, figures=task.asks_figures, norms=task.norms is not None)
         return wire.dual_task_to_bytes(task)
 
     def _model_update(self, client: ClientId, model: Mapping[int, Vector]) -> tuple[tuple[Vector, ...], StateUpdate]:
-        """w on the client's features, all of it or, if the client has it, nothing."""
+        """The blocks of w on the client's features, and the update with them, or with none if the client has them."""
         peer = self._peers[client]
         blocks = self._scopes[client].feature_blocks
-        held = tuple(model[block] for block in blocks if block in model)
+        parts = tuple(model[block] for block in blocks if block in model)
         # A sum that has not changed is the same object: see `HyfdcaState.summed_contributions`.
         known = (
             peer.model is not None
-            and len(peer.model) == len(held)
-            and all(old is new for old, new in zip(peer.model, held, strict=True))
+            and len(peer.model) == len(parts)
+            and all(old is new for old, new in zip(peer.model, parts, strict=True))
         )
-        return held, StateUpdate(reset=peer.lost, model=None if known else joined_on(blocks, model))
+        return parts, StateUpdate(reset=peer.lost, model=None if known else joined_on(blocks, model))
 
     def primal_results(self, results: Mapping[ClientId, bytes]) -> Answers[PrimalResult]:
-        """All that opened the same totals must have found the same: who differs from the first is refused."""
+        """The answers to `sync` or `primal`.
+
+        All clients that opened the same totals must have found the same figures. An answer that differs from the first
+        one is rejected.
+        """
         answers = self._answers(results, self._primal_result)
         opened = {client: answer.figures for client, answer in answers.good.items() if answer.figures is not None}
         first = next(iter(opened), None)
         for client, figures in opened.items():
             if first is not None and figures != opened[first]:
                 del answers.good[client]
-                answers.failed[client] = f"rejected: figures: are not those that {first} found"
+                answers.failed[client] = f"rejected: figures: differ from those that {first} found"
                 self._peers[client].doubt()
         return answers
 
     def product_results(self, results: Mapping[ClientId, bytes]) -> Answers[ProductResult]:
+        """The answers to `inner_product` or `inner_product_after`."""
         return self._answers(results, self._product_result)
 
     def dual_results(self, results: Mapping[ClientId, bytes]) -> Answers[DualResult]:
+        """The answers to `local_dual`."""
         return self._answers(results, self._dual_result)
 
     def _answers(self, results: Mapping[ClientId, bytes], read: Callable[[ClientId, bytes, _Pending], R]) -> Answers[R]:
@@ -160,5 +179,5 @@ class Exchange:
 
 
 def last_state(model: BlockVector | None) -> bytes:
-    """The model that a client gets at the end of a run, in the place of everything that it has."""
+    """The message that gives a client the final model and makes it forget its memory."""
     return wire.state_to_bytes(StateUpdate(reset=True, model=model))

@@ -1,15 +1,15 @@
 """HyFDCA at the server: Algorithm 1, one phase after the other.
 
-A round opens with the clients that are there. Those whose α or share of w is out of date first `sync`; then
-`inner_product`, `local_dual`, `primal` and, if asked for, `inner_product_after` follow. A phase in which nobody has
-anything to do is left out: full participation takes 3 phases, 2 if no sample is shared. A client that fails a phase
-is left out of the rest of the round, and is stale until it has synced if a block of its changed meanwhile.
+A round begins with the available clients. Clients whose α or contribution to w is out of date first `sync`; then
+`inner_product`, `local_dual`, `primal` and, if set, `inner_product_after` follow. A phase without tasks is left out:
+full participation takes 3 phases, 2 if no sample is shared. A client that fails a phase is left out of the rest of the
+round. If one of its blocks changes meanwhile, the client is stale until it has synced.
 
-The server reads none of the vectors. In a certificate round all clients that are there take part up to `local_dual`.
-The first label holder of each block of samples and the first holder of each block of features give their shares of the
-`Figures` of the w and α that entered the round; the sum goes out with `primal`, where the clients open it. That model,
-the one that entered the round, is what a certificate speaks of and what the parties get at the end of a run: α and the
-shares may by then be a round further. Where H follows D, the figures that make D come in every round.
+The server reads none of the vectors. In a certificate round all available clients take part up to `local_dual`. The
+first label holder of each block of samples and the first holder of each block of features give their contributions to
+the `Figures` of the w and α that entered the round. The server sends the sum with `primal`, and the clients open it.
+The certificate is about the model that entered the round, and the parties get that model at the end of a run; α and the
+contributions may then be one round newer. If H follows D, clients give the figures that make D in every round.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
 @dataclass(slots=True, kw_only=True)
 class _Round(RoundUnderWay):
-    """`active` clients update samples; `answering` are those whose shares of the figures make `totals`."""
+    """`active` clients update samples; the contributions of `answering` clients to the figures make `totals`."""
 
     certifying: bool
     active: frozenset[ClientId]
@@ -69,9 +69,9 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
     Parameters
     ----------
     key
-        What the run's vectors by sample are under.
+        The key under which the run's vectors by sample are encrypted.
     preparations
-        What each client's `preparation` gave: the encrypted squared norms of its parts of shared rows.
+        The bytes that each client's `preparation` gave: the encrypted squared norms of its parts of shared rows.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
     def restore(
         cls, snapshot: bytes, *, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey
     ) -> "HyfdcaServer":
-        """A server that goes on where the snapshot was taken; every client then counts as restarted."""
+        """A server that continues after the round of the snapshot; it treats every client as restarted."""
         server = cls.__new__(cls)
         saved = snapshot_from_bytes(snapshot, key, privacy=settings.privacy)
         server._setup(settings, layout, key, round_id=saved.round_id)
@@ -106,7 +106,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         super().__init__(settings, layout, round_id=round_id)
         self._state = HyfdcaState(layout)
         self._exchange = Exchange(layout, key, privacy=settings.privacy)
-        self._held = {
+        self._sample_counts = {
             client: sum(layout.sample_index.of(client).values())
             for client in layout.clients
             if client in layout.label_holders
@@ -117,7 +117,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
             lipschitz=settings.loss_function.lipschitz,
             contributions=len(layout.reporters.keys() | self._norm_holders.keys()),
         )
-        self._rule = step_rule(settings, layout, self._held)
+        self._rule = step_rule(settings, layout, self._sample_counts)
         self._pace = Pace()
         at_zero = settings.loss_function.value(np.zeros(1), np.ones(1))
         self._watch = DivergenceWatch(initial_gap=float(at_zero[0]))
@@ -173,16 +173,16 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
             self._take_products(results)
             return self._dual_request()
         if phase == LOCAL_DUAL:
-            self._close_dual(results)
+            self._take_duals(results)
             return self._primal_request() or self._report()
         if phase == PRIMAL:
-            self._close_primal(results)
+            self._take_primals(results)
             return self._product_request_after() or self._report()
         self._take_products(results)
         return self._report()
 
     def _sync_request(self) -> PhaseRequest | None:
-        """The first PrimalAggregation, for those taking part whose α or share is out of date."""
+        """The first PrimalAggregation, for the participants whose α or contribution is out of date."""
         state, exchange = self._state, self._exchange
         tasks = {}
         for client in self._current().present:
@@ -192,17 +192,17 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         return self._request(SYNC, tasks) if tasks else None
 
     def _enter(self) -> PhaseRequest:
-        """From here on it is settled which model enters the round."""
+        """Fixes the model that enters the round, and begins the phase after `sync`."""
         self._state.model = self._state.summed_contributions()
         return self._product_request() or self._dual_request()
 
     def _product_request(self) -> PhaseRequest | None:
-        """SecureInnerProduct: of the drawn blocks, or of all if a certificate or a client that leaves needs them."""
+        """SecureInnerProduct on all shared blocks; on drawn blocks alone in a full round without a certificate."""
         current = self._current()
         current.draws = {
             client: self._draw(client)
             for client in current.present
-            if client in current.active and client in self._held
+            if client in current.active and client in self._sample_counts
         }
         wanted = self.layout.sample_index.shared
         if self.settings.participation_rule.kind == "all" and self._all_present and not current.certifying:
@@ -227,16 +227,16 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
     def _draw(self, client: ClientId) -> tuple[SampleRange, ...]:
         return draw_samples(
             self.layout.sample_index.of(client),
-            self._pace.samples(self.settings, self._held, client),
+            self._pace.samples(self.settings, self._sample_counts, client),
             seed=self.settings.seed,
             round_id=self._current().id,
             client_index=self.layout.clients.index(client),
         )
 
     def _dual_request(self) -> PhaseRequest:
-        """LocalDualMethod for those who drew samples, and shares of the figures.
+        """LocalDualMethod for the clients with drawn samples, and contributions to the figures.
 
-        There are no figures while w is not w(α) or an inner product is not of this w.
+        There are no figures if w is not w(α), or if an inner product was computed with another w.
         """
         current = self._current()
         figures_due = current.certifying or follows_dual(self.settings)
@@ -262,25 +262,25 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
             ranges=ranges,
             divisors=tuple(self._divisor(part.block) for part in ranges),
             gamma=self._rule.gamma_at(current.id),
-            step_scale=self._rule.step_scale(self._held[client], self.layout.sample_count) if ranges else 1.0,
+            step_scale=self._rule.step_scale(self._sample_counts[client], self.layout.sample_count) if ranges else 1.0,
             report_blocks=reports,
             norm_blocks=self._norm_holders.get(client, ()) if answering else (),
             with_losses=current.certifying,
         )
 
     def _divisor(self, block: int) -> int:
-        """|B_n|: the label holders of a sample; of these the active ones where sets of clients take turns."""
+        """|B_n|: the number of label holders of a sample; only active ones count if sets of clients take turns."""
         holders = self.layout.label_index.holders[block]
         if self.settings.participation_rule.kind == "cyclic":
             return sum(client in self._current().active for client in holders)
         return len(holders)
 
-    def _close_dual(self, results: Mapping[ClientId, bytes]) -> None:
+    def _take_duals(self, results: Mapping[ClientId, bytes]) -> None:
         current = self._current()
         answers = self._without_failed(self._exchange.dual_results(results))
-        shares = [answer.figures for answer in answers.values() if answer.figures is not None]
-        if shares and current.answering <= answers.keys():
-            current.totals = total(shares)
+        contributions = [answer.figures for answer in answers.values() if answer.figures is not None]
+        if contributions and current.answering <= answers.keys():
+            current.totals = total(contributions)
         changes = [answer.changes for answer in answers.values() if answer.changes is not None]
         current.changed = self._state.add_changes(changes, current.id)
         current.samples_updated = sum(
@@ -288,7 +288,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         )
 
     def _primal_request(self) -> PhaseRequest | None:
-        """The second PrimalAggregation, for those active who hold a changed block; with it the totals are opened."""
+        """The second PrimalAggregation, for active clients with a changed block; these clients also open the totals."""
         current, state = self._current(), self._state
         opener, current.present = current.present[:1], [c for c in current.present if c in current.active]
         tasks = {}
@@ -301,7 +301,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
             tasks = {client: self._exchange.primal_task(client, None, current.totals) for client in opener}
         return self._request(PRIMAL, tasks) if tasks else None
 
-    def _close_primal(self, results: Mapping[ClientId, bytes]) -> None:
+    def _take_primals(self, results: Mapping[ClientId, bytes]) -> None:
         current = self._current()
         current.figures = next(
             (answer.figures for answer in self._take_contributions(results, current.id).values()), None
@@ -327,7 +327,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         self._pace = self._pace.after_round(None if current.figures is None else dual_value(current.figures))
         notes = [self._rule.note] if self._rule.note else []
         if current.certifying and certificate is None:
-            notes.append("no certificate: a client was missing, or its part of the model is out of date")
+            notes.append("no certificate: a party was missing, or its part of the model is out of date")
         metrics = RoundMetrics(
             round=current.id,
             samples_updated=current.samples_updated,

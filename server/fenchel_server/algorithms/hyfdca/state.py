@@ -1,7 +1,7 @@
-"""What the server keeps of a HyFDCA run: vectors by block, and none that it reads.
+"""The server's state of a HyFDCA run: vectors by block, none of which the server can read.
 
-The server adds what the clients gave. α of a block starts at zero, which needs no ciphertext; a client's inner products
-and its share of the model count as zero until it first gives them, as Algorithm 1 begins.
+The server adds the clients' vectors. α of a block begins at zero, which needs no ciphertext. A client's inner products
+and its contribution to the model count as zero until it first gives them, as at the beginning of Algorithm 1.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,16 +15,22 @@ from fenchel_common.wire.hyfdca_snapshot import ClientSnapshot
 
 
 class HyfdcaState:
-    """Durable state of a run between rounds: `alpha`, `changed`, `norms`, `shares`, `synced`, `products`, `model`.
+    """The durable state of a run between rounds.
 
     Attributes
     ----------
+    alpha
+        α by block of samples; a block is missing while it is zero.
     changed
-        In which round a block of α last changed.
-    shares
+        The round in which each block of α last changed.
+    norms
+        The squared row norms of shared blocks.
+    contributions
         Each client's X_kᵀα/(λN), by block of features.
     synced
-        The round whose α a client's share is made of.
+        For each client the round whose α its contribution is made of.
+    products
+        Each client's last inner products, by block of samples.
     model
         The w that entered the last round, by block of features; a block is missing while it is zero.
     """
@@ -45,7 +51,7 @@ class HyfdcaState:
         return [block for block in self._layout.sample_index.of(client) if self.changed.get(block, 0) > round_id]
 
     def is_stale(self, client: ClientId) -> bool:
-        """Whether the client's share of the model is made of an older α than the present one."""
+        """Whether the client's contribution to the model is made of an older α than the present one."""
         return bool(self.changed_since(client, self.synced[client]))
 
     def stale_clients(self) -> tuple[ClientId, ...]:
@@ -58,10 +64,10 @@ class HyfdcaState:
             self._sums.pop(block, None)
 
     def summed_contributions(self) -> dict[int, Vector]:
-        """w by block of features; a block whose shares have not changed is the same object as before."""
+        """w by block of features; a block whose contributions have not changed is the same object as before."""
         self._sums |= summed_parts(
-            {block: part for block, part in share.items() if block not in self._sums}
-            for share in self.contributions.values()
+            {block: part for block, part in contribution.items() if block not in self._sums}
+            for contribution in self.contributions.values()
         )
         return dict(self._sums)
 
@@ -70,7 +76,7 @@ class HyfdcaState:
         return joined_on(self._layout.feature_index.of(client), self.model)
 
     def add_changes(self, changes: Iterable[BlockVector], round_id: RoundId) -> frozenset[int]:
-        """Adds the clients' enc(γ/|B_n|·Δα) to enc(α); the blocks that changed."""
+        """Adds the clients' enc(γ/|B_n|·Δα) to enc(α), and returns the blocks that changed."""
         change = summed(changes)
         before = {block: self.alpha[block] for block in change if block in self.alpha}
         self.alpha |= summed_parts([before, change])
@@ -88,7 +94,7 @@ class HyfdcaState:
 
     def products_of(self, blocks: Sequence[int]) -> BlockVector | None:
         """enc(x_i·w): for each block the sum over its holders of the last inner products that each has given."""
-        wanted = [{block: held[block] for block in blocks if block in held} for held in self.products.values()]
+        wanted = [{block: parts[block] for block in blocks if block in parts} for parts in self.products.values()]
         return joined(blocks, summed_parts(wanted))
 
     def client_snapshots(self) -> dict[ClientId, ClientSnapshot]:

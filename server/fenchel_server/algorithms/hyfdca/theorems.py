@@ -1,4 +1,4 @@
-"""c_k and γ_t, as the theorem that covers a run sets them; and a word for runs that none covers."""
+"""c_k and γ_t as set by the theorem that covers a run, and a note for runs that no theorem covers."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from fenchel_common.layout import FederationLayout
 
 @dataclass(frozen=True, slots=True)
 class StepRule:
-    """How far a round goes.
+    """The step sizes of a run.
 
     Attributes
     ----------
@@ -20,7 +20,7 @@ class StepRule:
     gamma
         Overrides γ_t.
     note
-        What the theorems do not promise; empty where one of them covers the run.
+        Why no theorem covers the run; empty if one does.
     """
 
     proportional: bool
@@ -28,27 +28,29 @@ class StepRule:
     gamma: float | None
     note: str
 
-    def step_scale(self, held: int, sample_count: int) -> float:
-        return held / sample_count if self.proportional else 1.0
+    def step_scale(self, own_samples: int, sample_count: int) -> float:
+        """c_k of a client with `own_samples` labelled samples, of `sample_count` in all."""
+        return own_samples / sample_count if self.proportional else 1.0
 
     def gamma_at(self, round_id: RoundId) -> float:
+        """γ_t of a round."""
         if self.gamma is not None:
             return self.gamma
         return 1.0 / round_id if self.diminishing else 1.0
 
 
-def step_rule(settings: HyfdcaSettings, layout: FederationLayout, held: dict[ClientId, int]) -> StepRule:
-    """The rule for a run, given how many labelled samples each label holder has."""
+def step_rule(settings: HyfdcaSettings, layout: FederationLayout, sample_counts: dict[ClientId, int]) -> StepRule:
+    """The rule for a run; `sample_counts` has the number of labelled samples of each label holder."""
     if settings.local == "paper":
-        note = "the practical variant has no convergence theorem; the gap is the only promise"
+        note = "the practical variant has no convergence theorem; only the certified gap bounds the error"
         return StepRule(proportional=False, diminishing=False, gamma=settings.gamma, note=note)
     kind = settings.participation_rule.kind
-    equal = len(set(held.values())) == 1
+    equal = len(set(sample_counts.values())) == 1
     proportional, diminishing, note = True, False, ""
     if layout.is_horizontal and (equal or kind != "all"):
         proportional = False  # Theorem 4.8, which includes full participation
         if kind == "cyclic":
-            note = "Theorem 4.8 speaks of random subsets, not of sets in turn"
+            note = "Theorem 4.8 covers random subsets of clients, not subsets that take turns"
         elif not equal:
             note = "Theorem 4.8 assumes that all clients hold equally many samples"
     elif kind == "cyclic" and layout.is_vertical:
@@ -56,15 +58,15 @@ def step_rule(settings: HyfdcaSettings, layout: FederationLayout, held: dict[Cli
         if len(layout.clients) % settings.participation_rule.cycle:
             note = "Theorem 4.11 assumes sets of equal size"
     elif kind != "all":
-        note = f"no theorem covers {settings.participation} on samples that parties share"
+        note = f"no theorem covers {settings.participation} on shared samples"
     if settings.gamma is not None:
         note = "gamma is set by hand, which no theorem covers"
-    if not _equal_draws(settings, held):
+    if not _equal_draws(settings, sample_counts):
         note = "the theorems assume that every client updates equally many samples"
     return StepRule(proportional=proportional, diminishing=diminishing, gamma=settings.gamma, note=note)
 
 
-def _equal_draws(settings: HyfdcaSettings, held: dict[ClientId, int]) -> bool:
+def _equal_draws(settings: HyfdcaSettings, sample_counts: dict[ClientId, int]) -> bool:
     if isinstance(settings.h, int):
-        return settings.h <= min(held.values())
-    return settings.h == "auto" or len(set(held.values())) == 1
+        return settings.h <= min(sample_counts.values())
+    return settings.h == "auto" or len(set(sample_counts.values())) == 1

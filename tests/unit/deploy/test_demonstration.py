@@ -1,4 +1,4 @@
-"""How a training deals out its rows, and what a person reads of it."""
+"""How a demonstration deals out its rows, and what its report shows."""
 
 from io import StringIO
 
@@ -8,8 +8,8 @@ from rich.console import Console
 
 from fenchel_common.data.heterogeneous import Split
 from fenchel_common.errors import InvalidConfig, InvalidInput
-from fenchel_deploy.cli.training import print_report
-from fenchel_deploy.training import Report, Training, TrainingOptions
+from fenchel_deploy.cli.demonstration import print_report
+from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions, Report
 
 REPORT: Report = {
     "privacy": "sealed",
@@ -35,13 +35,13 @@ REPORT: Report = {
 
 
 def positives(split: str) -> tuple[list[float], float]:
-    """The parties' shares of one class, and the optimum that the training is measured by."""
-    training = Training.prepare(
-        TrainingOptions(algorithm="scaffpd", loss="logistic", grid=(5, 1), split=Split.parse(split))
+    """The fraction of positive labels of each party, and the centralized optimum."""
+    demonstration = Demonstration.prepare(
+        DemonstrationOptions(algorithm="scaffpd", loss="logistic", grid=(5, 1), split=Split.parse(split))
     )
-    labels = [shard.y for shard in training.shards.values() if shard.y is not None]
-    assert sum(len(held) for held in labels) == len(training.dataset.y)
-    return [float((held > 0.0).mean()) for held in labels], training.optimum.primal
+    labels = [shard.y for shard in demonstration.shards.values() if shard.y is not None]
+    assert sum(len(own) for own in labels) == len(demonstration.dataset.y)
+    return [float((own > 0.0).mean()) for own in labels], demonstration.optimum.primal
 
 
 def test_a_dirichlet_split_makes_parties_unlike_on_the_same_problem() -> None:
@@ -53,8 +53,8 @@ def test_a_dirichlet_split_makes_parties_unlike_on_the_same_problem() -> None:
 
 def test_a_dirichlet_split_needs_parties_of_whole_rows() -> None:
     with pytest.raises(InvalidConfig, match="split: dirichlet deals out whole rows"):
-        TrainingOptions(grid=(2, 2), split=Split(0.1)).check()
-    TrainingOptions(grid=(2, 1), split=Split(0.1)).check()
+        DemonstrationOptions(grid=(2, 2), split=Split(0.1)).check()
+    DemonstrationOptions(grid=(2, 1), split=Split(0.1)).check()
 
 
 @pytest.mark.parametrize("text", ["", "even:1", "dirichlet", "dirichlet:0", "dirichlet:inf", "dirichlet:nan", "zipf:1"])

@@ -1,33 +1,85 @@
-"""What a person sees of a training: while it runs, and at its end."""
+"""The parts that `fenchel demo` and `fenchel up` have in common: their options, the view while it runs, the report."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import typer
 from rich.console import Console, Group
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from fenchel_common.algorithms import SETTINGS
+from fenchel_common.data.heterogeneous import Split
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.privacy import Privacy
+from fenchel_deploy.cli.choices import parse_choice, parse_grid, usual_grid, usual_rounds
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.output import Format, printable
-from fenchel_deploy.training import TrainingOptions
+from fenchel_deploy.demonstration import DemonstrationOptions, Report, Tell, reached
+
+EXIT_MISSED = 1
+REFRESHES_PER_SECOND = 8
 
 
-def show(report: Mapping[str, Any], output: Format) -> None:
-    """Prints the report on stdout."""
+def common_options(
+    *,
+    algorithm: str,
+    dataset: str,
+    grid: str | None,
+    split: str,
+    loss: str,
+    lambda_: float,
+    gap: float | None,
+    rounds: int | None,
+    seed: int,
+    key_bits: int,
+    privacy: str,
+) -> DemonstrationOptions:
+    """The options of both commands; without a grid or a number of rounds, those that suit the algorithm.
+
+    Raises `InvalidInput` for a value that no option has.
+    """
+    profile = SETTINGS[parse_choice("--algorithm", algorithm, *SETTINGS)].profile
+    rows = Split.parse(split)
+    return DemonstrationOptions(
+        algorithm=algorithm,
+        dataset=dataset,
+        grid=parse_grid(grid or usual_grid(profile, rows)),
+        split=rows,
+        loss=loss,
+        lambda_=lambda_,
+        privacy=Privacy(parse_choice("--privacy", privacy, *Privacy)),
+        key_bits=key_bits,
+        gap=gap,
+        rounds=rounds or usual_rounds(profile),
+        seed=seed,
+    )
+
+
+def demonstrate(options: DemonstrationOptions, run: Callable[[Tell], Report], *, output: Format) -> None:
+    """Runs a demonstration, showing its events on stderr, and prints its report on stdout.
+
+    `run` gets the function that shows an event, and returns the report. If the run missed its goal, the command exits
+    with `EXIT_MISSED`.
+    """
+    view = DemonstrationView(options)
+    console = PlainConsole(stderr=True)
+    with Live(view, console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=output is Format.JSON):
+        report = run(view.tell)
     if output is Format.JSON:
         typer.echo(json.dumps(report))
     else:
         print_report(PlainConsole(), report)
+    if not reached(report, options):
+        raise typer.Exit(EXIT_MISSED)
 
 
-class TrainingView:
-    """What a person sees while it runs."""
+class DemonstrationView:
+    """The progress of a demonstration on the terminal: its state, its last round and its last measured round."""
 
-    def __init__(self, options: TrainingOptions) -> None:
+    def __init__(self, options: DemonstrationOptions) -> None:
         self._options = options
         self._state = "solving the centralized problem, to compare with"
         self._round: Mapping[str, Any] = {}
@@ -39,7 +91,7 @@ class TrainingView:
             case "stage":
                 self._state = event["stage"]
             case "centralized":
-                self._state = "starting the server and the clients"
+                self._state = "starting the server and the parties"
             case "waiting":
                 self._state = f"waiting for {', '.join(event['for'])}"
             case "warning":
@@ -77,7 +129,7 @@ def print_report(console: Console, report: Mapping[str, Any]) -> None:
     table.add_row("accuracy", f"{report['accuracy']:.4f}", f"{report['centralized_accuracy']:.4f}")
     table.add_row("relative error", f"{report['relative_error']:.2e}", "")
     gap = report["gap"]
-    none = "none: a share is stale" if report["certified"] else "none"
+    none = "none: a contribution is stale" if report["certified"] else "none"
     table.add_row("duality gap, the proof", none if gap is None else f"{float(gap):.2e}", "")
     table.add_row("rounds × round trips", f"{report['rounds']} × {report['rtc_per_round']}", "")
     for name, value in report.get("figures", {}).items():
@@ -112,16 +164,16 @@ def _clients(report: Mapping[str, Any]) -> Table:
     table = Table(title="What each party spent")
     for heading in ("", "crypto s", "work s", "wire s", "wait s", "kB up", "kB down", "MiB"):
         table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
-    for name, held in report["clients_detail"].items():
-        crypto_s, work_s = held["encrypt_s"] + held["decrypt_s"], held["serialise_s"] + held["compute_s"]
-        seconds = [f"{spent_s:.2f}" for spent_s in (crypto_s, work_s, held["wire_s"], held["wait_s"])]
-        traffic = [f"{count / 1000:,.0f}" for count in (held["bytes_up"], held["bytes_down"])]
-        table.add_row(name, *seconds, *traffic, f"{held['rss_mib']:.0f}")
+    for name, spent in report["clients_detail"].items():
+        crypto_s, work_s = spent["encrypt_s"] + spent["decrypt_s"], spent["serialise_s"] + spent["compute_s"]
+        seconds = [f"{spent_s:.2f}" for spent_s in (crypto_s, work_s, spent["wire_s"], spent["wait_s"])]
+        traffic = [f"{count / 1000:,.0f}" for count in (spent["bytes_up"], spent["bytes_down"])]
+        table.add_row(name, *seconds, *traffic, f"{spent['rss_mib']:.0f}")
     return table
 
 
 def _distance(wan: Mapping[str, Any]) -> Table:
-    """Measured beside predicted, for a federation on a wide-area network."""
+    """The measured and the predicted times of a federation on a wide-area network."""
     line = "" if wan["mbit"] is None else f", {wan['mbit']:g} Mbit/s"
     table = Table(title=f"The network: {wan['profile']}{line}")
     for heading in ("seconds", "measured", "predicted"):

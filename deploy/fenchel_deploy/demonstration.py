@@ -1,7 +1,7 @@
-"""One training of a data set that is split over made-up hospitals, beside the centralized optimum.
+"""A demonstration: made-up hospitals train on a data set that is split over them, beside the centralized optimum.
 
-What a demonstration on this machine and a federation in containers have in common: what can be varied, the problem,
-the run's configuration, following the events, and the report.
+`fenchel demo` (processes on this machine) and `fenchel up` (containers) both use this module for the options, the
+problem, the run's configuration, the events and the report.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,8 +35,8 @@ Report = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingOptions:
-    """What can be varied. `local` and `h` are HyFDCA's, `parameters` are further settings of any algorithm."""
+class DemonstrationOptions:
+    """The choices of a demonstration. `local` and `h` are HyFDCA's; `parameters` are other settings of an algorithm."""
 
     algorithm: str = defaults.ALGORITHM
     dataset: str = "breast_cancer"
@@ -67,7 +67,7 @@ class TrainingOptions:
         return "horizontal" if column_groups == 1 else "vertical" if row_groups == 1 else "hybrid"
 
     def check(self) -> None:
-        """Refuses an algorithm that is unknown or fits neither the grid nor the loss, and names those which do."""
+        """Raises `InvalidConfig` if the algorithm is unknown or does not fit the grid, the split or the loss."""
         if self.algorithm not in SETTINGS:
             raise InvalidConfig(f"algorithm: {self.algorithm!r} is not one of: {', '.join(SETTINGS)}")
         check_partition(self.algorithm, self.partition)
@@ -77,7 +77,7 @@ class TrainingOptions:
 
     @property
     def settings(self) -> dict[str, object]:
-        """The algorithm's settings, as a configuration has them."""
+        """The algorithm's settings, as in the `[settings]` of a run's file."""
         known = SETTINGS[self.algorithm].parameters()
         given = {"local": self.local, "h": self.h}
         own = {name: value for name, value in given.items() if name in known and value is not None}
@@ -90,38 +90,44 @@ class TrainingOptions:
 
 
 class RunningFederation(Protocol):
-    """A federation at work, wherever its processes are."""
+    """A federation whose server and parties have been started, as processes or as containers."""
 
     def events(self) -> Iterator[Event]:
-        """The server's events as they come, until it ends."""
+        """Yields the server's events as they come, until the server ends. Called once."""
         ...
 
     def wait(self) -> Mapping[str, int]:
-        """Waits until every process has ended by itself, and gives the exit codes by name."""
+        """Waits until every process has ended by itself, and returns the exit codes by name.
+
+        Called after the last event. May raise if a process does not end in time.
+        """
         ...
 
     def model(self, features: Sequence[str]) -> NDArray[np.float64]:
-        """The whole model, put together from the parts that the parties got."""
+        """The whole model in the order of `features`, made of the parts in the parties' folders.
+
+        Called after `wait`, for a run that ended with a model.
+        """
         ...
 
     def log(self, name: str) -> str:
-        """What a process wrote to its log."""
+        """The log that the server or a party has written so far; empty if there is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
-    """A data set, its shards by party, and the optimum that the training is to reach."""
+class Demonstration:
+    """A data set, its shards by party, and the centralized optimum that the federation is to reach."""
 
-    options: TrainingOptions
+    options: DemonstrationOptions
     dataset: Dataset
     shards: Mapping[str, Shard]
     loss: Loss
     optimum: CentralizedSolution
 
     @classmethod
-    def prepare(cls, options: TrainingOptions) -> "Training":
-        """Loads and splits the data set, and solves it in one place."""
+    def prepare(cls, options: DemonstrationOptions) -> "Demonstration":
+        """Loads and splits the data set, and finds its centralized optimum."""
         options.check()
         settings = options.parsed()
         dataset = load_dataset(options.dataset)
@@ -132,7 +138,7 @@ class Training:
         return cls(options, dataset, dict(zip(names, shards, strict=True)), loss, optimum)
 
     def config(self, name: str) -> RunConfig:
-        """The run's configuration; without a gap of its own it stops where the promised distance is proven."""
+        """The run's configuration. If the options name no gap, the run stops at 0.1 % of the optimum."""
         options = self.options
         # P(w) ≤ P* + gap, so this gap proves the promised distance.
         gap = options.gap or defaults.DEMO_RELATIVE_GAP * self.optimum.primal
@@ -152,7 +158,10 @@ class Training:
         )
 
     def follow(self, federation: RunningFederation, tell: Tell) -> Report:
-        """Tells the events to the end of the run, and reports what came of it."""
+        """Passes the events to `tell` until the run ends, and returns the report.
+
+        Raises `FederationFailed` if the run ended without a model.
+        """
         ended: Event | None = None
         history: list[Event] = []
         warnings: list[str] = []
@@ -199,22 +208,22 @@ class Training:
             "seconds": outcome.seconds,
             "round_seconds": outcome.round_seconds,
             "bytes": jsonrecord.to_mapping(outcome.bytes),
-            "clients_detail": {name: jsonrecord.to_mapping(held) for name, held in outcome.clients_detail.items()},
+            "clients_detail": {name: jsonrecord.to_mapping(spent) for name, spent in outcome.clients_detail.items()},
             "server_saw": what_the_server_saw(options, dataset),
         }
 
 
-def _dealt_out(dataset: Dataset, options: TrainingOptions) -> list[Shard]:
+def _dealt_out(dataset: Dataset, options: DemonstrationOptions) -> list[Shard]:
     if options.split.alpha is None:
         return partition(dataset, grid=options.grid, columns=options.columns, seed=options.seed)
     parties, _ = options.grid
     return row_shards(dataset, dirichlet_rows(dataset.y, parties, alpha=options.split.alpha, seed=options.seed))
 
 
-def reached(report: Mapping[str, Any], options: TrainingOptions) -> bool:
-    """Whether the run got where it was asked to go, as its own certificate and the comparison say.
+def reached(report: Mapping[str, Any], options: DemonstrationOptions) -> bool:
+    """Whether the run reached its goal: the gap of the options, or else 0.1 % of the centralized optimum.
 
-    An algorithm without a certificate promises no distance: to have completed is all.
+    An algorithm without a certificate promises no distance; its goal is to complete.
     """
     if not options.profile.certified:
         return bool(report["status"] == "completed")
@@ -225,16 +234,16 @@ def reached(report: Mapping[str, Any], options: TrainingOptions) -> bool:
     return bool(report["relative_error"] <= defaults.DEMO_RELATIVE_GAP)
 
 
-def what_the_server_saw(options: TrainingOptions, dataset: Dataset) -> dict[str, str]:
+def what_the_server_saw(options: DemonstrationOptions, dataset: Dataset) -> dict[str, str]:
     """For each kind of value, the form in which it reached the server."""
     profile = options.profile
     hidden = "ciphertext" if options.privacy.encrypts_samples else "in clear"
-    shares_samples = options.partition != "horizontal"
+    samples_in_common = options.partition != "horizontal"
     return {
         "rows, labels, sample ids": "never",
         "which rows parties share": "as pseudonyms",
-        **({"whether labels of shared samples differ": "yes or no, once a party"} if shares_samples else {}),
-        "feature names": f"in clear ({len(dataset.features)})",
+        **({"whether labels of shared samples differ": "yes or no, once a party"} if samples_in_common else {}),
+        "feature names": f"as pseudonyms ({len(dataset.features)})",
         **dict.fromkeys(profile.encrypted, hidden),
         **dict.fromkeys(profile.sealed, "ciphertext" if options.privacy.encrypts_features else "in clear, each round"),
         **profile.visible,

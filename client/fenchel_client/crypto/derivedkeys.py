@@ -1,0 +1,30 @@
+"""Keys for single purposes, which every party of a run derives from the run's tag secret and the server cannot.
+
+    key = HKDF-SHA256(tag secret, info = the purpose's label ‖ run), 32 bytes
+
+Each purpose has a label of its own, so what is made under one key says nothing about another.
+"""
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from fenchel_common.ids import RunId
+
+NAMES_LABEL = b"fenchel/v1/tag-secret/names\x00"
+RING_LABEL = b"fenchel/v1/tag-secret/ring\x00"
+
+_KEY_BYTES = 32
+
+
+def names_key(tag_secret: bytes, run: RunId) -> bytes:
+    """The key of the pseudonyms of feature names."""
+    return _derived(tag_secret, NAMES_LABEL, run)
+
+
+def ring_key(tag_secret: bytes, run: RunId) -> bytes:
+    """The key of the tags that the lists of the alignment carry."""
+    return _derived(tag_secret, RING_LABEL, run)
+
+
+def _derived(tag_secret: bytes, label: bytes, run: RunId) -> bytes:
+    return HKDF(algorithm=hashes.SHA256(), length=_KEY_BYTES, salt=None, info=label + run.encode()).derive(tag_secret)
