@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.averaging.rails import AveragingClient, Contribution, Job, State, Update
+from fenchel_client.algorithms.averaging.rails import AveragingClient
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging.rails import (
     CHECKPOINT_AFTER,
     LOCAL,

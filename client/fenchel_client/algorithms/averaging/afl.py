@@ -1,7 +1,7 @@
 """AFL at a party: local steps on its own loss, from the averaged model."""
 
 from fenchel_client.algorithms.averaging.descent import DescentClient
-from fenchel_client.algorithms.averaging.rails import Contribution, Job, State
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State
 from fenchel_common.algorithms.averaging.afl import AflSettings
 from fenchel_common.algorithms.averaging.rails import MODEL
 

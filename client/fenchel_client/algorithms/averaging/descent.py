@@ -12,7 +12,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.averaging.rails import AveragingClient, State
+from fenchel_client.algorithms.averaging.rails import AveragingClient
+from fenchel_client.algorithms.averaging.work import State
 from fenchel_common.algorithms.averaging.descent import DescentLoss, DescentSettings
 from fenchel_common.algorithms.averaging.rails import MODEL
 from fenchel_common.objectives import Matrix

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.averaging.local_solvers import LocalSolution
-from fenchel_client.algorithms.averaging.proximal import ConsensusClient, on_grid, solve
-from fenchel_client.algorithms.averaging.rails import Contribution, Job, State, Update
+from fenchel_client.algorithms.averaging.proximal import ConsensusClient, solve
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update, on_grid
 from fenchel_common.algorithms.averaging.dualfl import (
     BETA,
     CHANGE,

@@ -8,8 +8,9 @@ In the hybrid setting x_{k,i}·w_k is not x_i·w, so the parties minimise other 
 minimisers is not its minimiser: the naive extension of the HyFDCA paper, section 2.
 """
 
-from fenchel_client.algorithms.averaging.rails import AveragingClient, Contribution, Job, State
+from fenchel_client.algorithms.averaging.rails import AveragingClient
 from fenchel_client.algorithms.averaging.sgd import local_sgd
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State
 from fenchel_common.algorithms.averaging.fedavg import FedavgSettings
 from fenchel_common.algorithms.averaging.rails import MODEL
 

@@ -6,7 +6,7 @@ State           w, and h = the mean over the parties of their last g_j
 """
 
 from fenchel_client.algorithms.averaging.proximal import ToleratedClient
-from fenchel_client.algorithms.averaging.rails import Contribution, Job, State, Update
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging.feddyn import CORRECTION, GRADIENT, FeddynSettings
 from fenchel_common.algorithms.averaging.proximal import CLIENTS, SAMPLE_WEIGHT
 from fenchel_common.algorithms.averaging.rails import MODEL

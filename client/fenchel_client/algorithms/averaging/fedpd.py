@@ -6,7 +6,7 @@ State           w, the mean of θ_j + η π_j
 """
 
 from fenchel_client.algorithms.averaging.proximal import ToleratedClient
-from fenchel_client.algorithms.averaging.rails import Contribution, Job, State
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State
 from fenchel_common.algorithms.averaging.fedpd import MULTIPLIER, FedpdSettings
 from fenchel_common.algorithms.averaging.proximal import SAMPLE_WEIGHT
 from fenchel_common.algorithms.averaging.rails import MODEL

@@ -1,7 +1,7 @@
 """FedProx at a party: steps on f_i(w) + μ/2 ‖w − w_t‖² from the averaged model w_t."""
 
 from fenchel_client.algorithms.averaging.descent import DescentClient, descend
-from fenchel_client.algorithms.averaging.rails import Contribution, Job, State
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State
 from fenchel_common.algorithms.averaging.fedprox import FedproxSettings
 from fenchel_common.algorithms.averaging.rails import MODEL
 

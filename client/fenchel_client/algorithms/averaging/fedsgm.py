@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.averaging.constraints import ConstrainedProblem, constrained_problem
-from fenchel_client.algorithms.averaging.rails import AveragingClient, Contribution, Job, State, Update
+from fenchel_client.algorithms.averaging.rails import AveragingClient
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging.compression import (
     Lanes,
     largest_coordinates,

@@ -5,8 +5,9 @@ Update          u_j ← ∇F_j(θ_j) = u_j + τ (w' − θ_j)
 State           w, and v = Σ u_j
 """
 
-from fenchel_client.algorithms.averaging.proximal import ToleratedClient, on_grid
-from fenchel_client.algorithms.averaging.rails import Array, Contribution, Job, State, Update
+from fenchel_client.algorithms.averaging.proximal import ToleratedClient
+from fenchel_client.algorithms.averaging.rails import Array
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update, on_grid
 from fenchel_common.algorithms.averaging.fivegcs import CHANGE, DUAL, TOTAL, FivegcsSettings
 from fenchel_common.algorithms.averaging.proximal import CLIENTS, SAMPLE_WEIGHT
 from fenchel_common.algorithms.averaging.rails import MODEL

@@ -5,8 +5,9 @@ Update      w_k ← w_k − γ_t ∇, γ_t = a/(b + √t) in round t, as often a
 State       w_0, (m,) by feature name; the mean of the w_k replaces it
 """
 
-from fenchel_client.algorithms.averaging.rails import AveragingClient, Contribution, Job, State
+from fenchel_client.algorithms.averaging.rails import AveragingClient
 from fenchel_client.algorithms.averaging.sgd import local_sgd
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State
 from fenchel_common.algorithms.averaging.hyfem import HyfemSettings
 from fenchel_common.algorithms.averaging.rails import MODEL
 

@@ -10,7 +10,6 @@ from fenchel_client.algorithms.averaging.local_problem import LocalProblem
 from fenchel_client.algorithms.averaging.local_solvers import SOLVERS, LocalSolution
 from fenchel_client.algorithms.averaging.rails import AveragingClient
 from fenchel_common.algorithms.averaging.proximal import ConsensusSettings, ProximalSettings, ToleratedSettings
-from fenchel_common.algorithms.averaging.rails import MODEL_FORMAT
 from fenchel_common.objectives import Matrix
 
 Array = NDArray[np.float64]
@@ -35,11 +34,6 @@ def solve(
     solver = SOLVERS[settings.solver]
     solved = solver(problem, start.reshape(shape), tolerance=tolerance, iterations=settings.local_iterations)
     return replace(solved, theta=solved.theta.reshape(-1))
-
-
-def on_grid(values: Array) -> Array:
-    """The values as the fixed-point numbers that are sent: sender and receiver compute with the same numbers."""
-    return MODEL_FORMAT.dequantise(MODEL_FORMAT.quantise(values))
 
 
 class ConsensusClient(AveragingClient[C]):

@@ -1,7 +1,7 @@
 """q-FFL at a party: Δ_i = (x − u_i)/η_ℓ after local steps; then x ← x − Σ f_i^q Δ_i / Σ h_i, with the server's h_i."""
 
 from fenchel_client.algorithms.averaging.descent import DescentClient
-from fenchel_client.algorithms.averaging.rails import Contribution, Job, State, Update
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging.qffl import UPDATE, QfflSettings
 from fenchel_common.algorithms.averaging.rails import MODEL
 

@@ -12,12 +12,13 @@ by class. The state consists of fixed-point numbers, so encryption and decryptio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update, on_grid
 from fenchel_client.algorithms.codec import BlockCodec
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_client.table import PartyTable
@@ -43,64 +44,10 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.data.shard import Matrix
 from fenchel_common.errors import InvalidInput, ValueNotFinite, ValueOutOfRange
-from fenchel_common.ids import RoundId
 from fenchel_common.wire import averaging as wire
 
 Array = NDArray[np.float64]
-State = Mapping[str, Array]
 S = TypeVar("S", bound=AveragingSettings)
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A client's work in a round.
-
-    Attributes
-    ----------
-    told
-        The server's public numbers.
-    weight
-        The weight of the vectors in the sums; `AveragingClient` multiplies the vectors by it.
-    coordinates
-        The coordinates to which the summed vectors are cut down; None for all.
-    kept
-        The client's own vectors as it last returned them; zero before that.
-    rng
-        A generator that gives the same numbers in every repetition of the round.
-    """
-
-    round_id: RoundId
-    told: Mapping[str, float]
-    weight: float
-    coordinates: Positions | None
-    kept: State
-    rng: np.random.Generator
-
-
-@dataclass(frozen=True, slots=True)
-class Contribution:
-    """The result of a client's work in a round: vectors of `Vectors.returned`, numbers of `Vectors.reported`."""
-
-    vectors: State
-    reported: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """The sums of a round's weighted vectors, zero at coordinates that no client gave.
-
-    `told` are the server's public numbers, `weights` is the total weight of the clients that gave each coordinate.
-    """
-
-    round_id: RoundId
-    told: Mapping[str, float]
-    sums: State
-    weights: Array
-
-    def mean(self, name: str, otherwise: Array) -> Array:
-        """The weighted mean at coordinates that some client gave, `otherwise` elsewhere."""
-        given = self.weights > 0.0
-        return np.divide(self.sums[name], self.weights, out=otherwise.copy(), where=given)
 
 
 class AveragingClient(ABC, Generic[S]):
@@ -272,7 +219,7 @@ class AveragingClient(ABC, Generic[S]):
         sums = {name: codec.put_into(self._zeros(), vector) for name, vector in entry.sums.items()}
         after = self.apply(self._state, Update(entry.round_id, entry.told, sums, weights))
         changed = (weights > 0.0) | (entry.coordinates is not None)
-        return {name: _on_grid(np.where(changed, after[name], before)) for name, before in self._state.items()}
+        return {name: on_grid(np.where(changed, after[name], before)) for name, before in self._state.items()}
 
     def _result(self, phase: str, task: Task) -> Result:
         if phase == SURVEY:
@@ -304,7 +251,7 @@ class AveragingClient(ABC, Generic[S]):
             codec = chosen if name in names.summed else self._coordinates
             values = given[name] * work.weight if name in names.summed else given[name]
             vectors[name] = codec.to_blocks(values, tuple(codec.positions), MODEL_FORMAT)
-        self._kept = {name: _on_grid(given[name]) for name in names.kept}
+        self._kept = {name: on_grid(given[name]) for name in names.kept}
         return vectors
 
     def _measurement(self, task: Task) -> Measurement:
@@ -354,8 +301,3 @@ class AveragingClient(ABC, Generic[S]):
 
     def _zeros(self) -> Array:
         return np.zeros(self._scope.length)
-
-
-def _on_grid(values: Array) -> Array:
-    """The values as the fixed-point numbers that are sent."""
-    return MODEL_FORMAT.dequantise(MODEL_FORMAT.quantise(values))

@@ -8,7 +8,7 @@ Memory   θ_j and c_j of the last round
 import numpy as np
 
 from fenchel_client.algorithms.averaging.proximal import ConsensusClient
-from fenchel_client.algorithms.averaging.rails import Contribution, Job, State, Update
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging.proximal import SAMPLE_WEIGHT
 from fenchel_common.algorithms.averaging.rails import MODEL
 from fenchel_common.algorithms.averaging.scaffnew import STEPS, VARIATE, ScaffnewSettings

@@ -8,7 +8,7 @@ State     x ← x + η_g·mean(y_i − x) and c ← c + |S|/N·mean(c_i⁺ − c
 import numpy as np
 
 from fenchel_client.algorithms.averaging.descent import DescentClient
-from fenchel_client.algorithms.averaging.rails import Contribution, Job, State, Update
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging.rails import MODEL
 from fenchel_common.algorithms.averaging.scaffold import CONTROL, OWN_CONTROL, ScaffoldSettings
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.averaging.descent import DescentClient, LocalObjective, descend
-from fenchel_client.algorithms.averaging.rails import Contribution, Job, State, Update
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging.rails import MODEL
 from fenchel_common.algorithms.averaging.scaffpd import CONTROL, UPDATE, ScaffpdSettings
 
