@@ -22,7 +22,7 @@ from fenchel_client.labels import LabelComparison
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
 from fenchel_common.crypto.paillier import PublicKey
-from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal, WrongTerms
+from fenchel_common.errors import CryptoError, DataUnfit, IdentityError, InvalidInput, Refusal, WrongTerms
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
@@ -98,6 +98,7 @@ class SetupClient:
         except IdentityError as error:
             raise Refusal(str(error), public_reason="its certificate or its roster is not valid any more") from error
         self._check_consent(config)
+        self._check_labels(config)
         self.config = config
         self._ephemeral = fresh_key()
         self._introduction = introduce(self.kit, self._ephemeral.public_key(), run=self.run, terms=config.digest())
@@ -108,6 +109,15 @@ class SetupClient:
         self.consent.check(config)
         if (reason := row_leak(config.algorithm_settings(), width=len(self.table.features))) is not None:
             log.warning("%s", row_leak_warning(reason))
+
+    def _check_labels(self, config: RunConfig) -> None:
+        """Refuses a run whose loss cannot take this party's labels, before any key is made."""
+        if self.table.y is None:
+            return
+        try:
+            config.algorithm_settings().check_labels(self.table.y)
+        except InvalidInput as error:
+            raise DataUnfit(str(error), public_reason="its labels do not fit the loss of the run") from error
 
     def _make_key(self, body: bytes, config: RunConfig) -> bytes:
         roster = self.kit.roster

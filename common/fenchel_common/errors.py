@@ -32,6 +32,7 @@
         ├── LabelsDiffer                parties have different labels for the same samples
         ├── FederationFailed            the processes of a federation ended before its run did
         ├── Refusal                     a party cannot take part, for a reason in its own data
+        │   └── DataUnfit               its data do not fit the run: its operator must change them or stay away
         ├── ProtocolError               the two sides of a connection cannot go on
         │   ├── ProtocolVersionMismatch     they speak different versions
         │   ├── ProtocolViolation           a message is malformed or out of order
@@ -148,6 +149,10 @@ class Refusal(PermanentError):
     def __init__(self, message: str, *, public_reason: str) -> None:
         super().__init__(message)
         self.public_reason = public_reason
+
+
+class DataUnfit(Refusal):
+    """The party's data do not fit the run that it is asked to take part in."""
 
 
 class LabelsDiffer(PermanentError):

@@ -5,10 +5,8 @@ If a check fails, the checks that need its result are left out, because its cure
 
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from enum import Enum
 from pathlib import Path
 
 from fenchel_client.concessions import explained
@@ -27,6 +25,8 @@ from fenchel_common.identity.kit import (
     read_settings,
 )
 from fenchel_common.identity.livekit import WARN_DAYS_LEFT
+from fenchel_deploy.check import Check, Status
+from fenchel_deploy.datachecks import data_checks
 
 # The HTTP/2 client preface with an empty SETTINGS frame: what any gRPC server answers with its own SETTINGS.
 _HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
@@ -38,30 +38,18 @@ _CONSENT = (
 )
 
 
-class Status(Enum):
-    """The outcome of a check."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One check: its name, its outcome, a sentence about it, and what to do about a problem."""
-
-    name: str
-    status: Status
-    detail: str
-    cure: str = ""
-    facts: Mapping[str, str] = field(default_factory=dict)
-    """Values that a person may want to compare, by name."""
-
-
 def run_checks(
-    directory: Path, *, data: Path | None = None, timeout_s: float = 5.0, now: datetime | None = None
+    directory: Path,
+    *,
+    data: Path | None = None,
+    run: Path | None = None,
+    timeout_s: float = 5.0,
+    now: datetime | None = None,
 ) -> Iterator[Check]:
-    """Makes the checks of the kit in `directory` and of the shard in `data`, and yields each as it is made."""
+    """Makes the checks of the kit in `directory` and of the table in `data`, and yields each as it is made.
+
+    With the run.toml in `run`, the labels are checked against the loss of that run.
+    """
     moment = now or datetime.now(UTC)
     kit: Kit | None = None
     for check in _kit_checks(directory, moment):
@@ -74,7 +62,7 @@ def run_checks(
         yield Check("consent", Status.OK, _CONSENT)
         yield from _network_checks(kit, timeout_s=timeout_s, now=moment)
     if data is not None:
-        yield _shard_check(data, kit)
+        yield from data_checks(data, kit, run)
 
 
 def _kit_checks(directory: Path, now: datetime) -> Iterator[Check]:
@@ -252,19 +240,3 @@ def _verify_cure(error: ssl.SSLCertVerificationError) -> str:
             " place, here or at the server; check the address in kit.toml"
         )
     return "something else answers at that address, or the server has a kit of another federation"
-
-
-def _shard_check(path: Path, kit: Kit | None) -> Check:
-    from fenchel_common.data.shard import Shard  # numpy and scipy are loaded only where data is looked at
-
-    try:
-        shard = Shard.load(path)
-    except FenchelError as error:
-        return Check("data", Status.FAIL, f"{path}: {error}", "write the shard again without what the message names")
-    rows, columns = shard.X.shape
-    labels = "with labels" if shard.y is not None else "without labels"
-    finding = f"{path}: {rows} samples, {columns} features, {labels}"
-    if kit is not None and kit.role is Role.PARTY and kit.roster.party(kit.name).labels != (shard.y is not None):
-        cure = f"give the right file, or let the operator correct `labels` of {kit.name!r} in federation.toml"
-        return Check("data", Status.FAIL, f"{finding}, but the roster says the opposite", cure)
-    return Check("data", Status.OK, finding)

@@ -10,6 +10,8 @@ from scipy.sparse import csr_array
 
 from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to_bytes
 from fenchel_common.data.shard import Shard
+from fenchel_common.data.tables.declaration import Declaration
+from fenchel_common.data.tables.source import load_shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Certificate, Role, Roster
 from fenchel_common.identity.kit import SETTINGS_FILE, KitSettings, read_settings
@@ -18,7 +20,9 @@ from fenchel_deploy.federation_file import EXAMPLE, Federation
 from fuzz.decoder import BYTES_BY_INPUT_BYTE, Decoder
 from fuzz.wire_decoders import federation
 from support.keys import private_key
+from support.tablefiles import CLINIC, DECLARED
 
+SEMICOLONS = b'id;a;b\n1;2.5;x\n2;3;"x"\n3;4;x\n'
 CONFIG = """\
 name = "trial"
 algorithm = "hyfdca"
@@ -108,5 +112,7 @@ def file_decoders() -> list[Decoder]:
         _of_file("Federation.load", Federation.load, EXAMPLE.encode(), file="federation.toml"),
         _of_file("RunConfig.from_toml", RunConfig.from_toml, CONFIG.encode(), file="run.toml"),
         _of_file("kit.read_settings", _settings, *settings, file=SETTINGS_FILE),
+        _of_file("Declaration.from_toml", Declaration.from_toml, DECLARED.encode(), file="declaration.toml"),
+        _of_file("load_shard of a CSV file", load_shard, CLINIC.encode(), SEMICOLONS, file="fuzz.csv"),
         _of_file("Shard.load", Shard.load, *_shards(), file="shard.npz", bytes_by_input_byte=16 * DEFLATE_RATIO),
     ]

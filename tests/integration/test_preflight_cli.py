@@ -17,10 +17,12 @@ import pytest
 from fenchel_client.concessions import explained
 from fenchel_common.data.shard import Shard
 from fenchel_common.identity import Kit, Role
-from fenchel_deploy.preflight import Status, run_checks
+from fenchel_deploy.check import Status
+from fenchel_deploy.preflight import run_checks
 from fenchel_deploy.provision import provision as bring_in_line
 from support.identity_cli import findings, invoke
 from support.kits import authority_of, federation_of, make_federation
+from support.tablefiles import CLINIC, DECLARED, write_table
 
 LOOPBACK = "127.0.0.1"
 
@@ -253,6 +255,28 @@ def test_preflight_finds_a_shard_that_does_not_load(kits: dict[str, Path], tmp_p
     result = invoke("preflight", kits["north"], "--data", tmp_path / "shard.npz", "--format", "json")
     assert result.exit_code == 1
     assert findings(result)["data"][0] == "fail"
+
+
+def test_preflight_takes_a_table_and_checks_its_labels_against_the_run(kits: dict[str, Path], tmp_path: Path) -> None:
+    table, run = write_table(tmp_path, CLINIC), tmp_path / "run.toml"
+    run.write_text('name = "first"\n')
+    result = invoke("preflight", kits["north"], "--data", table, "--run", run, "--format", "json")
+    assert result.exit_code == 0, result.output
+    assert findings(result)["data"] == ("ok", f"{table}: 4 samples, 3 features, with labels")
+    assert findings(result)["run"][0] == "ok"
+    assert "column 'patient' has the ids" in result.stdout
+    np.savez(tmp_path / "zero.npz", ids=[1, 2], features=["a"], X=[[1.0], [2.0]], y=[0, 1])
+    result = invoke("preflight", kits["north"], "--data", tmp_path / "zero.npz", "--run", run, "--format", "json")
+    assert result.exit_code == 1
+    assert "takes the labels -1 and +1 only" in findings(result)["run"][1]
+
+
+def test_preflight_tells_of_a_bad_table_by_row_and_column(kits: dict[str, Path], tmp_path: Path) -> None:
+    table = write_table(tmp_path, CLINIC.replace("41.5", "forty"), toml=DECLARED)
+    result = invoke("preflight", kits["north"], "--data", table, "--format", "json")
+    assert result.exit_code == 1
+    assert "row 2, column 'age': the cell is not a number" in findings(result)["data"][1]
+    assert "forty" not in result.stdout
 
 
 def test_preflight_finds_a_shard_whose_labels_contradict_the_roster(kits: dict[str, Path], tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class DualClient(ABC, Generic[S]):
         self._serialising = serialising
         self._rows = PartyRows(layout, table)
         if self._rows.y is not None:
-            self._loss.check_labels(self._rows.y)
+            settings.check_labels(self._rows.y)
         self._codec = RowCodec(self._rows, layout=layout, cipher=cipher, key=key, privacy=settings.privacy)
         self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy)
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from fenchel_common import defaults
 from fenchel_common.algorithms.family import Family
 from fenchel_common.errors import InvalidConfig
-from fenchel_common.losses import LOSSES, Loss
+from fenchel_common.losses import LOSSES, Array, Loss
 from fenchel_common.privacy import Privacy
 
 PositiveFloat = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
@@ -128,6 +128,10 @@ class AlgorithmSettings(_Section):
     def loss_function(self) -> Loss:
         """The loss of a margin; a subclass with other losses too raises `InvalidConfig` for those."""
         return LOSSES[self.loss]
+
+    def check_labels(self, y: Array) -> None:
+        """Raises `InvalidInput`, which shows no label, for labels that the loss of these settings cannot take."""
+        self.loss_function.check_labels(y)
 
     @property
     def participation_rule(self) -> Participation:

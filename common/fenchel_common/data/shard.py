@@ -5,7 +5,7 @@ import sys
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from fenchel_common.data.canonical import canonical
 from fenchel_common.errors import InvalidInput, Refusal
 
 Matrix = NDArray[np.float64] | csr_array
@@ -53,9 +54,7 @@ class Shard:
             )
         if not self.ids or not self.features:
             raise InvalidInput("X: a shard needs at least one row and one feature")
-        values = self.X.data if isinstance(self.X, csr_array) else self.X
-        if not np.isfinite(values).all():
-            raise InvalidInput("X: has NaN or infinite values; impute or drop them first")
+        self._check_finite()
         if self.y is not None and self.y.shape != (len(self.ids),):
             raise InvalidInput(f"y: has the shape {self.y.shape}, but there are {len(self.ids)} ids")
         if self.y is not None and not np.isfinite(self.y).all():
@@ -84,31 +83,64 @@ class Shard:
 
     @classmethod
     def load(cls, path: Path) -> "Shard":
-        arrays = load_arrays(path)
-        for field in ("ids", "features"):
-            if field not in arrays:
-                raise InvalidInput(f"{field}: missing in {path}; a shard needs ids, features and X (or a CSR matrix)")
-        return cls(
-            ids=_texts(arrays["ids"], "ids"),
-            features=_texts(arrays["features"], "features"),
-            X=matrix_from_arrays(arrays),
-            y=float_array(arrays["y"], "y") if "y" in arrays else None,
+        return cls(*load_parts(path))
+
+    def _check_finite(self) -> None:
+        if isinstance(self.X, csr_array):
+            entries = np.flatnonzero(~np.isfinite(self.X.data))
+            if not len(entries):
+                return
+            row = int(np.searchsorted(self.X.indptr, entries[0], side="right")) - 1
+            count, position = len(entries), int(self.X.indices[entries[0]])
+        else:
+            finite = np.isfinite(self.X)
+            if finite.all():
+                return
+            count = int((~finite).sum())
+            row, position = divmod(int(finite.argmin()), self.X.shape[1])
+        raise InvalidInput(
+            f"X: row {row + 1}, column {self.features[position]!r}: is NaN or infinite, as are {count - 1} more cells; "
+            "fill them in or drop these rows"
         )
 
     def _check_names(self) -> None:
-        repeated = [sample for sample, count in Counter(self.ids).items() if count > 1]
-        if repeated:
-            shown = ", ".join(repr(sample) for sample in repeated[:SHOWN_DUPLICATES])
-            more = f" and {len(repeated) - SHOWN_DUPLICATES} more" if len(repeated) > SHOWN_DUPLICATES else ""
-            raise Refusal(
-                f"ids: these occur more than once: {shown}{more}; keep one row for each id",
-                public_reason="ids: its shard has duplicate ids",
-            )
+        check_ids(self.ids, "ids")
         if len(set(self.features)) != len(self.features):
             twice = [name for name, count in Counter(self.features).items() if count > 1]
             raise InvalidInput(f"features: {twice[0]!r} occurs more than once; give every column its own name")
         if any(not name for name in (*self.ids, *self.features)):
             raise InvalidInput("ids, features: an empty name is not allowed")
+
+
+def check_ids(ids: Sequence[str], where: str) -> None:
+    """Refuses ids of which one occurs twice, by the numbers of their rows: the message may stand in a log."""
+    if len(set(ids)) == len(ids):
+        return
+    first: dict[str, int] = {}
+    pairs = [(first[sample], row) for row, sample in enumerate(ids, 1) if first.setdefault(sample, row) != row]
+    shown = "; ".join(f"rows {one} and {other}" for one, other in pairs[:SHOWN_DUPLICATES])
+    more = f"; and {len(pairs) - SHOWN_DUPLICATES} rows more" if len(pairs) > SHOWN_DUPLICATES else ""
+    raise Refusal(
+        f"{where}: {shown} have the same id{more}; keep one row for each id, or make ids of several columns",
+        public_reason="ids: its shard has duplicate ids",
+    )
+
+
+Parts = tuple[tuple[str, ...], tuple[str, ...], Matrix, NDArray[np.float64] | None]
+
+
+def load_parts(path: Path) -> Parts:
+    """Ids, names of features, X and y of an .npz file, each checked by itself."""
+    arrays = load_arrays(path)
+    for field in ("ids", "features"):
+        if field not in arrays:
+            raise InvalidInput(f"{field}: missing in {path}; a shard needs ids, features and X (or a CSR matrix)")
+    try:
+        ids, features = _ids(arrays["ids"]), _texts(arrays["features"], "features")
+        y = float_array(arrays["y"], "y") if "y" in arrays else None
+        return ids, features, matrix_from_arrays(arrays), y
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from None
 
 
 def load_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
@@ -119,7 +151,7 @@ def load_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
                 raise InvalidInput(f"{path}: is a single array; save X and y together with numpy.savez")
             assert archive.zip is not None, "open until the block ends"
             for member in archive.zip.infolist():
-                _check_announced_size(archive.zip, member)
+                _check_announced_size(archive.zip, member, path)
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise InvalidInput(f"{path}: there is no such file") from None
@@ -127,14 +159,23 @@ def load_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
         raise InvalidInput(f"{path}: not a readable .npz file of plain arrays; write it with numpy.savez") from None
 
 
-def _check_announced_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
-    """Refuses an array whose header announces more bytes than its file has, before memory is taken for it."""
+def _check_announced_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> None:
+    """Refuses an array of Python objects, and one whose header announces more bytes than its file has.
+
+    The memory for the announced size would be taken first.
+    """
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         if version not in ((1, 0), (2, 0)):
             raise ValueError("an array of plain numbers or texts has a header of version 1 or 2")
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read_header(file)
+        if dtype.hasobject:
+            name = member.filename.removesuffix(".npy")
+            raise InvalidInput(
+                f"{path}: {name}: is an array of Python objects, which are not read for safety; save "
+                f"{name}.astype(str) for texts or {name}.astype(float) for numbers"
+            )
         announced = file.tell() + math.prod(shape) * dtype.itemsize
     if announced != member.file_size or member.file_size > DEFLATE_RATIO * max(member.compress_size, 1):
         raise ValueError("an array is not as large as it says")
@@ -173,6 +214,19 @@ def _int_array(array: NDArray[np.generic], field: str) -> NDArray[np.int64]:
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise InvalidInput(f"{field}: must be a one-dimensional array of integers")
     return array.astype(np.int64)
+
+
+def _ids(array: NDArray[np.generic]) -> tuple[str, ...]:
+    """The canonical texts of ids that are texts or numbers."""
+    if array.ndim != 1 or array.dtype.kind not in "Uiuf":
+        raise InvalidInput("ids: must be a one-dimensional array of texts or whole numbers")
+    found = []
+    for row, value in enumerate(_texts(array, "ids") if array.dtype.kind == "U" else array.tolist(), 1):
+        try:
+            found.append(canonical(value))
+        except ValueError as error:
+            raise InvalidInput(f"ids: row {row}: the id {error}; give every row an id of its own") from None
+    return tuple(found)
 
 
 def _texts(array: NDArray[np.generic], field: str) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ VERBS = (
     "algorithms",
     "provision",
     "cert",
+    "data",
     "preflight",
     "shard",
     "server",

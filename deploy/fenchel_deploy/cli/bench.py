@@ -13,6 +13,7 @@ from fenchel_common.defaults import KEY_BITS
 from fenchel_common.errors import InvalidInput
 from fenchel_deploy.bench import crypto
 from fenchel_deploy.bench import rounds as rounds_bench
+from fenchel_deploy.bench import tables as tables_bench
 from fenchel_deploy.bench.peers import Peer, load_peer
 from fenchel_deploy.cli.choices import parse_choice, parse_grid
 from fenchel_deploy.cli.console import PlainConsole
@@ -111,6 +112,28 @@ def bench_rounds(
         print_json(report)
     else:
         PlainConsole().print(_rounds_table(report))
+
+
+@bench_app.command("tables")
+def bench_tables(
+    rows: Annotated[int, typer.Option(min=1000, help="Of the CSV file.")] = 1_000_000,
+    columns: Annotated[int, typer.Option(min=3, help="Of the CSV file, id and label included.")] = 20,
+    repeats: Annotated[int, typer.Option(min=1, help="Readings of each kind; their medians are shown.")] = 3,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Time reading and checking a CSV file, and its memory, beside Arrow's reading of the same file."""
+    console = PlainConsole(stderr=True)
+    report = tables_bench.run(rows=rows, columns=columns, repeats=repeats, tell=console.print)
+    if output is Format.JSON:
+        print_json(report)
+        return
+    table = Table(title=f"{rows} rows, {columns} columns, {report['file_bytes'] / 1e6:.0f} MB of CSV")
+    for heading in ("", "seconds", "MB"):
+        table.add_column(heading)
+    for name in ("arrow", "fenchel"):
+        table.add_row(name, f"{report[name]['seconds']:.2f}", f"{report[name]['bytes'] / 1e6:.0f}")
+    table.add_row("fenchel ÷ arrow", f"{report['ratio']['seconds']:.2f}", f"{report['ratio']['bytes']:.2f}")
+    PlainConsole().print(table)
 
 
 def _words(text: str) -> list[str]:

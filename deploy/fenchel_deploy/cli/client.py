@@ -11,11 +11,14 @@ from fenchel_client.concessions import Concession, explained
 from fenchel_client.consent import Consent
 from fenchel_client.party import Party
 from fenchel_client.session import Session
+from fenchel_client.task import Task
 from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.data.shard import Shard
-from fenchel_common.errors import InvalidInput
+from fenchel_common.data.tables.source import load_shard
+from fenchel_common.errors import DataUnfit, InvalidInput
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_deploy.cli.choices import parse_choice
+from fenchel_deploy.cli.options import DATA_HELP
 from fenchel_deploy.cli.output import log_to_stderr
 
 log = logging.getLogger(__name__)
@@ -27,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 def client(
     kit: Annotated[Path, typer.Option(help="This party's kit, from `fenchel provision` or `fenchel cert approve`.")],
-    data: Annotated[Path, typer.Option(help="This party's shard: .npz with ids, features, X (or CSR parts), maybe y.")],
+    data: Annotated[Path, typer.Option(help=DATA_HELP)],
     state: Annotated[Path, typer.Option(help="A private folder for the run's key and this party's part of the model.")],
     server: Annotated[str | None, typer.Option(help="HOST:PORT of the server, if not the kit's.")] = None,
     approve_roster: Annotated[
@@ -49,13 +52,17 @@ def client(
 ) -> None:
     """Take part in a federation with the shard at DATA. Connects to the server, until the server dismisses it.
 
-    Exit code 0: the server dismissed the party, or SIGTERM stopped it; 2: bad input, or a refusal that no retry cures.
+    Exit code 0: the server dismissed the party, or SIGTERM stopped it; 2: bad input, data that do not fit the run, or a
+    refusal that no retry cures.
     """
     log_to_stderr()
     loaded = Kit.load(kit)
-    shard = Shard.load(data)
+    shard = _read(data)
     if loaded.roster.party(loaded.name).labels and shard.y is None:
-        raise InvalidInput(f"{data} has no labels (y), but the roster says that {loaded.name} has them")
+        raise InvalidInput(
+            f"{data} has no labels, but the roster says that {loaded.name} has them; name their column under [label] "
+            f"in shard.toml, or let the operator write labels = false for {loaded.name} into federation.toml"
+        )
     accepts = frozenset(Concession(parse_choice("--accept", word, *Concession)) for word in accept or ())
     consent = Consent(approved_roster=approve_roster, accepts=accepts)
     if loaded.roster.key_holder.name == loaded.name and not consent.approves(loaded.roster):
@@ -66,9 +73,10 @@ def client(
     kit_in_use = LiveKit(loaded)
     party = Party(kit_in_use, shard, state=state, consent=consent)
     del shard  # The party has its own copy of the matrix, and the two can be large.
+    watched = _Watched(party)
     session = Session(
         kit_in_use,
-        party.handle,
+        watched.handle,
         idle=party.idle,
         limit=party.task_limit,
         dial=GrpcDial(Address.parse(server) if server else None, insecure=insecure),
@@ -76,3 +84,31 @@ def client(
     signal.signal(signal.SIGTERM, lambda *_: session.stop())
     end = session.run()
     log.info("%s: %s", end.kind.value, end.reason)
+    if watched.unfit is not None:
+        raise watched.unfit
+
+
+def _read(data: Path) -> Shard:
+    """The shard, with what its owner should know of it in the log."""
+    found = load_shard(data)
+    for guess in found.guesses:
+        log.info("%s: guessed: %s", data, guess)
+    for caution in found.cautions:
+        log.warning("%s", caution)
+    return found.shard
+
+
+class _Watched:
+    """A party's handler that remembers whether the data did not fit the run that came last."""
+
+    def __init__(self, party: Party) -> None:
+        self._party = party
+        self.unfit: DataUnfit | None = None
+
+    def handle(self, task: Task) -> bytes:
+        self.unfit = None
+        try:
+            return self._party.handle(task)
+        except DataUnfit as error:
+            self.unfit = error
+            raise

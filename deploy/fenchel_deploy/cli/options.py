@@ -35,4 +35,8 @@ RoundsOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the split and of the run.")]
 KeyBitsOption = Annotated[int, typer.Option(help="2048 or 3072.")]
+DATA_HELP = (
+    "This party's table: a file (.csv, .parquet, .libsvm, .npz), its shard.toml, or a folder with one of them. "
+    "`fenchel data inspect` shows what is used of it."
+)
 FormatOption = Annotated[Format, typer.Option("--format", help="What to print on stdout: a table for people, or JSON.")]

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from fenchel_deploy.cli.options import FormatOption
+from fenchel_deploy.check import Check, Status
+from fenchel_deploy.cli.options import DATA_HELP, FormatOption
 from fenchel_deploy.cli.output import Format, print_json, printable
-from fenchel_deploy.preflight import Check, Status, run_checks
+from fenchel_deploy.preflight import run_checks
 
 EXIT_NOT_READY = 1
 
@@ -15,7 +16,10 @@ EXIT_NOT_READY = 1
 def preflight(
     kit: Annotated[Path, typer.Argument(help="The kit to check.", metavar="KIT")],
     data: Annotated[
-        Path | None, typer.Option("--data", help="The party's shard (.npz), to be checked as well.")
+        Path | None, typer.Option("--data", help=f"{DATA_HELP} It is checked as well, and nothing of it is sent.")
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option("--run", help="The run's run.toml, to check the labels against its loss as well.")
     ] = None,
     timeout: Annotated[
         float, typer.Option(min=0.1, max=60.0, help="Seconds to wait for the server.", metavar="SECONDS")
@@ -29,7 +33,7 @@ def preflight(
     A server's kit is checked without connecting anywhere.
     """
     checks: list[Check] = []
-    for check in run_checks(kit, data=data, timeout_s=timeout):
+    for check in run_checks(kit, data=data, run=run, timeout_s=timeout):
         checks.append(check)
         if output is Format.TABLE:
             typer.echo(_line(check))

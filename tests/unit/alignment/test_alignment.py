@@ -123,10 +123,10 @@ def test_the_same_task_gets_the_same_answer() -> None:
     assert client.answer("align_0", body) == client.answer("align_0", body)
 
 
-def test_duplicate_ids_are_named_to_the_party_alone() -> None:
-    with pytest.raises(Refusal, match="patient-000003") as caught:
+def test_duplicate_ids_are_refused_by_their_rows_and_named_to_nobody() -> None:
+    with pytest.raises(Refusal, match=f"rows 4 and {len(IDS) + 1} have the same id") as caught:
         make_client(make_shard([*IDS, IDS[3]], ["age"]))
-    assert "patient" not in caught.value.public_reason
+    assert "patient" not in f"{caught.value} {caught.value.public_reason}"
 
 
 def test_a_party_refuses_another_method_than_it_agreed_to() -> None:

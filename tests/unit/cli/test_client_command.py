@@ -5,21 +5,23 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from fenchel_client.concessions import MEANINGS
-from fenchel_client.session import EndKind, SessionEnd
+from fenchel_client.session import EndKind, SessionEnd, answer
 from fenchel_client.task import Task
-from fenchel_common.data.shard import Shard
-from fenchel_common.errors import InvalidInput, Refusal
+from fenchel_common.data.tables.source import LoadedShard, load_shard
+from fenchel_common.errors import DataUnfit, InvalidInput, Refusal
 from fenchel_common.ids import RoundId, RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import INTRODUCE
 from fenchel_common.wire.setup import terms_to_bytes
 from fenchel_deploy.cli import client
 from support.kits import make_federation
+from support.tablefiles import CLINIC, write_table
 from support.tables import named_shards, small_dataset
 
 app = typer.Typer()
@@ -90,22 +92,52 @@ def test_the_matrix_of_the_file_is_gone_when_the_session_begins(
     """The party has its own copy, so a second one would stay in memory for as long as the process runs."""
     loaded: list[weakref.ref[object]] = []
     at_work: list[bool] = []
-    load = Shard.load
 
-    def watched_load(path: Path) -> Shard:
-        shard = load(path)
-        loaded.append(weakref.ref(shard.X))
-        return shard
+    def watched_load(path: Path) -> LoadedShard:
+        found = load_shard(path)
+        loaded.append(weakref.ref(found.shard.X))
+        return found
 
     class Watched(AskedOnce):
         def run(self) -> SessionEnd:
             at_work.append(loaded[0]() is None)
             return super().run()
 
-    monkeypatch.setattr(Shard, "load", watched_load)
+    monkeypatch.setattr(client, "load_shard", watched_load)
     monkeypatch.setattr(client, "Session", Watched)
     start(SEALED)
     assert at_work == [True]
+
+
+def test_a_client_whose_labels_do_not_fit_the_run_says_so_and_fails(
+    start: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refused(AskedOnce):
+        """A session that tells the server of a refusal and is dismissed, as a real one is."""
+
+        def run(self) -> SessionEnd:
+            task = Task(RunId("run-1"), RoundId(0), INTRODUCE, terms_to_bytes(self.terms))
+            assert answer(self._handle, task) == (None, "its labels do not fit the loss of the run")
+            return SessionEnd(EndKind.DISMISSED, "over")
+
+    monkeypatch.setattr(client, "Session", Refused)
+    (tmp_path / "shard.npz").unlink()
+    np.savez(tmp_path / "shard.npz", ids=[1, 2], features=["a"], X=[[1.0], [2.0]], y=[0, 1])
+    with pytest.raises(DataUnfit, match=r"takes the labels -1 and \+1 only"):
+        start(SEALED)
+
+
+def test_a_client_takes_a_table_and_logs_its_guesses_without_cells(
+    start: Callable[..., None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "shard.npz").unlink()
+    write_table(tmp_path, CLINIC)
+    caplog.set_level("INFO")
+    start(SEALED, "--data", str(tmp_path / "table.csv"))
+    assert "guessed: column 'patient' has the ids" in caplog.text
+    assert "typical" not in caplog.text
+    with pytest.raises(InvalidInput, match="has no labels, but the roster says that south has them"):
+        start(SEALED, "--data", str(write_table(tmp_path, "id,age\n1,2\n2,3\n", name="other.csv")))
 
 
 def test_nothing_is_accepted_by_an_empty_variable(start: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,10 +36,10 @@ def test_a_saved_shard_loads_equal(
         np.testing.assert_array_equal(loaded.y, labels)
 
 
-def test_duplicate_ids_are_named_to_the_party_and_hidden_from_others() -> None:
-    with pytest.raises(Refusal, match="'patient-7'") as caught:
+def test_duplicate_ids_are_refused_by_their_rows_and_not_shown() -> None:
+    with pytest.raises(Refusal, match="rows 1 and 3 have the same id") as caught:
         Shard(("patient-7", "b", "patient-7"), FEATURES, matrix(), None)
-    assert "patient-7" not in caught.value.public_reason
+    assert "patient-7" not in f"{caught.value} {caught.value.public_reason}"
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_duplicate_ids_are_named_to_the_party_and_hidden_from_others() -> None:
         (IDS, ("age",), matrix(), None, "X: has the shape"),
         (IDS, ("age", "age"), matrix(), None, "features: 'age' occurs more than once"),
         (IDS, ("age", ""), matrix(), None, "empty name"),
-        (IDS, FEATURES, matrix() * np.nan, None, "X: has NaN"),
+        (IDS, FEATURES, matrix() * np.nan, None, "X: row 1, column 'age': is NaN or infinite"),
         (IDS, FEATURES, matrix(), np.ones(2), "y: has the shape"),
         (IDS, FEATURES, matrix(), np.array([1.0, np.inf, 1.0]), "y: has NaN"),
         ((), FEATURES, np.zeros((0, 2)), None, "at least one row"),
@@ -75,7 +75,7 @@ def test_repr_shows_no_id() -> None:
     [
         ({"features": np.array(FEATURES), "X": matrix()}, "ids: missing"),
         ({"ids": np.array(IDS), "features": np.array(FEATURES)}, "X: missing"),
-        ({"ids": np.array([1, 2, 3]), "features": np.array(FEATURES), "X": matrix()}, "ids: must be"),
+        ({"ids": np.array([[1, 2, 3]]), "features": np.array(FEATURES), "X": matrix()}, "ids: must be"),
         ({"ids": np.array(IDS), "features": np.array(FEATURES), "X": np.array([["x"]])}, "X: must be numbers"),
         (
             {
@@ -112,5 +112,5 @@ def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
 def test_a_pickled_array_is_not_unpickled(tmp_path: Path) -> None:
     path = tmp_path / "shard.npz"
     np.savez(path, ids=np.array([object()], dtype=object))
-    with pytest.raises(InvalidInput, match="not a readable"):
+    with pytest.raises(InvalidInput, match="ids: is an array of Python objects"):
         Shard.load(path)

@@ -95,9 +95,6 @@ class DescentClient(AveragingClient[S]):
         settings = self.settings
         return LocalObjective(self.X, self.labels(), settings.local_loss, settings.lambda_, settings.width)
 
-    def check_labels(self, y: Array) -> None:
-        self.settings.local_loss.check_labels(y)
-
     def losses(self, predictions: Array, y: Array) -> tuple[float, int]:
         total = float(self.settings.local_loss.value(predictions, y).sum())
         return total, correct_predictions(predictions, y)

@@ -39,9 +39,6 @@ def solve(
 class ConsensusClient(AveragingClient[C]):
     """The client half of an algorithm with `ConsensusSettings`, for losses of a margin and of classes."""
 
-    def check_labels(self, y: Array) -> None:
-        self.settings.local_loss.check_labels(y)
-
     def losses(self, predictions: Array, y: Array) -> tuple[float, int]:
         if self.settings.width == 1:
             return super().losses(predictions, y)

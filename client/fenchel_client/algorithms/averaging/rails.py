@@ -137,7 +137,7 @@ class AveragingClient(ABC, Generic[S]):
 
         Called once, before the first task, if the party has labels.
         """
-        self.settings.loss_function.check_labels(y)
+        self.settings.check_labels(y)
 
     def losses(self, predictions: Array, y: Array) -> tuple[float, int]:
         """The sum of losses and the number of correct predictions; predictions are (n,), or (n, width)."""

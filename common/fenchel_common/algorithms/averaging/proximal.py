@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 from fenchel_common.errors import InvalidConfig
-from fenchel_common.losses import LOSSES, Loss
+from fenchel_common.losses import LOSSES, Array, Loss
 from fenchel_common.losses.multinomial import Multinomial
 
 CLIENTS: Final = "clients"
@@ -62,6 +62,9 @@ class ConsensusSettings(AveragingSettings):
     @property
     def local_loss(self) -> Loss | Multinomial:
         return Multinomial(self.classes) if self.loss == Multinomial.name else LOSSES[self.loss]
+
+    def check_labels(self, y: Array) -> None:
+        self.local_loss.check_labels(y)
 
     @property
     def width(self) -> int:

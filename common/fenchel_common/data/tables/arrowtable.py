@@ -1,0 +1,211 @@
+"""Raw tables and profiles of sources that come in Arrow batches: CSV, Parquet, frames."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+
+from fenchel_common.data.canonical import canonical, joined
+from fenchel_common.data.shard import Matrix
+from fenchel_common.data.tables.cells import Spot, ids, numbers, texts
+from fenchel_common.data.tables.declaration import DECLARATION_FILE, Declaration, FeatureDeclaration
+from fenchel_common.data.tables.profile import TableProfile
+from fenchel_common.data.tables.raw import MissingCells, RawTable
+from fenchel_common.data.tables.survey import ColumnSurvey
+from fenchel_common.errors import InvalidInput
+
+BLOCK_CELLS: Final = 1 << 22
+"""The most numbers of a block that is made of a batch before it joins the matrix."""
+SHOWN_COLUMNS: Final = 5
+
+
+class ArrowSource(ABC):
+    """A table that comes in batches of columns."""
+
+    def __init__(self, name: str, columns: Sequence[str]) -> None:
+        self.name = name
+        self.columns = tuple(columns)
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """The record batches of these columns, in the order of the rows; `InvalidInput` names what is unreadable."""
+
+
+class ArrowReader(ABC):
+    """Reads files of one format through Arrow."""
+
+    @abstractmethod
+    def options(self, path: Path, declaration: Declaration) -> Declaration:
+        """The declaration with what the file itself tells of how it is to be read."""
+
+    @abstractmethod
+    def open(self, path: Path, declaration: Declaration) -> ArrowSource:
+        """The file's table."""
+
+    def read(self, path: Path, declaration: Declaration) -> RawTable:
+        declaration = self.options(path, declaration)
+        return raw_table(self.open(path, declaration), declaration)
+
+    def profile(self, path: Path, declaration: Declaration) -> TableProfile:
+        declaration = self.options(path, declaration)
+        return profiled(self.open(path, declaration), declaration)
+
+
+def profiled(source: ArrowSource, declaration: Declaration) -> TableProfile:
+    surveys = [ColumnSurvey(name, declaration.csv) for name in source.columns]
+    rows = 0
+    for batch in source.batches(source.columns):
+        rows += batch.num_rows
+        for survey, array in zip(surveys, batch.columns, strict=True):
+            survey.add(array)
+    columns = [survey.result() for survey in surveys]
+    return TableProfile(source.name, rows, len(columns), declaration, columns)
+
+
+def raw_table(source: ArrowSource, declaration: Declaration) -> RawTable:
+    """Reads the columns that the declaration uses, once, and nothing else."""
+    assembly = _Assembly(source, declaration)
+    for batch in source.batches(assembly.columns):
+        step = max(1, BLOCK_CELLS // max(len(assembly.features), 1))
+        for start in range(0, batch.num_rows, step):
+            assembly.add(batch.slice(start, step))
+    return assembly.table()
+
+
+class _Feature:
+    """One column that is used, and the features that it becomes."""
+
+    def __init__(self, column: str, declared: FeatureDeclaration, declaration: Declaration) -> None:
+        self.column = column
+        self.declared = declared
+        self.values = {canonical(value): position for position, value in enumerate(declared.values)}
+        self.names = [f"{column}={value}" for value in self.values] or [column]
+        policy = declared.missing or declaration.missing
+        fill = declaration.fill if declared.fill is None else declared.fill
+        # A category has no value to fill in: none of its features is 1.
+        self.missing = MissingCells(column, policy, 0.0 if self.values else fill, declared.indicator)
+
+
+class _Assembly:
+    """A raw table in the making."""
+
+    def __init__(self, source: ArrowSource, declaration: Declaration) -> None:
+        self._source, self._declaration = source, declaration
+        self._id_columns = declaration.id_columns
+        label = declaration.label
+        if label is not None and label.column is None:
+            raise InvalidInput(f'{source.name}: label: which column is it? Write column = "NAME" under [label]')
+        self._label = None if label is None else label.column
+        self._used = _features(source, declaration, taken={*self._id_columns, self._label})
+        named = [
+            *self._id_columns,
+            *([self._label] if self._label else []),
+            *(feature.column for feature in self._used),
+        ]
+        _check_columns(source, named)
+        self.columns = named
+        self.features = tuple(name for feature in self._used for name in feature.names)
+        self._rows = 0
+        self._ids: list[str] = []
+        self._labels: list[NDArray[np.float64]] = []
+        self._dense: list[NDArray[np.float64]] = []
+        self._sparse: list[csr_array] = []
+
+    def add(self, batch: Any) -> None:
+        columns = dict(zip(self.columns, batch.columns, strict=True))
+        self._ids += joined([ids(columns[name], self._spot(name)) for name in self._id_columns])
+        if self._label is not None:
+            self._labels.append(self._label_numbers(columns[self._label]))
+        block = np.zeros((batch.num_rows, len(self.features)))
+        position = 0
+        for feature in self._used:
+            width = len(feature.names)
+            self._put(columns[feature.column], feature, block[:, position : position + width])
+            position += width
+        if self._declaration.sparse:
+            self._sparse.append(csr_array(block))
+        else:
+            self._dense.append(block)
+        self._rows += batch.num_rows
+
+    def table(self) -> RawTable:
+        missing: dict[int, MissingCells] = {}
+        position = 0
+        for feature in self._used:
+            missing |= dict.fromkeys(range(position, position + len(feature.names)), feature.missing)
+            position += len(feature.names)
+        X: Matrix = np.zeros((0, len(self.features)))
+        if self._sparse:
+            X = csr_array(vstack(self._sparse, format="csr"))
+        elif self._dense:
+            X = np.concatenate(self._dense)
+        self._dense.clear()
+        self._sparse.clear()
+        y = None if self._label is None else np.concatenate([np.zeros(0), *self._labels])
+        return RawTable(self._source.name, self._ids, self.features, X, y, missing)
+
+    def _spot(self, column: str) -> Spot:
+        return Spot(self._source.name, column, self._rows + 1)
+
+    def _label_numbers(self, array: Any) -> NDArray[np.float64]:
+        assert self._declaration.label is not None
+        assert self._label is not None
+        spot = self._spot(self._label)
+        if self._declaration.label.type == "number":
+            return numbers(array, spot, self._declaration.csv)
+        known, codes = texts(array, spot)
+        classes = self._declaration.label.classes()
+        of_text = np.array([*(classes.get(text, np.inf) for text in known), np.nan])
+        y = of_text[codes]
+        if np.isinf(y).any():
+            raise spot.error(
+                int(np.isinf(y).argmax()),
+                f"is neither the positive nor the negative label of {DECLARATION_FILE}; correct it there or here "
+                "(`fenchel data inspect` shows the values)",
+            )
+        return y
+
+    def _put(self, array: Any, feature: _Feature, block: NDArray[np.float64]) -> None:
+        """Writes the cells of one column into its part of the block."""
+        spot = self._spot(feature.column)
+        if not feature.values:
+            block[:, 0] = numbers(array, spot, self._declaration.csv)
+            return
+        known, codes = texts(array, spot)
+        positions = np.array([*(feature.values.get(text, -2) for text in known), -1])[codes]
+        if (positions == -2).any():
+            raise spot.error(
+                int((positions == -2).argmax()),
+                f"has a value that {DECLARATION_FILE} does not list under [features.{feature.column}]; add it to the "
+                "values there, or correct it here (`fenchel data inspect` shows the values)",
+            )
+        present = np.flatnonzero(positions >= 0)
+        block[present, positions[present]] = 1.0
+        block[positions == -1, :] = np.nan
+
+
+def _features(source: ArrowSource, declaration: Declaration, *, taken: set[str | None]) -> list[_Feature]:
+    rest = [name for name in source.columns if name not in taken and name not in declaration.leave_out]
+    if declaration.features is None:
+        return [_Feature(name, FeatureDeclaration(), declaration) for name in rest]
+    strangers = [name for name in rest if name not in declaration.features]
+    if strangers:
+        shown = ", ".join(repr(name) for name in strangers[:SHOWN_COLUMNS])
+        raise InvalidInput(
+            f"{source.name}: {DECLARATION_FILE} says nothing of column {shown}"
+            f"{' and others' if len(strangers) > SHOWN_COLUMNS else ''}; add it to [features] or to leave_out"
+        )
+    return [_Feature(name, declared, declaration) for name, declared in declaration.features.items()]
+
+
+def _check_columns(source: ArrowSource, named: Sequence[str]) -> None:
+    for name in named:
+        if name not in source.columns:
+            raise InvalidInput(
+                f"{source.name}: has no column {name!r}, which {DECLARATION_FILE} names; its columns are "
+                f"{', '.join(source.columns[: 10 * SHOWN_COLUMNS])}"
+            )

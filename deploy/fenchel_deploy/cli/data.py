@@ -1,0 +1,134 @@
+"""`fenchel data`: what Fenchel would read of a table, and the shard.toml that says it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from fenchel_common.data.canonical import RULE
+from fenchel_common.data.tables.declaration import DECLARATION_FILE, CsvOptions
+from fenchel_common.data.tables.guess import guessed
+from fenchel_common.data.tables.profile import ColumnProfile
+from fenchel_common.data.tables.readers import FORMATS
+from fenchel_common.data.tables.source import TableFile
+from fenchel_common.errors import InvalidInput
+from fenchel_deploy.cli.choices import parse_choice
+from fenchel_deploy.cli.console import terminal
+from fenchel_deploy.cli.options import FormatOption
+from fenchel_deploy.cli.output import Format, print_json, printable
+from fenchel_deploy.inspection import SHOWN_VALUES, Inspection, inspect, shard_facts
+
+EXIT_UNUSABLE = 1
+SHOWN_COLUMNS = 200
+NAMES = ", ".join(known.name for known in FORMATS)
+
+data_app = typer.Typer(
+    help=f"Look at a party's own table ({NAMES}) and declare what of it is used. Nothing leaves this machine.",
+    no_args_is_help=True,
+)
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(data_app, name="data")
+
+
+@data_app.command("inspect")
+def inspect_command(
+    path: Annotated[
+        Path, typer.Argument(help=f"A table, its {DECLARATION_FILE}, or a folder with one of them.", metavar="PATH")
+    ],
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Show what would be used of a table: types, missing cells, categories, suspicious columns, and what is wrong.
+
+    It shows cells of the table on this terminal, and sends nothing anywhere. Row 1 is the first row below the header.
+    Exits with 0 if the table can be used as it is, with 1 otherwise.
+    """
+    found = inspect(path)
+    if output is Format.JSON:
+        print_json(found.as_json())
+    else:
+        _show(found)
+    if found.problems:
+        raise typer.Exit(EXIT_UNUSABLE)
+
+
+@data_app.command("init")
+def init_command(
+    file: Annotated[Path, typer.Argument(help="The table.", metavar="FILE")],
+    ids: Annotated[
+        list[str] | None, typer.Option("--id", help="The column of the sample ids; repeatable.", metavar="COLUMN")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="The column of the labels.", metavar="COLUMN")] = None,
+    positive: Annotated[str | None, typer.Option(help="Which of two labels is positive.", metavar="VALUE")] = None,
+    encoding: Annotated[str, typer.Option(help="Of a CSV file, such as latin-1.")] = "utf-8",
+    delimiter: Annotated[str | None, typer.Option(help="Of a CSV file; found from its header if not given.")] = None,
+    decimal: Annotated[str, typer.Option(help='The decimal point of a CSV file: "." or ",".')] = ".",
+    thousands: Annotated[str, typer.Option(help="What separates thousands in a CSV file: , . ' or a space.")] = "",
+    force: Annotated[bool, typer.Option("--force", help=f"Overwrite a {DECLARATION_FILE} that is there.")] = False,
+) -> None:
+    """Write shard.toml beside a table: the ids, the labels and the type of every column, by guesses that are printed.
+
+    Then correct it by hand where a guess is wrong, and look at the effect by `fenchel data inspect`.
+    """
+    target = file.parent / DECLARATION_FILE
+    if target.exists() and not force:
+        raise InvalidInput(f"{target}: is there already; look at it by `fenchel data inspect`, or add --force")
+    if not file.is_file():
+        raise InvalidInput(f"{file}: there is no such file")
+    table = TableFile(file, None)
+    if delimiter is not None and len(delimiter) != 1:
+        raise InvalidInput("--delimiter: must be one character")
+    options = CsvOptions.model_validate(
+        {
+            "delimiter": delimiter,
+            "encoding": encoding,
+            "decimal": parse_choice("--decimal", decimal, ".", ","),
+            "thousands": parse_choice("--thousands", thousands, "", ",", ".", " ", "'"),
+        }
+    )
+    profile = table.profile(table.blank().model_copy(update={"csv": options}))
+    declaration, guesses = guessed(profile, id_columns=ids or (), label=label, positive=positive)
+    target.write_text(declaration.to_toml(), encoding="utf-8")
+    for guess in guesses:
+        typer.echo(printable(f"guessed: {guess}"), err=True)
+    typer.echo(str(target))
+
+
+def _show(found: Inspection) -> None:
+    console = terminal()
+    columns = found.columns()[:SHOWN_COLUMNS]
+    if columns:
+        table = Table(title=f"{found.profile.source}: {found.profile.rows} rows, {found.profile.width} columns")
+        for heading in ("column", "used as", "type", "missing", "values", "look at"):
+            table.add_column(heading, overflow="fold")
+        for column in columns:
+            table.add_row(
+                column.name,
+                found.use_of(column),
+                column.kind,
+                str(column.missing),
+                _values(column),
+                "; ".join(column.suspicions()),
+            )
+        console.print(table)
+    lines = [f"{found.profile.width - SHOWN_COLUMNS} columns more"] if len(found.columns()) > SHOWN_COLUMNS else []
+    lines += [f"guessed: {guess}" for guess in found.guesses]
+    lines.append(f"ids are compared as {RULE}")
+    if found.loaded is not None:
+        lines += [f"caution: {caution}" for caution in found.loaded.cautions]
+        facts = shard_facts(found.loaded)
+        labels = "no labels" if facts["labels"] is None else f"labels {facts['labels']}"
+        lines.append(f"usable: {facts['samples']} samples, {facts['features']} features, {labels}")
+    lines += [f"problem: {problem}" for problem in found.problems]
+    for line in lines:
+        typer.echo(printable(line))
+
+
+def _values(column: ColumnProfile) -> str:
+    if column.values is not None and len(column.values) <= SHOWN_VALUES:
+        return ", ".join(f"{value} ({count})" for value, count in sorted(column.values.items()))
+    if column.low is not None:
+        return f"{column.low:g} to {column.high:g}"
+    return "many" if column.values is None else f"{len(column.values)} different"
