@@ -18,7 +18,7 @@ from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
-from fenchel_common.errors import InvalidInput, Refusal
+from fenchel_common.errors import DataUnfit, InvalidInput, Refusal
 from fenchel_common.ids import RunId
 from fenchel_common.release import ReleaseNoise
 from fenchel_common.runconfig import RunConfig
@@ -81,7 +81,7 @@ class ActiveRun:
                 serialising=stopwatch.serialising,
             )
         except InvalidInput as error:
-            raise Refusal(str(error), public_reason="its data do not fit this run") from error
+            raise DataUnfit(str(error), public_reason="its data do not fit this run") from error
         return cls(run, kept, settings, layout, algorithm, cipher, key, pool, releases, noise, stopwatch.opened)
 
     def check_rows(self) -> None:

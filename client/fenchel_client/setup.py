@@ -117,7 +117,7 @@ class SetupClient:
         try:
             config.algorithm_settings().check_labels(self.table.y)
         except InvalidInput as error:
-            raise DataUnfit(str(error), public_reason="its labels do not fit the loss of the run") from error
+            raise DataUnfit(str(error), public_reason="its data do not fit this run") from error
 
     def _make_key(self, body: bytes, config: RunConfig) -> bytes:
         roster = self.kit.roster

@@ -24,5 +24,5 @@ def test_a_client_with_labels_0_and_1_says_so_and_fails_before_any_key_is_made(t
     assert codes == {"server": EXIT_INCOMPLETE, "p1": 0, "p2": EXIT_REFUSED}
     assert "error: y: the hinge loss takes the labels -1 and +1 only" in federation.log("p2")
     (ended,) = [event for event in events if event["event"] == "ended"]
-    assert "its labels do not fit the loss of the run" in ended["reason"]
+    assert "its data do not fit this run" in ended["reason"]
     assert {event["phase"] for event in events if event["event"] == "phase"} <= {"introduce"}

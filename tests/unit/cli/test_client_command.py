@@ -117,7 +117,7 @@ def test_a_client_whose_labels_do_not_fit_the_run_says_so_and_fails(
 
         def run(self) -> SessionEnd:
             task = Task(RunId("run-1"), RoundId(0), INTRODUCE, terms_to_bytes(self.terms))
-            assert answer(self._handle, task) == (None, "its labels do not fit the loss of the run")
+            assert answer(self._handle, task) == (None, "its data do not fit this run")
             return SessionEnd(EndKind.DISMISSED, "over")
 
     monkeypatch.setattr(client, "Session", Refused)

@@ -1,7 +1,6 @@
 """Cells of Arrow columns as numbers and as canonical texts, and what is wrong with those that are neither."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ NOT_A_NUMBER: Final = (
     f'is not a number; correct it, or declare the column in {DECLARATION_FILE} as type = "category" or in leave_out'
 )
 NOT_NUMERIC: Final = f"has a type that is no number; add the column to leave_out in {DECLARATION_FILE}"
+_NUMBER: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$"
 _SEPARATED: Final = re.compile(r"[+-]?[0-9]+(?:[., '][0-9]{3})*(?:[.,][0-9]+)?")
 
 
@@ -131,14 +131,19 @@ def _parsed(array: Any, spot: Spot, options: CsvOptions) -> Any:
     except pa.ArrowInvalid:
         pass
     # White space around numbers, or around a word for a missing value, is rare: it is looked for only now.
-    trimmed = pc.utf8_trim_whitespace(plain)
-    absent = pc.is_in(trimmed, value_set=pa.array(["", *options.missing_values], type=trimmed.type))
-    trimmed = pc.if_else(absent, pa.scalar(None, trimmed.type), trimmed)
+    trimmed = _trimmed(plain, options)
     try:
         return trimmed.cast(pa.float64())
     except pa.ArrowInvalid:
         index = _first_unreadable(trimmed)
         raise spot.error(index, number_fault(array[index].as_py())) from None
+
+
+def _trimmed(array: Any, options: CsvOptions) -> Any:
+    """The texts without white space at their ends, null where a text means that there is no value."""
+    trimmed = pc.utf8_trim_whitespace(array)
+    absent = pc.is_in(trimmed, value_set=pa.array(["", *options.missing_values], type=trimmed.type))
+    return pc.if_else(absent, pa.scalar(None, trimmed.type), trimmed)
 
 
 def _with_point(array: Any, options: CsvOptions) -> Any:
@@ -168,13 +173,10 @@ def _first_unreadable(array: Any) -> int:
     return low
 
 
-def unreadable(values: Sequence[str], options: CsvOptions) -> list[str]:
-    """Those of the texts that are not numbers."""
-    found = []
-    spot = Spot("", "", 0)
-    for value in values:
-        try:
-            numbers(pa.array([value]), spot, options)
-        except InvalidInput:
-            found.append(value)
-    return found
+def unreadable(array: Any, options: CsvOptions) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which texts are not numbers, and which of these would be with a decimal comma or thousands separators."""
+    trimmed = _trimmed(_with_point(array, options), options)
+    readable = pc.match_substring_regex(trimmed, _NUMBER)
+    wrong = ~pc.fill_null(readable, True).to_numpy(zero_copy_only=False)
+    separated = pc.match_substring_regex(pc.utf8_trim_whitespace(array), f"^(?:{_SEPARATED.pattern})$")
+    return wrong, wrong & pc.fill_null(separated, False).to_numpy(zero_copy_only=False)

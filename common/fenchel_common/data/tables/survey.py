@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 
 from fenchel_common.data.canonical import canonical
 from fenchel_common.data.tables.cells import (
-    SEPARATORS,
     Spot,
     decoded,
     is_numeric,
@@ -91,19 +90,10 @@ class ColumnSurvey:
 
     def _add_texts(self, array: Any, first: int) -> None:
         """Takes a batch of which some cells are no numbers."""
-        encoded = array.dictionary_encode()
-        values = encoded.dictionary.to_pylist()
-        codes = encoded.indices.to_numpy(zero_copy_only=False)
-        wrong = set(unreadable(values, self._options))
-        is_wrong = np.array([value in wrong for value in values], dtype=bool)
-        present = ~np.isnan(codes.astype(np.float64))
-        bad = np.zeros(len(codes), dtype=bool)
-        bad[present] = is_wrong[codes[present].astype(np.int64)]
+        bad, separated = unreadable(array, self._options)
+        self._number_like += int(separated.sum())
         index = int(bad.argmax())
-        like = sum(1 for code in codes[bad].astype(np.int64) if number_fault(values[code]) == SEPARATORS)
-        self._number_like += like
-        fault = number_fault(values[int(codes[index])])
-        before = self._bad or BadCells(0, first + index, fault)
+        before = self._bad or BadCells(0, first + index, number_fault(array[index].as_py()))
         self._bad = BadCells(before.count + int(bad.sum()), before.first_row, before.fault)
         right = array.filter(~bad)
         self._add_numbers(numbers(right, Spot("", self._name, first), self._options), nulls=right.null_count)
