@@ -69,7 +69,7 @@ def tasks_of_others(transcript: Transcript, ask: Oracle) -> Outcomes:
 
 
 def results_of_others(transcript: Transcript, left_out: LeftOut) -> Outcomes:
-    """A party that speaks of another's blocks: each sends, in the first round, what some other one sent."""
+    """Each party sends, in the first round, another party's result about blocks that the sender does not hold."""
     given: dict[str, dict[ClientId, bytes]] = {}
     for message in transcript.messages:
         if message.round_id == 1:
