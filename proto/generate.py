@@ -1,9 +1,9 @@
-"""Makes the Python code of the wire contract from `proto/`, or checks that what is kept is fresh.
+"""Makes the Python code of the wire contract from `proto/`, or checks that the kept code is fresh.
 
 python proto/generate.py            writes common/fenchel/
 python proto/generate.py --check    exits 1 and names each file that is stale, missing or left over
 
-Either way a field that does not say who learns what from it (see visibility.proto) is named, and nothing is written.
+Either way a field without visibility or meaning (see visibility.proto) is named, and nothing is written.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def generate(destination: Path) -> None:
 
 
 def undeclared_fields(sources: Path) -> list[str]:
-    """The fields that do not say what whoever sees them learns, with what is missing."""
+    """The fields without a visibility, or without a meaning that they need, each with the missing declaration."""
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "descriptors"
         _compile(sources, "--include_imports", f"--descriptor_set_out={path}")

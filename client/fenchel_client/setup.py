@@ -1,6 +1,7 @@
 """A party's half of a run's set-up: the key ceremony and the alignment.
 
-The party trusts its own kit and data. Of what the server relays it believes what its own authority and roster confirm.
+The party trusts its own kit and its own data. It verifies relayed introductions and keys with its own
+authority and roster, and relayed lists by their tags.
 """
 
 import logging

@@ -52,7 +52,7 @@ class StateFolder:
         return sum(1 for _ in self._path.glob(f"*{RUN}"))
 
     def keep_features(self, run: RunId, names: Mapping[str, str]) -> None:
-        """Writes the names of the party's features by their pseudonyms, for whoever reads what the server shows."""
+        """Writes the name of each feature beside its pseudonym; messages of the server name features by pseudonym."""
         content = io.StringIO()
         rows = csv.writer(content, lineterminator="\n")
         rows.writerow(("pseudonym", "feature"))

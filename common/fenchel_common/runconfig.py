@@ -156,7 +156,7 @@ class RunConfig(_Section):
             raise InvalidConfig(f"settings.{error}") from None
 
     def release_noise(self, samples: int) -> ReleaseNoise | None:
-        """The noise on the released model of a run with so many samples; None if there is none."""
+        """The noise on the released model of a run with `samples` samples; None if the model gets no noise."""
         if self.release is None:
             return None
         return ReleaseNoise.calibrated(

@@ -1,10 +1,20 @@
 """The messages of a run's set-up and end, and the record of a run that a party keeps.
 
-introduce    RunTerms          → Introduction    every party key_make     introductions     → KeyMade         the key
-holder key_take     KeyTake           → KeyTaken        every other party align_…      (see wire/alignment)
-every party layout       ClientLayout      → LayoutResult    every party labels       sums of marks     → whether labels
-differ    parties with labels of the same samples; left out if there are none …rounds… finish       ModelPart         →
-ModelRelease, empty unless the roster releases the model to the server
+==============  =====================  =================================  ==================================
+phase           task                   result                             parties
+==============  =====================  =================================  ==================================
+`introduce`     the run's terms        `Introduction`                     all
+`key_make`      all introductions      `KeyMade`                          the key holder
+`key_take`      `KeyTake`              the fingerprint of the key         all but the key holder
+`align_…`       see `wire/alignment`   see `wire/alignment`               all
+`layout`        `ClientLayout`         `LayoutResult`                     all
+`labels`        sums of marks          whether labels differ              those that hold labels of the same
+                                                                          samples; no phase if there are none
+the rounds
+`finish`        `ModelPart`            the weights if the roster          all
+                                       releases the model to the server,
+                                       or nothing
+==============  =====================  =================================  ==================================
 """
 
 import hashlib
@@ -59,7 +69,7 @@ class Introduction:
 
 
 def introductions_digest(introductions: Iterable[Introduction]) -> bytes:
-    """SHA-256 of the introductions of a set-up; the caller gives those of all parties, in the order of the roster."""
+    """SHA-256 of the introductions of a set-up; `introductions` has all parties in the order of the roster."""
     parts = [(one.certificate.der(), one.ephemeral_key, one.signature) for one in introductions]
     return hashlib.sha256(INTRODUCTIONS_LABEL + framed(*(part for one in parts for part in one))).digest()
 
@@ -85,7 +95,7 @@ class KeyTake:
 class WrappedKey:
     """A run's secrets sealed for one recipient and signed by the key holder; nothing else in it is secret.
 
-    `terms` is the digest of the run's configuration, `introductions` that of all introductions of the set-up.
+    `terms` is the digest of the run's configuration, `introductions` the digest of all introductions of the set-up.
     """
 
     run: RunId
@@ -126,7 +136,7 @@ class RunSecrets:
     tag_secret: bytes = field(repr=False)
 
     def digest(self) -> bytes:
-        """SHA-256 by which a party recognises a key; it tells nothing about the secrets, which cannot be guessed."""
+        """SHA-256 of the secrets: a party recognises a key by it, and nobody can compute the secrets from it."""
         return hashlib.sha256(framed(self.private_key, self.alignment_secret, self.tag_secret)).digest()
 
 
@@ -134,9 +144,9 @@ class RunSecrets:
 class PartyRun:
     """The record of a run that a party keeps until the run is over.
 
-    `secrets` is None once the party has deleted the key; `key_digest` is that of the secrets it has or had. `layout` is
-    the message that the party got, byte for byte. `setups` counts the set-ups of this run that reached their layout,
-    `refusals` the tasks that the party refused after it had opened something in them.
+    `secrets` is None once the party has deleted the key; `key_digest` is the digest of the secrets, deleted or not.
+    `layout` is the message that the party got, byte for byte. `setups` counts the set-ups of this run that reached
+    their layout, `refusals` the tasks that the party refused after it had opened something in them.
     """
 
     config: RunConfig

@@ -74,7 +74,7 @@ class Ring:
         self._raised.add(step)
 
     def _before(self, positions: int) -> ClientId:
-        """The party so many positions before this one."""
+        """The party that stands `positions` positions before this party."""
         return self._clients[(self._position - positions) % len(self._clients)]
 
     def _tag(self, step: int, origin: ClientId, raiser: ClientId, elements: bytes) -> bytes:

@@ -40,7 +40,7 @@ _METHODS = {
 class TaggedList:
     """A list of the alignment, and the tag of the party that listed its elements or raised them last.
 
-    `elements` are end to end: `split_elements` gives the single ones.
+    `elements` has all elements end to end; `split_elements` separates them.
     """
 
     elements: bytes = field(repr=False)
@@ -184,7 +184,7 @@ def client_layout_to_bytes(layout: ClientLayout) -> bytes:
 
 
 def client_layout_from_bytes(body: bytes, *, samples: int, features: int) -> ClientLayout:
-    """Reads the layout of a party with so many samples and features; the layout may cover fewer, but not more."""
+    """Reads the layout of a party that holds `samples` samples and `features` features; the layout covers no more."""
     message = parsed_message(alignment_pb2.ClientLayout, body)
     if len(message.shared) > samples or not set(message.shared) <= {0, 1}:
         raise InvalidInput(f"shared: at most {samples} bytes are due, each 0 or 1")

@@ -1,4 +1,4 @@
-"""The messages of the key ceremony: introductions for the key holder, and the keys that it seals for the others."""
+"""The messages of the key ceremony as bytes: the introductions of all parties, and a wrapped key for one party."""
 
 from collections.abc import Sequence
 
@@ -16,13 +16,13 @@ _DIGEST_BYTES = 32
 
 
 def introductions_to_bytes(introductions: Sequence[Introduction]) -> bytes:
-    """The message that the server relays to the key holder."""
+    """The introductions as one message, which the server sends to the key holder."""
     listed = [introduction_to_proto(introduction) for introduction in introductions]
     return ceremony_pb2.Introductions(introductions=listed).SerializeToString(deterministic=True)
 
 
 def introductions_from_bytes(encoded: bytes) -> tuple[Introduction, ...]:
-    """The relayed introductions, parsed; none of them is verified yet."""
+    """Reads the introductions that the server relays, and verifies none of them."""
     if len(encoded) > MAX_INTRODUCTIONS_BYTES:
         raise MalformedCertificate(f"the list of introductions exceeds {MAX_INTRODUCTIONS_BYTES} bytes")
     try:
@@ -32,7 +32,7 @@ def introductions_from_bytes(encoded: bytes) -> tuple[Introduction, ...]:
 
 
 def wrapped_key_to_bytes(wrapped: WrappedKey) -> bytes:
-    """The canonical form, the only one that is read."""
+    """The canonical form of a wrapped key; `wrapped_key_from_bytes` refuses every other form."""
     message = ceremony_pb2.WrappedKey(
         run=wrapped.run,
         roster_fingerprint=bytes.fromhex(wrapped.roster_fingerprint),
@@ -49,7 +49,7 @@ def wrapped_key_to_bytes(wrapped: WrappedKey) -> bytes:
 
 
 def wrapped_key_from_bytes(encoded: bytes) -> WrappedKey:
-    """Reads the canonical form only; nothing is verified yet."""
+    """Reads the canonical form of a wrapped key, and verifies neither its seal nor its signature."""
     if len(encoded) > MAX_WRAPPED_BYTES:
         raise MalformedWrappedKey(f"a wrapped key of {len(encoded)} bytes; at most {MAX_WRAPPED_BYTES}")
     try:

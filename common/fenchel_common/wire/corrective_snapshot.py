@@ -1,6 +1,6 @@
 """The state of a corrective HyFDCA server between two rounds, as a value and as bytes.
 
-The vectors in it are ciphertexts that the server adds and cannot read, as far as the privacy level says.
+The privacy level says which vectors of the state are ciphertexts; the server adds ciphertexts and cannot read them.
 """
 
 from collections.abc import Iterable, Mapping, Set

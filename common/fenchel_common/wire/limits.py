@@ -79,7 +79,7 @@ def extents_of(layout: FederationLayout, *, key_bits: int) -> dict[ClientId, Ext
 
 
 def setup_limits(phase: str, *, parties: int) -> PhaseLimits:
-    """The limits of a phase before the layout, with so many parties; refuses any other phase as `InvalidInput`."""
+    """The limits of a phase before the layout in a federation of `parties` parties; `InvalidInput` for other phases."""
     if phase in _SETUP:
         return _limits(*_SETUP[phase](parties))
     phase_step(phase)
@@ -95,11 +95,11 @@ _SETUP: Final[Mapping[str, Callable[[int], tuple[int, int]]]] = {
     FIRST_ALIGNMENT: lambda _: (0, PSEUDONYM_BYTES * MAX_FEATURES + _ELEMENTS),
     LATER_ALIGNMENT: lambda _: (_ELEMENTS, _ELEMENTS),
 }
-"""For so many parties the bytes of a task and of a result."""
+"""For each phase a function from the number of parties to the most bytes of a task and of a result."""
 
 
 def layout_task_limit(*, samples: int, features: int, parties: int, overlapping: bool) -> int:
-    """The limit of the layout that a party with so many samples and features gets.
+    """The limit of the layout for a party that holds `samples` samples and `features` features.
 
     Every sample and feature may be a block of its own. If parties give the same features of the same samples
     (`overlapping`), there is a list of features for each set of other holders.
@@ -118,7 +118,7 @@ def round_limits(phase: str, extent: Extent, settings: AlgorithmSettings) -> Pha
 
 
 def finish_task_limit(*, features: int) -> int:
-    """The limit of `finish` for a party with so many features that has forgotten the terms of the run."""
+    """The limit of `finish` for a party that holds `features` features and no longer knows the terms of the run."""
     extent = Extent(features, blocks=0, feature_blocks=features, block_bytes=_block_bytes(MAX_KEY_BITS))
     return _limits(_carried(Carried(by_feature=LOG_ENTRIES), extent), 0).task
 

@@ -47,7 +47,7 @@ def introduction_to_proto(introduction: Introduction) -> setup_pb2.Introduction:
 
 
 def introduction_from_proto(message: setup_pb2.Introduction) -> Introduction:
-    """An introduction, parsed; neither its certificate nor its signature is verified yet."""
+    """Reads an introduction, and verifies neither its certificate nor its signature."""
     certificate = Certificate.from_der(message.certificate)
     if len(message.ephemeral_key) != POINT_BYTES:
         raise InvalidInput(f"introduction: ephemeral_key: must have {POINT_BYTES} bytes")
@@ -153,7 +153,7 @@ def model_part_to_bytes(part: ModelPart) -> bytes:
 
 
 def model_part_from_bytes(data: bytes, *, features: int) -> ModelPart:
-    """Reads a party's part of the model; `features` is the number of its features, and so the most blocks of them."""
+    """Reads a party's part of the model; the party holds `features` features, so at most as many blocks of features."""
     message = parsed_message(setup_pb2.ModelPart, data)
     if not np.isfinite((message.primal, message.dual, message.gap)).all():
         raise InvalidInput("primal, dual, gap: must be finite")
@@ -174,7 +174,7 @@ def model_release_to_bytes(weights: NDArray[np.float64]) -> bytes:
 
 
 def model_release_from_bytes(data: bytes, *, features: int) -> NDArray[np.float64]:
-    """Reads the weights of so many features; empty from a party that does not release them."""
+    """Reads a party's weights, one for each of its `features` features; none if the party does not release them."""
     weights = doubles_from_bytes(parsed_message(setup_pb2.ModelRelease, data).weights, field="weights")
     if weights.shape not in ((features,), (0,)) or not np.isfinite(weights).all():
         raise InvalidInput(f"weights: {features} finite numbers are due, or none")

@@ -1,4 +1,4 @@
-"""Small federations of real halves in this process, and a record of what crossed the server up to a last round."""
+"""Small federations of real halves in this process, and a record of the server's messages up to a last round."""
 
 import itertools
 import tempfile

@@ -26,7 +26,7 @@ CALL_S: Final = 5.0
 
 
 class Wiretap:
-    """Forwards TCP connections to a port of this machine, and keeps a copy of what went each way."""
+    """Forwards TCP connections to a port of this machine, and keeps a copy of the bytes of each direction."""
 
     def __init__(self, port: int) -> None:
         self._target = port

@@ -27,7 +27,7 @@ ALIGNING: Final = "align_"
 
 
 def lists_of(transcript: Transcript, owner: ClientId) -> list[tuple[bytes, ...]]:
-    """A party's list as the server got it each time that somebody had raised it, first by the party itself."""
+    """A party's list after each time that a party raised it, as the server got it; the party itself raised it first."""
     clients = transcript.layout.clients
     lists = []
     for message in transcript.messages:
@@ -41,7 +41,7 @@ def lists_of(transcript: Transcript, owner: ClientId) -> list[tuple[bytes, ...]]
 
 
 def final_list(transcript: Transcript, owner: ClientId) -> tuple[bytes, ...]:
-    """A party's pseudonyms as the server ends with them."""
+    """The pseudonyms of a party's samples that the server knows after the alignment."""
     return lists_of(transcript, owner)[-1]
 
 

@@ -1,6 +1,6 @@
-"""Attacks on the ring of the alignment: a server that relays other lists than those that are due, or in other steps.
+"""Attacks on the ring of the alignment: the server relays lists that are not due, or relays lists in wrong steps.
 
-Each set-up is honest up to the parties' first lists. From there on the server does what it likes.
+Each set-up is honest until every party has made its first list. After that the attacks decide what the server relays.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,9 +33,9 @@ FIRST_STEP: Final = 1
 
 
 class OpenRing:
-    """The parties of a set-up that has come to their first lists, and these lists.
+    """The parties of a set-up in which every party has made its first list, and these lists.
 
-    `ids` are what the lists stand for: no attack is given them.
+    `ids` are the sample ids behind the elements of each list; no attack reads them.
     """
 
     def __init__(self, bench: Bench, scenario: Scenario, run: str) -> None:
@@ -47,15 +47,15 @@ class OpenRing:
         self.lists = run_phases(setup.begin(), _UntilFirstLists(setup), self._answer)
 
     def origin(self, client: ClientId, step: int) -> ClientId:
-        """Whose list a party is to raise in a step."""
+        """The party whose list `client` must raise in a step."""
         return self.clients[(self.clients.index(client) - step) % len(self.clients)]
 
     def raised(self, client: ClientId, step: int, relayed: TaggedList) -> TaggedList:
-        """What the party makes of a list; `FenchelError` is a refusal."""
+        """The list that `client` returns for a relayed list; raises `FenchelError` if the party refuses."""
         return raised_from_bytes(self._answer(phase_name(step), client, relay_to_bytes(relayed)))
 
     def finished(self, origin: ClientId) -> TaggedList:
-        """A party's list after it went round as the protocol has it."""
+        """The list of `origin` after every other party has raised it in the order of the protocol."""
         travelling, start = self.lists[origin], self.clients.index(origin)
         for step in range(FIRST_STEP, len(self.clients)):
             travelling = self.raised(self.clients[(start + step) % len(self.clients)], step, travelling)
@@ -73,7 +73,7 @@ class OpenRing:
 
 
 class _UntilFirstLists:
-    """A set-up that ends with what the parties list of their own."""
+    """A set-up that ends when every party has made its first list; it returns these lists."""
 
     def __init__(self, setup: FederationSetup) -> None:
         self._setup = setup
@@ -87,7 +87,7 @@ class _UntilFirstLists:
 
 
 def dictionary_slipped_in(ring: OpenRing, victim: ClientId, dictionary: Sequence[str]) -> Guesses:
-    """Sends the dictionary round the ring in the steps of other lists, and the victim's list as it is due.
+    """Sends the dictionary round the ring in the steps of other lists, and the victim's list in its own steps.
 
     Each party raises the dictionary in a step in which it does not raise the victim's list, with the tag of the list
     that is due then.
@@ -105,7 +105,7 @@ def dictionary_slipped_in(ring: OpenRing, victim: ClientId, dictionary: Sequence
 
 
 def repeated_lists(ring: OpenRing) -> Outcomes:
-    """The right list a second time: in its own step, in a later one, and after it went round."""
+    """Relays the right list a second time: in its own step, in the next step, and after all parties have raised it."""
     client = ring.clients[1]
     origin = ring.origin(client, FIRST_STEP)
     finished = ring.finished(origin)
@@ -117,7 +117,7 @@ def repeated_lists(ring: OpenRing) -> Outcomes:
 
 
 def exchanged_positions(ring: OpenRing) -> Outcomes:
-    """Lists in the steps of others: of another origin, the party's own, one that skips a party, one cut short."""
+    """Relays wrong lists in a step: of another origin, of the party itself, one that skipped a party, one cut short."""
     client, count = ring.clients[0], len(ring.clients)
     due, other, last = (ring.origin(client, step) for step in (FIRST_STEP, FIRST_STEP + 1, count - 1))
     shortened = TaggedList(ring.lists[due].elements[:-32], ring.lists[due].tag)

@@ -157,7 +157,7 @@ class Reaction:
         return _bisected(lambda shift: self.accepted(slot, shift), precision)
 
     def by_sweeps(self, slot: int, precision: float, *, refusals: int) -> float:
-        """As many ever finer sweeps, each of which ends at the first refusal, as the party allows refusals."""
+        """Makes `refusals` sweeps, each finer than the last; a sweep ends at its first refusal."""
         low, width = PRODUCT_FORMAT.bound - SWEEP_WIDTH / 2.0, SWEEP_WIDTH
         steps = math.ceil((SWEEP_WIDTH / precision) ** (1.0 / refusals))
         for _ in range(refusals):

@@ -43,7 +43,7 @@ def row_score(estimates: Sequence[Estimate], rows: Array, strangers: Array) -> S
 
 
 def support_score(estimates: Sequence[Estimate], rows: Array, strangers: Array) -> Score:
-    """The mean F1 of the estimated supports with those of their rows."""
+    """The mean F1 of the estimated supports with the supports of their rows."""
     values = [_f1(one.direction, rows[_known_row(one)]) for one in estimates]
     chance = [_f1(one.direction, strangers[_known_row(one)]) for one in estimates]
     found, strangers_found = (sum(one >= ROW_FOUND for one in scores) for scores in (values, chance))

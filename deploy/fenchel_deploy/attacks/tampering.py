@@ -1,4 +1,4 @@
-"""A server or a party that leaves the protocol: what the other side refuses, and what it cannot know.
+"""A server or a party that leaves the protocol: which departures the other side refuses, and which it cannot notice.
 
 Every function returns, for each attempt by name, whether it was accepted.
 """
@@ -69,7 +69,7 @@ def tasks_of_others(transcript: Transcript, ask: Oracle) -> Outcomes:
 
 
 def results_of_others(transcript: Transcript, left_out: LeftOut) -> Outcomes:
-    """A party that speaks of another's blocks: each sends, in the first round, what some other one sent."""
+    """Each party sends, in the first round, another party's result about blocks that the sender does not hold."""
     given: dict[str, dict[ClientId, bytes]] = {}
     for message in transcript.messages:
         if message.round_id == 1:
@@ -106,7 +106,7 @@ def foreign_duals(transcript: Transcript, other: Transcript, ask: Oracle, client
 def swapped_keys(
     transcript: Transcript, earlier_run: Transcript, ask: Oracle, victim: ClientId, *, server: Kit, accomplice: Kit
 ) -> Outcomes:
-    """The server hands `victim` something else than the key holder sealed for it in the key ceremony."""
+    """The server hands `victim` keys that the key holder did not make for it in this set-up."""
     genuine = _key_for(transcript, victim)
     blob = wrapped_key_from_bytes(genuine.wrapped)
     private = generate_private_key(transcript.config.key.bits)
@@ -174,7 +174,7 @@ def _key_for(transcript: Transcript, client: ClientId) -> KeyTake:
 
 
 def _telling_tasks(transcript: Transcript) -> list[Message]:
-    """Of each party and phase the last task that carries a vector."""
+    """The last task that carries a vector, for each party and phase."""
     chosen = {}
     for message in transcript.messages:
         task = STATE_TASKS.get(message.phase)

@@ -1,6 +1,6 @@
-"""What each adversary has. No attack gets more than its role would have.
+"""The knowledge of each adversary; no attack gets more than its role would have.
 
-The truth with which an attack is scored is in another module (`recorded.Truth`), and no attack takes it.
+The true values that score an attack are in another module (`recorded.Truth`), and no attack reads them.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ SLOT_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One task and what the client answered; round 0 is the set-up."""
+    """One task and the client's result; round 0 is the set-up."""
 
     round_id: int
     phase: str
@@ -44,7 +44,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """All that the server sent and received in one run until a certain round, and what it knows anyway: no secret."""
+    """The server's knowledge of one run up to some round: all messages, and the public facts of the run; no secret."""
 
     run: RunId
     config: RunConfig
@@ -53,7 +53,7 @@ class Transcript:
     messages: tuple[Message, ...] = field(repr=False)
 
     def of(self, client: ClientId) -> tuple[Message, ...]:
-        """What passed between the server and one party."""
+        """The messages between the server and one party."""
         return tuple(message for message in self.messages if message.client == client)
 
 
@@ -79,7 +79,7 @@ class Oracle(Protocol):
 
 
 class Eyes(Protocol):
-    """How an adversary reads the vectors of a message."""
+    """An adversary's way to read the vectors of a message."""
 
     def read(self, vector: vectors_pb2.Vector) -> Array:
         """The values of a vector, or the best guess at them."""
@@ -94,8 +94,8 @@ class Eyes(Protocol):
 class PublicEyes:
     """Reads vectors in clear, and ciphertexts that were made without a nonce, which need no key.
 
-    The quotient of two ciphertexts with the same nonce has none, so a nonce that served twice would be noticed by
-    `difference`. Any other ciphertext is guessed at by taking its lowest bits for the values.
+    The quotient of two ciphertexts with the same nonce has no nonce, so `difference` would notice a nonce that served
+    twice. For any other ciphertext, the guess takes its lowest bits as the values.
     """
 
     key: RunKey

@@ -21,7 +21,7 @@ def summed_row_norms(
     Raises
     ------
     ResultRejected
-        The preparation of a client is not what it must be.
+        The preparation of a client is malformed, or not on the client's shared blocks.
     """
     norms = []
     for client in layout.clients:

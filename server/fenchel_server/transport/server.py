@@ -29,7 +29,7 @@ MAX_CALLS_PER_PARTY = 16
 MAX_CALLS_PER_CONNECTION = 16
 CONNECTIONS_PER_PARTY = 4
 SPARE_CONNECTIONS = 128
-"""In addition to those of the parties: connections without a certificate yet; each takes a file descriptor."""
+"""Connections without a certificate yet are allowed beside those of the parties; each takes a file descriptor."""
 
 KEEPALIVE_MS = 60_000
 """Well below the four minutes at which common proxies drop an idle connection."""

@@ -1,4 +1,4 @@
-"""What the documents name is there: files, types, linked pages; and the glossary is in order."""
+"""What the documents name is there: files, types, linked pages; and the glossary is in order and complete."""
 
 import ast
 import re
@@ -15,6 +15,17 @@ OF_THE_CODE = ("CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/g
 """The documents whose names in `code` are of files and types of this project."""
 OTHERS = {"Makefile"}
 """Names that look like those of types."""
+CONTRACTS = (
+    "server/fenchel_server/contract.py",
+    "client/fenchel_client/algorithms/base.py",
+    "common/fenchel_common/algorithms/family.py",
+    "common/fenchel_common/layout.py",
+    "common/fenchel_common/blocks.py",
+    "common/fenchel_common/setup.py",
+)
+"""The modules in which the parts of the system meet; the glossary has the nouns in the names of their classes."""
+VERBS = {"carried", "diverge", "knows", "made", "may", "spent", "take", "wrapped"}
+"""The words in the names of their classes that are no nouns."""
 
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
 PATH = re.compile(r"`([\w./-]+/[\w.-]+\.(?:py|proto|md)|[\w./-]+/)`")
@@ -69,10 +80,22 @@ def test_the_search_finds_what_is_not_there() -> None:
     assert TYPE.findall("a `GoneAway` of `sealed`") == ["GoneAway"]
 
 
-def test_the_glossary_has_every_word_once_in_alphabetical_order_with_one_sentence() -> None:
+def glossary() -> list[tuple[str, str]]:
+    """The words of the glossary with their meanings, in its order."""
     rows = [line.split(" | ") for line in (ROOT / "docs/glossary.md").read_text().splitlines() if line.startswith("| ")]
-    entries = {word.removeprefix("| "): meaning.removesuffix(" |") for word, meaning in rows[1:]}
-    words = [word.lower() for word in entries]
-    assert len(entries) == len(rows) - 1
+    return [(word.removeprefix("| "), meaning.removesuffix(" |")) for word, meaning in rows[1:]]
+
+
+def test_the_glossary_has_every_word_once_in_alphabetical_order_with_one_sentence() -> None:
+    words = [word.lower() for word, _ in glossary()]
+    assert len(set(words)) == len(words)
     assert words == sorted(words)
-    assert [word for word, meaning in entries.items() if not meaning.endswith(".") or ". " in meaning] == []
+    assert [word for word, meaning in glossary() if not meaning.endswith(".") or ". " in meaning] == []
+
+
+@pytest.mark.parametrize("module", CONTRACTS)
+def test_the_glossary_has_the_nouns_in_the_names_of_public_classes(module: str) -> None:
+    classes = [node.name for node in ast.parse((ROOT / module).read_text()).body if isinstance(node, ast.ClassDef)]
+    nouns = {noun.lower() for name in classes if name[0] != "_" for noun in re.findall("[A-Z][a-z]+", name)} - VERBS
+    known = {word for entry, _ in glossary() for word in re.findall("[a-z]+", entry.lower())}
+    assert sorted(noun for noun in nouns if noun not in known and noun.removesuffix("s") not in known) == []

@@ -29,9 +29,9 @@ NEWTON_STEPS: Final = 8
 HALVINGS: Final = 20
 PROXIMITY_FALL: Final = 5.0
 SUFFICIENT_DECREASE: Final = 1e-4
-SETTLED: Final = 1e-9  # of the merit a sample
-DENSE_WIDTH: Final = 512  # up to which the Hessian is formed and factored
-DENSE_ENTRIES: Final = 1 << 24  # of rows that are made dense for it
+SETTLED: Final = 1e-9  # the Newton steps end when the merit's slope, divided by the samples, is below this
+DENSE_WIDTH: Final = 512  # the most columns of F for which the Hessian is formed and factored
+DENSE_ENTRIES: Final = 1 << 24  # the most entries of a sparse F that is made dense for the Hessian
 CG_TOLERANCE: Final = 1e-6
 CG_STEPS: Final = 200
 

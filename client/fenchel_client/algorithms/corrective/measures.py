@@ -49,5 +49,5 @@ def conjugates_and_products(
 
 
 def conjugate_and_product_count(memory: Memory, new: int, *, loss: Loss) -> int:
-    """The length of the result of `conjugates_and_products` for so many new points."""
+    """The length of the result of `conjugates_and_products` for `new` new points."""
     return new + (new * (len(memory.entries) + new) if loss.conjugate_modulus > 0.0 else 0)

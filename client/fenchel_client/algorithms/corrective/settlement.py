@@ -129,7 +129,7 @@ def dual_value(memory: Memory, name: Name, *, conjugate_part: float, lambda_: fl
 
 
 def interpolated(start: Array, end: Array, step: int) -> Array:
-    """The values after so many of the `STEPS` equal steps from `start` to `end`."""
+    """The values after `step` of the `STEPS` equal steps from `start` to `end`."""
     t = step / STEPS
     return (1.0 - t) * start + t * end
 

@@ -1,4 +1,4 @@
-"""Δ-FL at the server: the parties with the largest losses, and the mean of their models, weighted by rows."""
+"""Δ-FL at the server: the clients with the largest losses, and the mean of their models, weighted by rows."""
 
 from collections.abc import Mapping, Sequence
 

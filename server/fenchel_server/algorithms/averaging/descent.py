@@ -1,4 +1,4 @@
-"""Bases of the server halves of algorithms whose parties hold whole rows; they measure the accuracy of each party."""
+"""Bases of the server halves of algorithms whose clients hold whole rows; they measure each client's accuracy."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
@@ -27,7 +27,7 @@ def accuracies(measurements: Mapping[ClientId, Measurement]) -> list[float]:
 
 
 def accuracy_spread(accuracies: Sequence[float]) -> dict[str, float]:
-    """The mean accuracy over all parties, over the worst fifth and over the best fifth of them (SCAFF-PD, C.2)."""
+    """The mean accuracy over all clients, over the worst fifth and over the best fifth of them (SCAFF-PD, C.2)."""
     rising = np.sort(np.asarray(accuracies, dtype=np.float64))
     tail = max(1, round(TAIL * len(rising)))
     return {
@@ -38,14 +38,14 @@ def accuracy_spread(accuracies: Sequence[float]) -> dict[str, float]:
 
 
 class DescentServer(AveragingServer[S]):
-    """Measures how the accuracies of the parties differ, on their training rows."""
+    """Measures how the accuracies of the clients differ, on their training rows."""
 
     def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
         return accuracy_spread(accuracies(measurements))
 
 
 class RobustServer(DescentServer[R]):
-    """Keeps a weight λ_i and the last known loss of every party."""
+    """Keeps a weight λ_i and the last known loss of every client."""
 
     @property
     def ambiguity(self) -> Ambiguity:

@@ -1,7 +1,7 @@
 """DualFL at the server: the momentum sequence and the allowed inexactness, from public numbers alone.
 
-The server adds the encrypted changes of the parties' dual variables. It sends the parties β of (3.4) and the bound of
-(3.7) or (3.8). ρ is a setting, or ν divided by the largest smoothness constant that the parties report.
+The server adds the encrypted changes of the clients' dual variables. It sends the clients β of (3.4) and the bound of
+(3.7) or (3.8). ρ is a setting, or ν divided by the largest smoothness constant that the clients report.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ class DualflServer(AveragingServer[DualflSettings]):
         rho = self._rho(reports)
         t, beta = next_momentum(self.memory.get(T, 1.0), rho)
         if len(reports) < len(self.layout.clients):
-            # The dual variables of missing parties did not change, so the last step gives no direction for momentum.
+            # The dual variables of missing clients did not change, so the last step gives no direction for momentum.
             t, beta = 1.0, 0.0
         met = sum(report[CRITERION_MET] for report in reports.values()) / len(reports)
         return Closing(told=plan.told, memory={T: t, BETA: beta, RHO: rho, CRITERION_MET: met})

@@ -20,7 +20,7 @@ class FedavgServer(AveragingServer[FedavgSettings]):
         return Plan(weights=self.weights_by_samples(trainers))
 
     def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
-        """How the accuracies of the parties differ; empty if rows are shared: no accuracy then belongs to one party."""
+        """How the clients' accuracies differ; empty if rows are shared: no accuracy then belongs to one client."""
         if not self.layout.is_horizontal:
             return {}
         return accuracy_spread(accuracies(measurements))

@@ -1,4 +1,4 @@
-"""FedDyn at the server: adds the parties' vectors and does nothing else."""
+"""FedDyn at the server: adds the clients' vectors and does nothing else."""
 
 from fenchel_common.algorithms.averaging.feddyn import FeddynSettings
 from fenchel_server.algorithms.averaging.consensus import ConsensusServer

@@ -1,4 +1,4 @@
-"""FedPD at the server: adds the parties' vectors and does nothing else."""
+"""FedPD at the server: adds the clients' vectors and does nothing else."""
 
 from fenchel_common.algorithms.averaging.fedpd import FedpdSettings
 from fenchel_server.algorithms.averaging.consensus import ConsensusServer

@@ -1,4 +1,4 @@
-"""5GCS at the server: adds the parties' vectors and does nothing else."""
+"""5GCS at the server: adds the clients' vectors and does nothing else."""
 
 from fenchel_common.algorithms.averaging.fivegcs import FivegcsSettings
 from fenchel_server.algorithms.averaging.consensus import ConsensusServer

@@ -1,4 +1,4 @@
-"""SCAFFOLD at the server: unweighted means, and the fraction of the parties that contributed."""
+"""SCAFFOLD at the server: unweighted means, and the fraction of the clients that contributed."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,6 +1,6 @@
 """SCAFF-PD at the server: the extrapolated dual step, which gives the weights of the clients (Algorithm 1).
 
-s^r = (1 + θ_r) L^r − θ_r L^{r−1}, with the losses L^r of the parties
+s^r = (1 + θ_r) L^r − θ_r L^{r−1}, with the losses L^r of the clients
 λ^{r+1} = argmin_{λ∈Λ} ψ(λ) − ⟨s^r, λ⟩ + 1/(2σ_r) ‖λ − λ^r‖²
 
 Rounds alternate: one gathers c = Σ λ_i^{r+1} c_i, the next one Σ λ_i^{r+1} Δu_i and ends the round of the paper. Only
