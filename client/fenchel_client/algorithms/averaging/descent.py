@@ -16,7 +16,7 @@ from fenchel_client.algorithms.averaging.rails import AveragingClient
 from fenchel_client.algorithms.averaging.work import State
 from fenchel_common.algorithms.averaging.descent import DescentLoss, DescentSettings
 from fenchel_common.algorithms.averaging.rails import MODEL
-from fenchel_common.objectives import Matrix
+from fenchel_common.objectives import Matrix, correct_predictions
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -51,12 +51,6 @@ class LocalObjective:
 
     def correct(self, x: Array) -> int:
         return correct_predictions(self.scores(x), self.y)
-
-
-def correct_predictions(scores: Array, y: Array) -> int:
-    """The number of predictions with the right sign or, for classes, with the largest score at the right class."""
-    guesses = np.where(scores >= 0.0, 1.0, -1.0) if scores.ndim == 1 else scores.argmax(axis=1)
-    return int(np.count_nonzero(guesses == y))
 
 
 def descend(

@@ -44,6 +44,7 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.data.shard import Matrix
 from fenchel_common.errors import InvalidInput, ValueNotFinite, ValueOutOfRange
+from fenchel_common.objectives import correct_predictions
 from fenchel_common.wire import averaging as wire
 
 Array = NDArray[np.float64]
@@ -141,8 +142,8 @@ class AveragingClient(ABC, Generic[S]):
 
     def losses(self, predictions: Array, y: Array) -> tuple[float, int]:
         """The sum of losses and the number of correct predictions; predictions are (n,), or (n, width)."""
-        correct = np.where(predictions >= 0.0, 1.0, -1.0) == y
-        return float(self.settings.loss_function.value(predictions, y).sum()), int(np.count_nonzero(correct))
+        loss_sum = float(self.settings.loss_function.value(predictions, y).sum())
+        return loss_sum, correct_predictions(predictions, y)
 
     def labels(self) -> Array:
         """(n,) the party's labels; `InvalidInput` if it has none."""

@@ -49,7 +49,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, Vector
 from fenchel_common.errors import InvalidInput
-from fenchel_common.objectives import squared_row_norms
+from fenchel_common.objectives import correct_predictions, squared_row_norms
 from fenchel_common.wire import hyfdca as wire
 
 Array = NDArray[np.float64]
@@ -189,7 +189,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings]):
             conjugate = float(self._loss.conjugate(self._alpha[reported], y).sum())
             if task.with_losses:
                 loss = float(self._loss.value(z, y).sum())
-                correct = float(np.count_nonzero(np.where(z >= 0.0, 1.0, -1.0) == y))
+                correct = float(correct_predictions(z, y))
         weights = self._model[self._codec.feature_positions(task.norm_blocks)]
         regulariser = self._settings.lambda_ / 2.0 * float(weights @ weights)
         count = self._rows.sample_count
