@@ -45,7 +45,7 @@ class DemonstrationOptions:
     split: Split = field(default_factory=Split)
     loss: str = defaults.LOSS
     lambda_: float = defaults.LAMBDA
-    local: Literal["paper", "theory", "corrective"] = defaults.LOCAL
+    local: str = defaults.LOCAL
     h: str | int | float | None = None
     participation: str = defaults.PARTICIPATION
     privacy: Privacy = defaults.PRIVACY

@@ -63,7 +63,7 @@ class PartyRows:
 
     def positions_of(self, blocks: Sequence[int]) -> Positions:
         """The positions of the samples of these blocks, in the given order of blocks."""
-        return joined([self.positions[block] for block in blocks])
+        return positions_of(self.positions, blocks)
 
     def products(self, positions: Positions, weights: Array) -> Array:
         """(n,) x_i·w on this party's columns at the positions, zero elsewhere; never a copy of all of X."""
@@ -75,9 +75,9 @@ class PartyRows:
         return values
 
 
-def joined(pieces: Sequence[Positions]) -> Positions:
-    """The pieces one after the other; an empty array for no pieces."""
-    return np.concatenate([np.zeros(0, dtype=np.int64), *pieces])
+def positions_of(positions: Mapping[int, Positions], blocks: Sequence[int]) -> Positions:
+    """The positions of these blocks, in the given order of blocks; an empty array for no blocks."""
+    return np.concatenate([np.zeros(0, dtype=np.int64), *(positions[block] for block in blocks)])
 
 
 def _rows_in(X: Matrix, limit_bytes: int) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.averaging.rails import AveragingClient
-from fenchel_client.algorithms.averaging.work import State
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State
 from fenchel_common.algorithms.averaging.descent import DescentLoss, DescentSettings
 from fenchel_common.algorithms.averaging.rails import MODEL
 from fenchel_common.objectives import Matrix, correct_predictions
@@ -82,7 +82,7 @@ S = TypeVar("S", bound=DescentSettings)
 
 
 class DescentClient(AveragingClient[S]):
-    """The client half of an algorithm of gradient steps; a subclass overrides `train`, and `apply` where it differs."""
+    """The client half of an algorithm of gradient steps; a subclass overrides `train` and `apply` where it differs."""
 
     @cached_property
     def objective(self) -> LocalObjective:
@@ -92,6 +92,10 @@ class DescentClient(AveragingClient[S]):
     def losses(self, predictions: Array, y: Array) -> tuple[float, int]:
         total = float(self.settings.local_loss.value(predictions, y).sum())
         return total, correct_predictions(predictions, y)
+
+    def train(self, state: State, job: Job) -> Contribution:
+        """The model after the local steps of the settings, from the averaged model."""
+        return Contribution({MODEL: self.descended(state[MODEL], job.rng)})
 
     def survey(self, state: State) -> Mapping[str, float]:
         return {"loss": self.objective.value(state[MODEL])}
