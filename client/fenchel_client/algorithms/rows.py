@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.data.shard import Matrix
+from fenchel_common.errors import InvalidInput
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -60,6 +61,12 @@ class PartyRows:
     def X(self) -> Matrix:  # noqa: N802 - the papers' symbol
         """The party's one matrix, for reading; another run may put its rows into another order between two tasks."""
         return self._table.matrix(self._layout)
+
+    def labels(self) -> Array:
+        """(n,) the party's labels; `InvalidInput` if it has none."""
+        if self.y is None:
+            raise InvalidInput("labels: this party has no labels, and can neither train nor report")
+        return self.y
 
     def positions_of(self, blocks: Sequence[int]) -> Positions:
         """The positions of the samples of these blocks, in the given order of blocks."""

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update, on_grid
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
 from fenchel_client.algorithms.codec import BlockCodec
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_client.table import PartyTable
@@ -78,9 +78,8 @@ class AveragingClient(ABC, Generic[S]):
     ) -> None:
         self.settings = settings
         self._rows = PartyRows(layout, table)
-        self.y = self._rows.y
-        if self.y is not None:
-            self.check_labels(self.y)
+        if self._rows.y is not None:
+            self.check_labels(self._rows.y)
         self._cipher = cipher
         self._samples = BlockCodec(self._rows.positions, cipher)
         self._serialising = serialising
@@ -146,10 +145,8 @@ class AveragingClient(ABC, Generic[S]):
         return loss_sum, correct_predictions(predictions, y)
 
     def labels(self) -> Array:
-        """(n,) the party's labels; `InvalidInput` if it has none."""
-        if self.y is None:
-            raise InvalidInput("local: this party has no labels, and can neither train nor report")
-        return self.y
+        """As for `PartyRows.labels`."""
+        return self._rows.labels()
 
     def preparation(self) -> bytes:
         return b""
@@ -220,7 +217,9 @@ class AveragingClient(ABC, Generic[S]):
         sums = {name: codec.put_into(self._zeros(), vector) for name, vector in entry.sums.items()}
         after = self.apply(self._state, Update(entry.round_id, entry.told, sums, weights))
         changed = (weights > 0.0) | (entry.coordinates is not None)
-        return {name: on_grid(np.where(changed, after[name], before)) for name, before in self._state.items()}
+        return {
+            name: MODEL_FORMAT.rounded(np.where(changed, after[name], before)) for name, before in self._state.items()
+        }
 
     def _result(self, phase: str, task: Task) -> Result:
         if phase == SURVEY:
@@ -252,7 +251,7 @@ class AveragingClient(ABC, Generic[S]):
             codec = chosen if name in names.summed else self._coordinates
             values = given[name] * work.weight if name in names.summed else given[name]
             vectors[name] = codec.to_blocks(values, tuple(codec.positions), MODEL_FORMAT)
-        self._kept = {name: on_grid(given[name]) for name in names.kept}
+        self._kept = {name: MODEL_FORMAT.rounded(given[name]) for name in names.kept}
         return vectors
 
     def _measurement(self, task: Task) -> Measurement:
