@@ -23,7 +23,7 @@ from fenchel_common.ids import RunId
 from fenchel_common.release import ReleaseNoise
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import PartyRun, RunSecrets
-from fenchel_common.wire.alignment import client_layout_from_bytes
+from fenchel_common.wire.limits import Extent
 
 ROUNDS_AHEAD: Final = 2
 """Nonces for so many rounds are made in idle time; more would only keep the processor busy."""
@@ -39,6 +39,8 @@ class ActiveRun:
     ----------
     kept
         The record of the run on disk.
+    extent
+        The extent of the layout, by which tasks are limited.
     algorithm
         The client half of the run's algorithm.
     pool
@@ -49,6 +51,7 @@ class ActiveRun:
     kept: PartyRun
     settings: AlgorithmSettings
     layout: ClientLayout
+    extent: Extent
     algorithm: AlgorithmClient
     cipher: Cipher
     key: RunKey
@@ -60,14 +63,26 @@ class ActiveRun:
     """The number of vectors that this party had opened, in all its runs, when this run became active."""
 
     @classmethod
-    def of(cls, run: RunId, kept: PartyRun, *, table: PartyTable, releases: bool, stopwatch: Stopwatch) -> "ActiveRun":
-        """The run with a new client half; `Refusal` if the record has no key, or the data do not fit the algorithm."""
+    def of(
+        cls,
+        run: RunId,
+        kept: PartyRun,
+        layout: ClientLayout,
+        *,
+        table: PartyTable,
+        releases: bool,
+        stopwatch: Stopwatch,
+    ) -> "ActiveRun":
+        """The run with a new client half; `Refusal` if the record has no key, or the data do not fit the algorithm.
+
+        `layout` is the layout of the record, as `client_layout_of` gives it.
+        """
         config = kept.config
         settings = config.algorithm_settings()
         if kept.secrets is None:
             raise Refusal("this party has deleted the run's key", public_reason="it does not have the key of this run")
         columns = columns_by_pseudonym(table.features, tag_secret=kept.secrets.tag_secret, run=run)
-        layout = client_layout_of(kept, table).in_columns(columns)
+        layout = layout.in_columns(columns)
         plain_or_paillier, key, pool = _cipher(run, config, kept.secrets, layout)
         cipher = TimedCipher(plain_or_paillier, stopwatch)
         try:
@@ -82,16 +97,25 @@ class ActiveRun:
             )
         except InvalidInput as error:
             raise DataUnfit(str(error), public_reason="its data do not fit this run") from error
-        return cls(run, kept, settings, layout, algorithm, cipher, key, pool, releases, noise, stopwatch.opened)
+        return cls(
+            run=run,
+            kept=kept,
+            settings=settings,
+            layout=layout,
+            extent=Extent.of_client(layout, key_bits=config.key.bits),
+            algorithm=algorithm,
+            cipher=cipher,
+            key=key,
+            pool=pool,
+            releases=releases,
+            noise=noise,
+            opened_before=stopwatch.opened,
+        )
 
     def check_rows(self) -> None:
         """Raises `Refusal` if a row is known to be longer than the noise on the released model allows for."""
         if self.noise is not None:
             check_rows(self.algorithm, self.noise)
-
-
-def client_layout_of(kept: PartyRun, table: PartyTable) -> ClientLayout:
-    return client_layout_from_bytes(kept.layout, samples=len(table.ids), features=len(table.features))
 
 
 def _cipher(

@@ -1,4 +1,4 @@
-"""The check of the server's layout against this party's own data, roster and terms.
+"""The server's layout as this party reads it, and its check against this party's own data, roster and terms.
 
 A server that chose the layout freely could have a party work on one row and one feature, and read the cell off the
 model. So the layout must have every row and every feature of the shard, in blocks as full as they can be.
@@ -14,6 +14,13 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import PartyRun
+from fenchel_common.wire.alignment import client_layout_from_bytes
+
+
+def client_layout_of(kept: PartyRun, table: PartyTable) -> ClientLayout:
+    """The layout in the record of a run, with features counted as the server does."""
+    return client_layout_from_bytes(kept.layout, samples=len(table.ids), features=len(table.features))
 
 
 def check_coverage(

@@ -12,15 +12,16 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.activerun import ActiveRun, client_layout_of
+from fenchel_client.activerun import ActiveRun
 from fenchel_client.algorithms.base import MayDiverge
 from fenchel_client.consent import Consent
-from fenchel_client.coverage import check_coverage
+from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.release import released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
 from fenchel_client.table import PartyTable
 from fenchel_client.tasklimits import NO_KEY
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import FenchelError, InvalidInput, Refusal, ValueNotFinite, ValueOutOfRange
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
@@ -53,8 +54,7 @@ class CurrentRun:
     def begin(self, run: RunId, due: PartyRun, *, kit: Kit) -> ActiveRun:
         """Makes a run active whose set-up has reached its layout, and stores its record for a restart."""
         kept = self._records.with_layout(run, due)
-        self._check_layout(kept, kit)
-        active = self._activated(run, kept, kit)
+        active = self._activated(run, kept, self._checked_layout(kept, kit), kit)
         self._records.keep_layout(run, kept)
         self.active = active
         return active
@@ -65,13 +65,8 @@ class CurrentRun:
             kept = self._records.kept(run)
             if kept is None:
                 raise Refusal(f"there is no key of run {run} in this party's state folder", public_reason=NO_KEY)
-            self.active = self._activated(run, kept, kit)
+            self.active = self._activated(run, kept, client_layout_of(kept, self._table), kit)
         return self.active
-
-    def kept(self, run: RunId) -> PartyRun | None:
-        """The record of a run, if any. Another thread may call this during a task, so it makes no run active."""
-        active = self.active
-        return active.kept if active is not None and active.run == run else self._records.kept(run)
 
     def guarded(self, active: ActiveRun, work: Callable[[], T]) -> T:
         """The result of `work`.
@@ -110,22 +105,19 @@ class CurrentRun:
         self._records.folder.keep_model(active.run, features, weights, figures)
         return release
 
-    def _check_layout(self, kept: PartyRun, kit: Kit) -> None:
+    def _checked_layout(self, kept: PartyRun, kit: Kit) -> ClientLayout:
+        """The layout in the record; `Refusal` if it does not cover the party's data as it must."""
         try:
-            check_coverage(
-                client_layout_of(kept, self._table),
-                table=self._table,
-                config=kept.config,
-                roster=kit.roster,
-                name=kit.client_id,
-            )
+            layout = client_layout_of(kept, self._table)
+            check_coverage(layout, table=self._table, config=kept.config, roster=kit.roster, name=kit.client_id)
         except InvalidInput as error:
             raise Refusal(str(error), public_reason=f"it refused its layout: {error}") from error
+        return layout
 
-    def _activated(self, run: RunId, kept: PartyRun, kit: Kit) -> ActiveRun:
+    def _activated(self, run: RunId, kept: PartyRun, layout: ClientLayout, kit: Kit) -> ActiveRun:
         self._consent.check(kept.config)
         releases = kit.roster.release_model_to_server
-        return ActiveRun.of(run, kept, table=self._table, releases=releases, stopwatch=self._stopwatch)
+        return ActiveRun.of(run, kept, layout, table=self._table, releases=releases, stopwatch=self._stopwatch)
 
     def _not_usable(self, active: ActiveRun, error: Exception) -> Refusal:
         refusals = self._count_refusal(active)

@@ -18,7 +18,7 @@ from fenchel_client.runrecords import RunRecords
 from fenchel_client.setup import SetupClient
 from fenchel_client.statefolder import StateFolder
 from fenchel_client.task import Task
-from fenchel_client.tasklimits import before_layout, run_task_limit, setup_task_limit
+from fenchel_client.tasklimits import before_layout, recorded_task_limit, round_task_limit, setup_task_limit
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
@@ -69,7 +69,10 @@ class Party:
         if before_layout(key):
             config = None if self._setup is None else self._setup.config
             return setup_task_limit(key, config, table=self._table, parties=len(self._kit.roster.parties))
-        return run_task_limit(key, self._current.kept(key.run), table=self._table)
+        active = self._current.active
+        if active is not None and active.run == key.run:
+            return round_task_limit(key.phase, active.extent, active.settings)
+        return recorded_task_limit(key, self._records.kept(key.run), table=self._table)
 
     def _counted_answer(self, task: Task) -> bytes:
         """The answer to a task; the values in the task and in the answer are counted."""

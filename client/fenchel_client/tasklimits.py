@@ -1,7 +1,8 @@
 """The most bytes that a party accepts in a task, by its own data and records; used before any byte is in memory."""
 
-from fenchel_client.activerun import client_layout_of
+from fenchel_client.coverage import client_layout_of
 from fenchel_client.table import PartyTable
+from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH, LABELS, LAYOUT, PartyRun
@@ -29,17 +30,25 @@ def setup_task_limit(key: TaskKey, config: RunConfig | None, *, table: PartyTabl
     )
 
 
-def run_task_limit(key: TaskKey, kept: PartyRun | None, *, table: PartyTable) -> int:
-    """The limit of a task after the layout; `kept` is the party's record of the run."""
+def round_task_limit(phase: str, extent: Extent, settings: AlgorithmSettings) -> int:
+    """The limit of a task after the layout, by the extent of the party's layout."""
+    try:
+        return round_limits(phase, extent, settings).task
+    except InvalidInput as error:
+        raise _no_phase(error) from error
+
+
+def recorded_task_limit(key: TaskKey, kept: PartyRun | None, *, table: PartyTable) -> int:
+    """The limit of a task after the layout, if the run is not active; `kept` is the party's record of the run."""
     if kept is None:
         if key.phase == FINISH:
             return finish_task_limit(features=len(table.features))
         raise Refusal(f"there is no key of run {key.run} here", public_reason=NO_KEY)
     try:
         extent = Extent.of_client(client_layout_of(kept, table), key_bits=kept.config.key.bits)
-        return round_limits(key.phase, extent, kept.config.algorithm_settings()).task
     except InvalidInput as error:
         raise _no_phase(error) from error
+    return round_task_limit(key.phase, extent, kept.config.algorithm_settings())
 
 
 def _no_phase(error: InvalidInput) -> Refusal:

@@ -36,6 +36,16 @@ def duality_gap(X: Matrix, y: Array, alpha: Array, *, loss: Loss, lambda_: float
     return primal(X, y, point, loss=loss, lambda_=lambda_) - dual(X, y, alpha, loss=loss, lambda_=lambda_)
 
 
+def correct_predictions(scores: Array, y: Array) -> int:
+    """The number of correct predictions.
+
+    A score of shape (N,) predicts +1 from zero upwards and −1 below; scores of shape (N, classes) predict the class
+    with the largest score.
+    """
+    predicted = np.where(scores >= 0.0, 1.0, -1.0) if scores.ndim == 1 else scores.argmax(axis=1)
+    return int(np.count_nonzero(predicted == y))
+
+
 def squared_row_norms(X: Matrix) -> Array:
     """(N,) ‖x_i‖²."""
     if isinstance(X, csr_array):

@@ -21,7 +21,7 @@ from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FederationFailed, InvalidConfig
 from fenchel_common.losses.base import Loss
-from fenchel_common.objectives import primal
+from fenchel_common.objectives import correct_predictions, primal
 from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.experiments.centralized import CentralizedSolution, solve_centralized
@@ -45,7 +45,7 @@ class DemonstrationOptions:
     split: Split = field(default_factory=Split)
     loss: str = defaults.LOSS
     lambda_: float = defaults.LAMBDA
-    local: Literal["paper", "theory", "corrective"] = defaults.LOCAL
+    local: str = defaults.LOCAL
     h: str | int | float | None = None
     participation: str = defaults.PARTICIPATION
     privacy: Privacy = defaults.PRIVACY
@@ -195,7 +195,7 @@ class Demonstration:
             "gap": jsonrecord.jsonable(outcome.certificate.gap),
             "centralized_primal": self.optimum.primal,
             "relative_error": (reached_primal - self.optimum.primal) / self.optimum.primal,
-            "accuracy": float((np.sign(dataset.X @ weights) == dataset.y).mean()),
+            "accuracy": correct_predictions(dataset.X @ weights, dataset.y) / len(dataset.y),
             "centralized_accuracy": self.optimum.accuracy,
             "rounds": outcome.rounds,
             "rtc_per_round": outcome.rtc_per_round,

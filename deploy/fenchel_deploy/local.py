@@ -88,15 +88,6 @@ class LocalFederation:
         arguments += consenting_options(self._config)
         self.clients[name] = self._start("client", arguments, [], name=name)
 
-    def kill_server(self) -> None:
-        """Kills the server's process, so that it cannot clean up."""
-        assert self.server is not None
-        _end(self.server)
-
-    def kill_client(self, name: str) -> None:
-        """Kills a client's process, so that it cannot clean up."""
-        _end(self.clients[name])
-
     def events(self) -> Iterator[dict[str, Any]]:
         """The server's events as they come, until its process ends."""
         assert self.server is not None

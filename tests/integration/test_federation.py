@@ -20,6 +20,7 @@ from fenchel_deploy import local
 from fenchel_deploy.experiments.centralized import solve_centralized
 from fenchel_deploy.local import LocalFederation
 from fenchel_server.store import SqliteStore
+from support.kills import kill_client, kill_server
 from support.tables import named_shards, small_dataset
 
 LAMBDA = 0.05
@@ -160,7 +161,7 @@ def test_a_server_killed_at_every_phase_ends_with_the_same_model(tmp_path: Path)
     with LocalFederation(tmp_path / "killed", named_shards(DATASET, grid=(2, 2)), config) as federation:
         for moment in moments:
             until(federation.events(), **moment)
-            federation.kill_server()
+            kill_server(federation)
             federation.start_server()
         events = events_of(federation)
         codes = federation.wait()
@@ -176,7 +177,7 @@ def test_clients_killed_at_every_phase_rejoin_and_the_run_reaches_the_optimum(tm
     with LocalFederation(tmp_path, named_shards(DATASET, grid=(2, 2)), config) as federation:
         for name, round_id, phase in sorted(moments, key=lambda moment: moment[1]):
             until(federation.events(), event="phase", round=round_id, phase=phase)
-            federation.kill_client(name)
+            kill_client(federation, name)
             federation.start_client(name)
         final = ended(events_of(federation))
         codes = federation.wait()
@@ -190,7 +191,7 @@ def test_a_client_that_never_comes_back_is_left_out_with_its_reason_on_record(tm
     shards = named_shards(DATASET, grid=(2, 2))
     with LocalFederation(tmp_path, shards, config, server_options=["--farewell", "0"]) as federation:
         until(federation.events(), event="phase", round=3, phase="local_dual")
-        federation.kill_client("p4")
+        kill_client(federation, "p4")
         final = ended(events_of(federation))
         codes = federation.wait()
     assert final["status"] == "completed"
@@ -284,7 +285,7 @@ def test_a_corrective_run_survives_a_killed_server_with_the_same_model_and_kille
     with LocalFederation(tmp_path / "killed", named_shards(DATASET, grid=(2, 2)), config) as federation:
         for round_id, phase in ((2, "inner_product"), (3, "local_dual"), (4, "primal")):
             until(federation.events(), event="phase", round=round_id, phase=phase)
-            federation.kill_server()
+            kill_server(federation)
             federation.start_server()
         events_of(federation)
         assert set(federation.wait().values()) == {0}
@@ -294,7 +295,7 @@ def test_a_corrective_run_survives_a_killed_server_with_the_same_model_and_kille
         tmp_path / "rejoined", named_shards(DATASET, grid=(2, 2)), run_config(settings=CORRECTIVE)
     ) as federation:
         until(federation.events(), event="phase", round=2, phase="local_dual")
-        federation.kill_client("p2")
+        kill_client(federation, "p2")
         federation.start_client("p2")
         final = ended(events_of(federation))
         federation.wait()

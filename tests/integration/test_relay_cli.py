@@ -14,6 +14,7 @@ import pytest
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.folders import kit_folder
 from fenchel_deploy.local import LocalFederation
+from support.kills import kill_server
 from support.tables import named_shards, small_dataset
 
 pytestmark = pytest.mark.alone
@@ -53,7 +54,7 @@ def test_a_ping_through_the_relay_takes_twice_its_delay(tmp_path: Path) -> None:
         with relayed_to(federation.port, "--delay-ms", "60") as port:
             far = fenchel("ping", "--kit", kit, "--server", f"localhost:{port}", "--count", "3", "--format", "json")
     finally:
-        federation.kill_server()
+        kill_server(federation)
     assert re.match(r"\d+\.\d ms a round trip \(median of 5\)", near.stdout), near.stderr
     measured = json.loads(far.stdout)
     assert len(measured["round_trips_s"]) == 3

@@ -9,6 +9,7 @@ from fenchel_client import activerun
 from fenchel_client.activerun import ActiveRun
 from fenchel_client.alignment import Ring
 from fenchel_client.consent import Consent
+from fenchel_client.coverage import client_layout_of
 from fenchel_client.crypto.introductions import fresh_key
 from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.currentrun import CurrentRun
@@ -47,8 +48,8 @@ class TakesLayouts(RunRecords):
 class SaysWhy(CurrentRun):
     """Takes any layout, says why it refuses, and never locks a run."""
 
-    def _check_layout(self, kept: PartyRun, _kit: Kit) -> None:
-        assert kept.layout
+    def _checked_layout(self, kept: PartyRun, _kit: Kit) -> ClientLayout:
+        return client_layout_of(kept, self._table)
 
     def _not_usable(self, _active: ActiveRun, error: Exception) -> Refusal:
         return Refusal(str(error), public_reason=str(error))

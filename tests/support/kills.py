@@ -8,12 +8,27 @@ from numpy.typing import NDArray
 from fenchel_deploy.local import LocalFederation
 
 
+def kill_server(federation: LocalFederation) -> None:
+    """Kills the server's process, so that it cannot clean up."""
+    assert federation.server is not None
+    assert federation.server.stdout is not None
+    federation.server.kill()
+    federation.server.wait()
+    federation.server.stdout.close()
+
+
+def kill_client(federation: LocalFederation, name: str) -> None:
+    """Kills a client's process, so that it cannot clean up."""
+    federation.clients[name].kill()
+    federation.clients[name].wait()
+
+
 def trained_model(federation: LocalFederation, features: Sequence[str], *, kill: bool) -> NDArray[np.float64]:
     """The model of a run that completes; with `kill` the server and a client are killed after round 3 and restarted."""
     if kill:
         next(event for event in federation.events() if event["event"] == "round" and event["round"] == 3)
-        federation.kill_server()
-        federation.kill_client("p2")
+        kill_server(federation)
+        kill_client(federation, "p2")
         federation.start_server()
         federation.start_client("p2")
     ended = [event for event in federation.events() if event["event"] == "ended"]

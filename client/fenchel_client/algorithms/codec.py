@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.rows import PartyRows, Positions, joined
+from fenchel_client.algorithms.rows import PartyRows, Positions, positions_of
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector, pack, unpack
 from fenchel_common.clientlayout import ClientLayout
@@ -38,7 +38,7 @@ class BlockCodec:
 
     def positions_of(self, blocks: Sequence[int]) -> Positions:
         """The positions of the values of these blocks, in the given order of blocks."""
-        return joined([self.positions[block] for block in blocks])
+        return positions_of(self.positions, blocks)
 
     def to_blocks(self, values: Array, blocks: Sequence[int], vector_format: VectorFormat) -> BlockVector:
         """The values of these blocks, encrypted."""

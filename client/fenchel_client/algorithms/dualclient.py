@@ -13,6 +13,7 @@ from fenchel_client.algorithms.duals import own_norms
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.dual import DualSettings, ProductResult
+from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
@@ -68,6 +69,11 @@ class DualClient(ABC, Generic[S]):
     def answer(self, phase: str, body: bytes) -> bytes:
         """As for `AlgorithmClient.answer`; `InvalidInput` for a phase that the algorithm does not have."""
 
-    @abstractmethod
     def final_model(self, state: bytes) -> NDArray[np.float64]:
-        """As for `AlgorithmClient.final_model`."""
+        """The weights of this client's features, sorted by name; its memory is neither used nor changed."""
+        model = self._model_in(state)
+        return np.zeros(self._rows.width) if model is None else self._codec.from_features(model)
+
+    @abstractmethod
+    def _model_in(self, state: bytes) -> BlockVector | None:
+        """The model by feature in the run's last state, None for a model of zeros; `InvalidInput` if malformed."""

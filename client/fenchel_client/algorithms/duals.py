@@ -13,13 +13,6 @@ from fenchel_common.objectives import squared_row_norms
 Array = NDArray[np.float64]
 
 
-def labels_of(rows: PartyRows) -> Array:
-    """(n,) the party's labels; `InvalidInput` if it has none."""
-    if rows.y is None:
-        raise InvalidInput("local_dual: this party has no labels and cannot update or report")
-    return rows.y
-
-
 def feasible_duals(rows: PartyRows, positions: Positions, values: Array) -> Array:
     """The feasible dual variables nearest to the values at these positions; without labels, the nearest in [−1, 1]."""
     if rows.y is None:

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.data.shard import Matrix
+from fenchel_common.errors import InvalidInput
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -61,9 +62,15 @@ class PartyRows:
         """The party's one matrix, for reading; another run may put its rows into another order between two tasks."""
         return self._table.matrix(self._layout)
 
+    def labels(self) -> Array:
+        """(n,) the party's labels; `InvalidInput` if it has none."""
+        if self.y is None:
+            raise InvalidInput("labels: this party has no labels, and can neither train nor report")
+        return self.y
+
     def positions_of(self, blocks: Sequence[int]) -> Positions:
         """The positions of the samples of these blocks, in the given order of blocks."""
-        return joined([self.positions[block] for block in blocks])
+        return positions_of(self.positions, blocks)
 
     def products(self, positions: Positions, weights: Array) -> Array:
         """(n,) x_i·w on this party's columns at the positions, zero elsewhere; never a copy of all of X."""
@@ -75,9 +82,9 @@ class PartyRows:
         return values
 
 
-def joined(pieces: Sequence[Positions]) -> Positions:
-    """The pieces one after the other; an empty array for no pieces."""
-    return np.concatenate([np.zeros(0, dtype=np.int64), *pieces])
+def positions_of(positions: Mapping[int, Positions], blocks: Sequence[int]) -> Positions:
+    """The positions of these blocks, in the given order of blocks; an empty array for no blocks."""
+    return np.concatenate([np.zeros(0, dtype=np.int64), *(positions[block] for block in blocks)])
 
 
 def _rows_in(X: Matrix, limit_bytes: int) -> int:

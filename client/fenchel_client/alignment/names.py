@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.alignment.order import sorting_order
 from fenchel_client.crypto.derivedkeys import names_key
 from fenchel_common.ids import RunId
 from fenchel_common.wire.alignment import PSEUDONYM_BYTES
@@ -32,4 +33,4 @@ def pseudonyms(names: Sequence[str], *, tag_secret: bytes, run: RunId) -> tuple[
 def columns_by_pseudonym(names: Sequence[str], *, tag_secret: bytes, run: RunId) -> NDArray[np.int64]:
     """For each feature, in the order of the pseudonyms, its position among the names in their own order."""
     marks = pseudonyms(sorted(names), tag_secret=tag_secret, run=run)
-    return np.array(sorted(range(len(marks)), key=marks.__getitem__), dtype=np.int64)
+    return sorting_order(marks)

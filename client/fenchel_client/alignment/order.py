@@ -8,6 +8,8 @@ shard gives the same order in every run, and the order of the rows in the file d
 
 import hashlib
 import hmac
+from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,8 @@ from scipy.sparse import csr_array
 
 from fenchel_client.table import PartyTable
 from fenchel_common.data.shard import Matrix, Shard
+
+K = TypeVar("K", str, bytes)
 
 _LABEL = b"fenchel/v1/alignment/order"
 _ROWS_AT_ONCE = 4096
@@ -24,13 +28,17 @@ def arrange(shard: Shard) -> PartyTable:
     """The party's table, whose rows are listed in the party's private order."""
     key = _content_key(shard)
     marks = [hmac.digest(key, sample_id.encode(), "sha256") for sample_id in shard.ids]
-    order = np.array(sorted(range(len(marks)), key=marks.__getitem__), dtype=np.int64)
-    return PartyTable(shard, order)
+    return PartyTable(shard, sorting_order(marks))
+
+
+def sorting_order(keys: Sequence[K]) -> NDArray[np.int64]:
+    """The positions of the keys in the order that sorts them."""
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
 
 
 def _content_key(shard: Shard) -> bytes:
     """A digest of ids, values and labels that does not depend on the order of the rows."""
-    by_id = np.array(sorted(range(len(shard.ids)), key=shard.ids.__getitem__), dtype=np.int64)
+    by_id = sorting_order(shard.ids)
     digest = hashlib.sha256(_LABEL)
     for sample_id in sorted(shard.ids):
         _absorb(digest, sample_id.encode())

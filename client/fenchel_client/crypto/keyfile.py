@@ -1,12 +1,10 @@
-"""Private keys as bytes and as files that only their owner can read."""
+"""Private keys as bytes, for wrapping and for files that only their owner can read."""
 
 import json
-from pathlib import Path
 
 from gmpy2 import mpz
 
 from fenchel_client.crypto.keys import KeyKind, PrivateKey, SecretPrime
-from fenchel_client.privatefiles import read_private, write_private
 from fenchel_common.errors import KeyFileError
 
 FILE_FORMAT = "fenchel paillier private key"
@@ -46,11 +44,3 @@ def _number(text: str) -> mpz:
     if number <= 0:
         raise ValueError("not a positive number")
     return number
-
-
-def save_private_key(key: PrivateKey, path: Path) -> None:
-    write_private(path, private_key_to_bytes(key))
-
-
-def load_private_key(path: Path, *, test_only_small: bool = False) -> PrivateKey:
-    return private_key_from_bytes(read_private(path), test_only_small=test_only_small)

@@ -220,4 +220,4 @@ def _flatten(lists: Iterable[list[mpz]]) -> list[mpz]:
 
 
 def _refuse_pickling() -> NoReturn:
-    raise TypeError("a private key cannot be pickled or copied; save_private_key writes it to a file of mode 0600")
+    raise TypeError("a private key cannot be pickled or copied; private_key_to_bytes gives its bytes")

@@ -111,6 +111,13 @@ class VectorFormat:
     def dequantise(self, integers: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.multiply(integers, self.resolution, dtype=np.float64)
 
+    def rounded(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The values as their receiver decodes them, so that sender and receiver compute with the same numbers.
+
+        Raises as `quantise` does.
+        """
+        return self.dequantise(self.quantise(values))
+
 
 @dataclass(frozen=True)
 class SlotLayout:

@@ -15,7 +15,7 @@ from fenchel_common.data.heterogeneous import Split
 from fenchel_common.errors import InvalidInput
 from fenchel_common.leakage import Visibility
 from fenchel_deploy.audit import SERVER, Account, Audit, Classes, Fields, audit_of, words_for
-from fenchel_deploy.cli.choices import parse_choice, parse_grid, usual_grid
+from fenchel_deploy.cli.choices import parse_choice, parse_grid, parse_local, usual_grid
 from fenchel_deploy.cli.console import terminal
 from fenchel_deploy.cli.output import print_json, printable
 
@@ -170,7 +170,7 @@ def _compare(
     profile = SETTINGS[parse_choice("--algorithm", algorithm, *SETTINGS)].profile
     options = DemonstrationOptions(
         algorithm=algorithm,
-        local=parse_choice("--local", local, "paper", "theory", "corrective"),
+        local=parse_local(local),
         grid=parse_grid(grid or usual_grid(profile, Split())),
         rounds=rounds,
     )

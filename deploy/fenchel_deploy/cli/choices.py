@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
+from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.settings import Profile
 from fenchel_common.data.heterogeneous import Split
 from fenchel_common.defaults import ROUNDS, UNCERTIFIED_ROUNDS
@@ -55,3 +56,9 @@ def parse_choice(option: str, value: str, *known: str) -> Any:
     if value not in known:
         raise InvalidInput(f"{option}: {value!r} is not one of: {', '.join(known)}")
     return value
+
+
+def parse_local(value: str) -> str:
+    """The value of --local; raises `InvalidInput` if HyFDCA has no such local steps."""
+    local: str = parse_choice("--local", value, *SETTINGS["hyfdca"].by_local)
+    return local

@@ -8,7 +8,7 @@ import typer
 
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION
 from fenchel_common import defaults
-from fenchel_deploy.cli.choices import parse_choice, parse_parameters, parse_samples
+from fenchel_deploy.cli.choices import parse_choice, parse_local, parse_parameters, parse_samples
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.demonstration import common_options, demonstrate
 from fenchel_deploy.cli.options import (
@@ -89,7 +89,7 @@ def demo(
     options = replace(
         common,
         columns=parse_choice("--columns", columns, "contiguous", "shuffled"),
-        local=parse_choice("--local", local, "paper", "theory", "corrective"),
+        local=parse_local(local),
         h=None if h is None else parse_samples(h),
         participation=participation,
         key_kind=parse_choice("--key-kind", key_kind, "standard", "subgroup"),

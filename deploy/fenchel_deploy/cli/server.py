@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +16,7 @@ from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.output import Format, log_to_stderr, printable
+from fenchel_deploy.cli.signals import exit_on
 from fenchel_server import transport
 from fenchel_server.app import FAREWELL_S, serve
 from fenchel_server.release import ReleaseSummary
@@ -62,7 +62,8 @@ def server(
     why; 2: bad input.
     """
     log_to_stderr()
-    signal.signal(signal.SIGTERM, _leave)
+    # Committed rounds are kept, and the next start continues after the last of them.
+    exit_on(signal.SIGTERM)
     loaded = Kit.load(kit)
     address = Address.parse(listen) if listen else _default_address(loaded, insecure=insecure)
     config = RunConfig.from_toml(run) if run else None
@@ -85,11 +86,6 @@ def _default_address(kit: Kit, *, insecure: bool) -> Address:
     if kit.settings.listen is not None:
         return kit.settings.listen
     return Address("127.0.0.1" if insecure else ALL_INTERFACES, kit.server_address.port)
-
-
-def _leave(signum: int, _frame: FrameType | None) -> None:
-    """Ends the process. Committed rounds are kept, and the next start continues after the last of them."""
-    sys.exit(128 + signum)
 
 
 def _print_json(event: Mapping[str, object]) -> None:

@@ -1,8 +1,6 @@
 """`fenchel up`: a federation of any size in containers on this machine."""
 
 import signal
-import sys
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -24,6 +22,7 @@ from fenchel_deploy.cli.options import (
     SplitOption,
 )
 from fenchel_deploy.cli.output import Format
+from fenchel_deploy.cli.signals import exit_on
 from fenchel_deploy.containers.up import Deployment, run_up
 from fenchel_deploy.containers.wan import PROFILES_S, Wan
 
@@ -79,12 +78,7 @@ def up(
         privacy=privacy,
     )
     deployment = Deployment(image=image, wan=Wan(wan, bandwidth), keep=keep)
-    # SIGINT too: a shell starts background commands with it ignored, and they must be stoppable as well.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
+    # The containers are removed before the process ends. SIGINT too: a shell starts background commands with it
+    # ignored, and they must be stoppable as well.
+    exit_on(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     demonstrate(options, lambda tell: run_up(options, deployment, tell=tell), output=output)
-
-
-def _leave(signum: int, _frame: FrameType | None) -> None:
-    """Ends the process by an exception, so that the containers are removed first."""
-    sys.exit(128 + signum)

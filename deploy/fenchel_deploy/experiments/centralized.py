@@ -26,7 +26,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from fenchel_common.errors import FenchelError
 from fenchel_common.losses import Loss
-from fenchel_common.objectives import Matrix, dual, primal, primal_point
+from fenchel_common.objectives import Matrix, correct_predictions, dual, primal, primal_point
 
 Array = NDArray[np.float64]
 
@@ -71,8 +71,8 @@ def _certified(X: Matrix, y: Array, alpha: Array, *, loss: Loss, lambda_: float)
     w = primal_point(X, alpha, lambda_=lambda_)
     upper = primal(X, y, w, loss=loss, lambda_=lambda_)
     lower = dual(X, y, alpha, loss=loss, lambda_=lambda_)
-    correct = np.where(X @ w >= 0.0, 1.0, -1.0) == y
-    return CentralizedSolution(w, alpha, upper, lower, upper - lower, float(correct.mean()))
+    accuracy = correct_predictions(X @ w, y) / len(y)
+    return CentralizedSolution(w, alpha, upper, lower, upper - lower, accuracy)
 
 
 def _proximal_point(

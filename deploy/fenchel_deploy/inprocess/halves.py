@@ -131,10 +131,7 @@ class Halves(Generic[C, S]):
 
 def hyfdca_halves(shards: Sequence[Shard], settings: DualSettings) -> Halves[AlgorithmClient, AlgorithmServer]:
     """A run of HyFDCA in clear."""
-    family = settings.family.name
-    return Halves(
-        shards,
-        settings,
-        client_half=CLIENT_HALVES[family]["hyfdca"],
-        server_half=SERVER_HALVES[family]["hyfdca"],
-    )
+    # A family with dual variables has one algorithm.
+    (client_half,) = CLIENT_HALVES[settings.family.name].values()
+    (server_half,) = SERVER_HALVES[settings.family.name].values()
+    return Halves(shards, settings, client_half=client_half, server_half=server_half)

@@ -9,7 +9,6 @@ from scipy.sparse import csr_array
 
 from fenchel_client.algorithms.corrective.local_rows import described_rows, found_locally
 from fenchel_client.algorithms.corrective.points import ANCHOR, MODEL, Entry, Memory, Name
-from fenchel_client.algorithms.duals import labels_of
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
@@ -123,9 +122,9 @@ def test_what_is_found_locally_is_feasible_and_raises_d(loss: str) -> None:
         strength=1.0 / (case.lambda_ * own.sample_count),
         loss=case.loss,
     )
-    assert (labels_of(own) * found).min() >= 0.0
-    assert (labels_of(own) * found).max() <= 1.0
-    assert raised(case, whole, labels_of(own), found) >= 0.95 * case.optimum
+    assert (own.labels() * found).min() >= 0.0
+    assert (own.labels() * found).max() <= 1.0
+    assert raised(case, whole, own.labels(), found) >= 0.95 * case.optimum
 
 
 def test_only_live_samples_are_found() -> None:

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from fenchel_client.algorithms import rows as rows_module
 from fenchel_client.algorithms.codec import BlockCodec, RowCodec
-from fenchel_client.algorithms.duals import checked_duals, feasible_duals, labels_of, own_norms, whole_norms
+from fenchel_client.algorithms.duals import checked_duals, feasible_duals, own_norms, whole_norms
 from fenchel_client.algorithms.rows import COPIED_BYTES, PartyRows
 from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
@@ -73,7 +73,7 @@ def test_rows_follow_the_blocks_and_columns_the_names(sparse: bool) -> None:
     rows = own(sparse=sparse).rows
     found = rows.X.toarray() if isinstance(rows.X, csr_array) else rows.X
     np.testing.assert_array_equal(found, ORDERED)
-    np.testing.assert_array_equal(labels_of(rows), Y[[2, 0, 3, 1]])
+    np.testing.assert_array_equal(rows.labels(), Y[[2, 0, 3, 1]])
     assert (rows.count, rows.width, rows.shared) == (4, 3, frozenset({4}))
     assert {block: positions.tolist() for block, positions in rows.positions.items()} == {1: [0, 1], 4: [2, 3]}
 
@@ -184,7 +184,7 @@ def test_a_party_gives_the_norms_of_its_parts_of_shared_rows_alone() -> None:
 
 def test_the_absence_of_labels_is_named() -> None:
     with pytest.raises(InvalidInput, match="has no labels"):
-        labels_of(own(y=None).rows)
+        own(y=None).rows.labels()
 
 
 def test_duals_are_feasible_as_far_as_labels_tell() -> None:

@@ -16,15 +16,11 @@ from fenchel_client.crypto.interop import (
     public_key_from_phe,
     public_key_to_phe,
 )
-from fenchel_client.crypto.keyfile import (
-    load_private_key,
-    private_key_from_bytes,
-    private_key_to_bytes,
-    save_private_key,
-)
+from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind, PrivateKey, SecretPrime
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
+from fenchel_client.privatefiles import read_private, write_private
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import split
 from fenchel_common.errors import KeyFileError, KeyTooSmall
@@ -65,8 +61,8 @@ def test_subgroup_orders_are_256_bit_primes_that_do_not_meet() -> None:
 @KINDS
 def test_a_key_survives_its_file(tmp_path: Path, kind: KeyKind) -> None:
     key = private_key(2048, kind)
-    save_private_key(key, tmp_path / "key.json")
-    again = load_private_key(tmp_path / "key.json")
+    write_private(tmp_path / "key.json", private_key_to_bytes(key))
+    again = private_key_from_bytes(read_private(tmp_path / "key.json"))
     assert (again.public_key.n, again.kind) == (key.public_key.n, kind)
     assert again.secret_primes() == key.secret_primes()
 
@@ -75,7 +71,7 @@ def test_a_key_file_is_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
     before = os.umask(0)
     try:
-        save_private_key(private_key(), path)
+        write_private(path, private_key_to_bytes(private_key()))
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -85,15 +81,15 @@ def test_a_key_file_is_for_its_owner_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
 def test_a_key_file_that_others_can_read_is_refused_with_the_cure(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "key.json"
-    save_private_key(private_key(), path)
+    write_private(path, private_key_to_bytes(private_key()))
     path.chmod(mode)
     with pytest.raises(KeyFileError, match="chmod 600"):
-        load_private_key(path)
+        read_private(path)
 
 
 def test_a_missing_key_file_is_an_error_of_the_tree(tmp_path: Path) -> None:
     with pytest.raises(KeyFileError, match=r"absent\.json cannot be read"):
-        load_private_key(tmp_path / "absent.json")
+        read_private(tmp_path / "absent.json")
 
 
 def damaged(**changes: object) -> bytes:

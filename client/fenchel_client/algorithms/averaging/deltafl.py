@@ -1,13 +1,8 @@
 """Δ-FL at a party: local steps on its own loss, from the averaged model."""
 
 from fenchel_client.algorithms.averaging.descent import DescentClient
-from fenchel_client.algorithms.averaging.work import Contribution, Job, State
 from fenchel_common.algorithms.averaging.deltafl import DeltaflSettings
-from fenchel_common.algorithms.averaging.rails import MODEL
 
 
 class DeltaflClient(DescentClient[DeltaflSettings]):
     """The client half of Δ-FL."""
-
-    def train(self, state: State, job: Job) -> Contribution:
-        return Contribution({MODEL: self.descended(state[MODEL], job.rng)})

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.averaging.rails import AveragingClient
-from fenchel_client.algorithms.averaging.work import State
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State
 from fenchel_common.algorithms.averaging.descent import DescentLoss, DescentSettings
 from fenchel_common.algorithms.averaging.rails import MODEL
-from fenchel_common.objectives import Matrix
+from fenchel_common.objectives import Matrix, correct_predictions
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -53,12 +53,6 @@ class LocalObjective:
         return correct_predictions(self.scores(x), self.y)
 
 
-def correct_predictions(scores: Array, y: Array) -> int:
-    """The number of predictions with the right sign or, for classes, with the largest score at the right class."""
-    guesses = np.where(scores >= 0.0, 1.0, -1.0) if scores.ndim == 1 else scores.argmax(axis=1)
-    return int(np.count_nonzero(guesses == y))
-
-
 def descend(
     objective: LocalObjective,
     start: Array,
@@ -88,7 +82,7 @@ S = TypeVar("S", bound=DescentSettings)
 
 
 class DescentClient(AveragingClient[S]):
-    """The client half of an algorithm of gradient steps; a subclass overrides `train`, and `apply` where it differs."""
+    """The client half of an algorithm of gradient steps; a subclass overrides `train` and `apply` where it differs."""
 
     @cached_property
     def objective(self) -> LocalObjective:
@@ -98,6 +92,10 @@ class DescentClient(AveragingClient[S]):
     def losses(self, predictions: Array, y: Array) -> tuple[float, int]:
         total = float(self.settings.local_loss.value(predictions, y).sum())
         return total, correct_predictions(predictions, y)
+
+    def train(self, state: State, job: Job) -> Contribution:
+        """The model after the local steps of the settings, from the averaged model."""
+        return Contribution({MODEL: self.descended(state[MODEL], job.rng)})
 
     def survey(self, state: State) -> Mapping[str, float]:
         return {"loss": self.objective.value(state[MODEL])}

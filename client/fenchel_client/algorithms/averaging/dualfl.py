@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms.averaging.local_solvers import LocalSolution
 from fenchel_client.algorithms.averaging.proximal import ConsensusClient, solve
-from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update, on_grid
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging.dualfl import (
     BETA,
     CHANGE,
@@ -27,7 +27,7 @@ from fenchel_common.algorithms.averaging.dualfl import (
     DualflSettings,
 )
 from fenchel_common.algorithms.averaging.proximal import CLIENTS, SAMPLE_WEIGHT
-from fenchel_common.algorithms.averaging.rails import MODEL
+from fenchel_common.algorithms.averaging.rails import MODEL, MODEL_FORMAT
 from fenchel_common.objectives import Matrix
 
 Array = NDArray[np.float64]
@@ -94,7 +94,7 @@ class DualflClient(ConsensusClient[DualflSettings]):
             self.settings, self.X, self.labels(), variate, dual, loss_weight=loss_weight, tolerance=job.told[TOLERANCE]
         )
         # Rounded here, so that the changes add up to the dual variable without any further error.
-        following = on_grid(variate - solved.theta)
+        following = MODEL_FORMAT.rounded(variate - solved.theta)
         reported = {CRITERION_MET: float(solved.met)}
         if self.settings.asks_smoothness:
             if self._smoothness is None:

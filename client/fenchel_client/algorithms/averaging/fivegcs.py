@@ -7,10 +7,10 @@ State           w, and v = Σ u_j
 
 from fenchel_client.algorithms.averaging.proximal import ToleratedClient
 from fenchel_client.algorithms.averaging.rails import Array
-from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update, on_grid
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging.fivegcs import CHANGE, DUAL, TOTAL, FivegcsSettings
 from fenchel_common.algorithms.averaging.proximal import CLIENTS, SAMPLE_WEIGHT
-from fenchel_common.algorithms.averaging.rails import MODEL
+from fenchel_common.algorithms.averaging.rails import MODEL, MODEL_FORMAT
 
 
 class FivegcsClient(ToleratedClient[FivegcsSettings]):
@@ -20,7 +20,7 @@ class FivegcsClient(ToleratedClient[FivegcsSettings]):
         clients, dual, ahead = job.told[CLIENTS], job.kept[DUAL], self._ahead(state)
         tau = self.settings.tau or 1.0 / (2.0 * self.settings.gamma * clients)
         theta = self.solved(scale=job.told[SAMPLE_WEIGHT] / clients, mu=tau, shift=tau * ahead + dual, start=ahead)
-        following = on_grid(dual + tau * (ahead - theta))
+        following = MODEL_FORMAT.rounded(dual + tau * (ahead - theta))
         return Contribution({CHANGE: following - dual, DUAL: following})
 
     def apply(self, state: State, update: Update) -> State:

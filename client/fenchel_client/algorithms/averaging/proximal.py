@@ -10,7 +10,7 @@ from fenchel_client.algorithms.averaging.local_problem import LocalProblem
 from fenchel_client.algorithms.averaging.local_solvers import SOLVERS, LocalSolution
 from fenchel_client.algorithms.averaging.rails import AveragingClient
 from fenchel_common.algorithms.averaging.proximal import ConsensusSettings, ProximalSettings, ToleratedSettings
-from fenchel_common.objectives import Matrix
+from fenchel_common.objectives import Matrix, correct_predictions
 
 Array = NDArray[np.float64]
 C = TypeVar("C", bound=ConsensusSettings)
@@ -42,8 +42,7 @@ class ConsensusClient(AveragingClient[C]):
     def losses(self, predictions: Array, y: Array) -> tuple[float, int]:
         if self.settings.width == 1:
             return super().losses(predictions, y)
-        correct = int(np.count_nonzero(np.argmax(predictions, axis=1) == y))
-        return float(self.settings.local_loss.value(predictions, y).sum()), correct
+        return float(self.settings.local_loss.value(predictions, y).sum()), correct_predictions(predictions, y)
 
 
 class ToleratedClient(ConsensusClient[T]):

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update, on_grid
+from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
 from fenchel_client.algorithms.codec import BlockCodec
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_client.table import PartyTable
@@ -44,6 +44,7 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.data.shard import Matrix
 from fenchel_common.errors import InvalidInput, ValueNotFinite, ValueOutOfRange
+from fenchel_common.objectives import correct_predictions
 from fenchel_common.wire import averaging as wire
 
 Array = NDArray[np.float64]
@@ -77,9 +78,8 @@ class AveragingClient(ABC, Generic[S]):
     ) -> None:
         self.settings = settings
         self._rows = PartyRows(layout, table)
-        self.y = self._rows.y
-        if self.y is not None:
-            self.check_labels(self.y)
+        if self._rows.y is not None:
+            self.check_labels(self._rows.y)
         self._cipher = cipher
         self._samples = BlockCodec(self._rows.positions, cipher)
         self._serialising = serialising
@@ -141,14 +141,12 @@ class AveragingClient(ABC, Generic[S]):
 
     def losses(self, predictions: Array, y: Array) -> tuple[float, int]:
         """The sum of losses and the number of correct predictions; predictions are (n,), or (n, width)."""
-        correct = np.where(predictions >= 0.0, 1.0, -1.0) == y
-        return float(self.settings.loss_function.value(predictions, y).sum()), int(np.count_nonzero(correct))
+        loss_sum = float(self.settings.loss_function.value(predictions, y).sum())
+        return loss_sum, correct_predictions(predictions, y)
 
     def labels(self) -> Array:
-        """(n,) the party's labels; `InvalidInput` if it has none."""
-        if self.y is None:
-            raise InvalidInput("local: this party has no labels, and can neither train nor report")
-        return self.y
+        """As for `PartyRows.labels`."""
+        return self._rows.labels()
 
     def preparation(self) -> bytes:
         return b""
@@ -219,7 +217,9 @@ class AveragingClient(ABC, Generic[S]):
         sums = {name: codec.put_into(self._zeros(), vector) for name, vector in entry.sums.items()}
         after = self.apply(self._state, Update(entry.round_id, entry.told, sums, weights))
         changed = (weights > 0.0) | (entry.coordinates is not None)
-        return {name: on_grid(np.where(changed, after[name], before)) for name, before in self._state.items()}
+        return {
+            name: MODEL_FORMAT.rounded(np.where(changed, after[name], before)) for name, before in self._state.items()
+        }
 
     def _result(self, phase: str, task: Task) -> Result:
         if phase == SURVEY:
@@ -251,7 +251,7 @@ class AveragingClient(ABC, Generic[S]):
             codec = chosen if name in names.summed else self._coordinates
             values = given[name] * work.weight if name in names.summed else given[name]
             vectors[name] = codec.to_blocks(values, tuple(codec.positions), MODEL_FORMAT)
-        self._kept = {name: on_grid(given[name]) for name in names.kept}
+        self._kept = {name: MODEL_FORMAT.rounded(given[name]) for name in names.kept}
         return vectors
 
     def _measurement(self, task: Task) -> Measurement:

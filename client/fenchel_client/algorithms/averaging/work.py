@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_common.algorithms.averaging.rails import MODEL_FORMAT, Positions
+from fenchel_common.algorithms.averaging.rails import Positions
 from fenchel_common.ids import RoundId
 
 Array = NDArray[np.float64]
@@ -63,8 +63,3 @@ class Update:
         """The weighted mean at coordinates that some client gave, `otherwise` elsewhere."""
         given = self.weights > 0.0
         return np.divide(self.sums[name], self.weights, out=otherwise.copy(), where=given)
-
-
-def on_grid(values: Array) -> Array:
-    """The values as the fixed-point numbers that are sent: sender and receiver compute with the same numbers."""
-    return MODEL_FORMAT.dequantise(MODEL_FORMAT.quantise(values))

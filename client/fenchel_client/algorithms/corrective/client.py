@@ -23,6 +23,7 @@ from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.corrective.messages import DualResult, DualTask, RoundStart
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
+from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
@@ -67,10 +68,8 @@ class CorrectiveClient(DualClient[CorrectiveSettings]):
             return self._answer_primal(body)
         raise InvalidInput(f"phase: HyFDCA with corrective steps has no phase {phase!r}")
 
-    def final_model(self, state: bytes) -> Array:
-        """The weights of this client's features, sorted by name."""
-        weights = wire.model_from_bytes(state, self._scope)
-        return np.zeros(self._rows.width) if weights is None else self._codec.from_features(weights)
+    def _model_in(self, state: bytes) -> BlockVector | None:
+        return wire.model_from_bytes(state, self._scope)
 
     def _answer_products(self, body: bytes) -> bytes:
         with self._serialising():

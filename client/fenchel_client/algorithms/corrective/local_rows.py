@@ -15,7 +15,6 @@ from scipy.sparse import csr_array, hstack
 
 from fenchel_client.algorithms.corrective.local_newton import local_point
 from fenchel_client.algorithms.corrective.points import MODEL, Entry, Memory
-from fenchel_client.algorithms.duals import labels_of
 from fenchel_client.algorithms.rows import PartyRows, Positions
 from fenchel_common.data.shard import Matrix
 from fenchel_common.losses import Loss
@@ -48,7 +47,7 @@ def found_locally(
     completion = float(norms[live].sum()) / known if known > 0.0 else 1.0
     return local_point(
         rows,
-        labels_of(own)[live],
+        own.labels()[live],
         current.alpha[live],
         current.predictions[live],
         kappa=strength * max(completion, 1.0),

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms.corrective.points import MODEL, Memory
 from fenchel_client.algorithms.corrective.settlement import interpolated
-from fenchel_client.algorithms.duals import labels_of
 from fenchel_client.algorithms.rows import PartyRows, Positions
 from fenchel_common.algorithms.corrective.messages import FIGURE_COUNT, STEPS
 from fenchel_common.losses import Loss
+from fenchel_common.objectives import correct_predictions
 
 Array = NDArray[np.float64]
 
@@ -19,13 +19,13 @@ def figures_of(own: PartyRows, memory: Memory, round_id: int, samples: Positions
     """The party's contribution to the round's figures, from the samples at these positions."""
     if not len(samples):
         return np.zeros(FIGURE_COUNT)
-    y, model = labels_of(own)[samples], memory.entries[(MODEL, round_id)]
+    y, model = own.labels()[samples], memory.entries[(MODEL, round_id)]
     start, end, alpha = memory.best.predictions[samples], model.predictions[samples], model.alpha[samples]
     losses, correct = [], []
     for step in range(STEPS + 1):
         z = interpolated(start, end, step)
         losses.append(loss.value(z, y).sum())
-        correct.append(np.count_nonzero(np.where(z >= 0.0, 1.0, -1.0) == y))
+        correct.append(correct_predictions(z, y))
     rest = [loss.conjugate(alpha, y).sum(), np.sqrt(norms[samples]).sum(), alpha @ alpha]
     return np.array([*losses, *correct, *rest], dtype=np.float64) / own.sample_count
 
@@ -40,7 +40,7 @@ def conjugates_and_products(
     """
     if not len(samples):
         return np.zeros(conjugate_and_product_count(memory, len(points), loss=loss))
-    y = labels_of(own)[samples]
+    y = own.labels()[samples]
     numbers = [float(loss.conjugate(alpha[samples], y).sum()) for alpha in points]
     if loss.conjugate_modulus > 0.0:
         known = [entry.alpha if len(entry.alpha) else np.zeros(own.count) for entry in memory.entries.values()]

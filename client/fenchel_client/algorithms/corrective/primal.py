@@ -10,7 +10,7 @@ from fenchel_client.algorithms.corrective.measures import conjugates_and_product
 from fenchel_client.algorithms.corrective.points import POINT, VERTEX, Memory, PendingPoints
 from fenchel_client.algorithms.corrective.round import ClientRound
 from fenchel_client.algorithms.corrective.settlement import RoundFigures, Settlement, settle
-from fenchel_client.algorithms.duals import checked_duals, labels_of
+from fenchel_client.algorithms.duals import checked_duals
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_common.algorithms.corrective.messages import PrimalResult, PrimalTask
 from fenchel_common.blocks import BlockVector
@@ -78,7 +78,7 @@ def _pending_points(
     average[current.live] = checked_duals(point, rows, codec)
     if task.vertex:
         vertex = anchor.copy()
-        vertex[current.live] = loss.subgradient(settlement.predictions[current.live], labels_of(rows)[current.live])
+        vertex[current.live] = loss.subgradient(settlement.predictions[current.live], rows.labels()[current.live])
     return PendingPoints(average, vertex, task.relative)
 
 

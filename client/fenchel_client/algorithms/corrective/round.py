@@ -109,8 +109,8 @@ def _rounded_entries(rows: PartyRows, memory: Memory) -> dict[Name, Entry]:
     return _anchor_and_best(
         rows,
         alpha=rounded_towards_zero(memory.anchor.alpha),
-        weights=_rounded(memory.anchor.weights),
-        model=_rounded(memory.best.weights),
+        weights=PRODUCT_FORMAT.rounded(memory.anchor.weights),
+        model=PRODUCT_FORMAT.rounded(memory.best.weights),
     )
 
 
@@ -160,8 +160,3 @@ def rounded_towards_zero(alpha: Array) -> Array:
     """The dual variables in fixed point; rounding towards zero keeps them feasible."""
     unit = ALPHA_FORMAT.resolution
     return np.asarray(np.trunc(alpha / unit) * unit, dtype=np.float64)
-
-
-def _rounded(weights: Array) -> Array:
-    """A model in fixed point."""
-    return PRODUCT_FORMAT.dequantise(PRODUCT_FORMAT.quantise(weights))

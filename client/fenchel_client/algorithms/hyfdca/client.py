@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.dualclient import DualClient
-from fenchel_client.algorithms.duals import checked_duals, labels_of, whole_norms
+from fenchel_client.algorithms.duals import checked_duals, whole_norms
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.dual import (
     ALPHA_FORMAT,
@@ -49,7 +49,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, Vector
 from fenchel_common.errors import InvalidInput
-from fenchel_common.objectives import squared_row_norms
+from fenchel_common.objectives import correct_predictions, squared_row_norms
 from fenchel_common.wire import hyfdca as wire
 
 Array = NDArray[np.float64]
@@ -80,10 +80,8 @@ class HyfdcaClient(DualClient[HyfdcaSettings]):
             return self._answer_dual(body)
         raise InvalidInput(f"phase: HyFDCA has no phase {phase!r}")
 
-    def final_model(self, state: bytes) -> Array:
-        """The weights of this client's features, sorted by name; its memory is neither used nor changed."""
-        model = wire.state_from_bytes(state, self._scope).model
-        return np.zeros(self._rows.width) if model is None else self._codec.from_features(model)
+    def _model_in(self, state: bytes) -> BlockVector | None:
+        return wire.state_from_bytes(state, self._scope).model
 
     def _forget(self) -> None:
         self._alpha = np.zeros(self._rows.count)
@@ -166,7 +164,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings]):
         if self._norms is None:
             raise InvalidInput("norms: missing; they come with the first task that needs them")
         alpha, ip, norms = self._alpha[drawn], predictions[drawn], self._norms[drawn]
-        y, lambda_ = labels_of(self._rows)[drawn], self._settings.lambda_
+        y, lambda_ = self._rows.labels()[drawn], self._settings.lambda_
         if self._settings.local == "theory":
             scale = task.step_scale
             s = self._loss.theory_step(alpha, y, ip, norms / lambda_, scale * task.gamma)
@@ -185,11 +183,11 @@ class HyfdcaClient(DualClient[HyfdcaSettings]):
         loss = conjugate = correct = 0.0
         if task.report_blocks:
             reported = self._rows.positions_of(task.report_blocks)
-            z, y = predictions[reported], labels_of(self._rows)[reported]
+            z, y = predictions[reported], self._rows.labels()[reported]
             conjugate = float(self._loss.conjugate(self._alpha[reported], y).sum())
             if task.with_losses:
                 loss = float(self._loss.value(z, y).sum())
-                correct = float(np.count_nonzero(np.where(z >= 0.0, 1.0, -1.0) == y))
+                correct = float(correct_predictions(z, y))
         weights = self._model[self._codec.feature_positions(task.norm_blocks)]
         regulariser = self._settings.lambda_ / 2.0 * float(weights @ weights)
         count = self._rows.sample_count
