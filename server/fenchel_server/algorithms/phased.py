@@ -84,6 +84,8 @@ class PhasedServer(ABC, Generic[S, C]):
         *,
         closing: bool = False,
     ) -> PhaseRequest:
+        if self._round is not None:
+            raise InvalidInput(f"round_id: round {self._round.id} is under way")
         if round_id != self._round_id + 1:
             raise InvalidInput(f"round_id: {round_id} cannot follow round {self._round_id}")
         self._forget(restarted & frozenset(self.layout.clients))
