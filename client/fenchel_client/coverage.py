@@ -40,8 +40,8 @@ def check_coverage(
         raise InvalidInput(
             f"layout: feature_blocks: has {sizes.sum()} of this party's {len(table.features)} features, not all"
         )
-    if layout.holder_counts.max(initial=0) > len(roster.parties):
-        raise InvalidInput("layout: holder_counts: more label holders than there are parties")
+    if layout.label_holder_counts.max(initial=0) > len(roster.parties):
+        raise InvalidInput("layout: label_holder_counts: more label holders than there are parties")
     _check_full(layout.block_sizes[~layout.shared], layout.slots, cohorts=1, field="block_sizes of unshared rows")
     cohorts = 1 << (len(roster.parties) - 1)
     _check_full(layout.block_sizes, layout.slots, cohorts=cohorts, field="block_sizes")

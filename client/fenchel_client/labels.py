@@ -89,11 +89,11 @@ class LabelComparison:
         secret: bytes,
         run: RunId,
     ) -> None:
-        compared = (layout.holder_counts >= 2) & (table.y is not None)
+        compared = (layout.label_holder_counts >= 2) & (table.y is not None)
         self._blocks = tuple(layout.block_ids[compared].tolist())
         self._sizes = layout.block_sizes[compared].tolist()
         self._slots = layout.slots
-        self._holders = np.repeat(layout.holder_counts[compared], self._sizes)
+        self._holders = np.repeat(layout.label_holder_counts[compared], self._sizes)
         self._marks = np.zeros(0)
         if table.y is not None:
             blocks, slots = np.nonzero(filled(self._sizes, layout.slots))

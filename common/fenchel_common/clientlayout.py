@@ -48,7 +48,7 @@ class ClientLayout:
         (B,) the ids of this party's blocks, ascending.
     block_sizes
         (B,) the number of samples in each block.
-    holder_counts
+    label_holder_counts
         (B,) |B_n|: the number of the block's holders that have labels.
     shared
         (B,) whether another party holds the block too.
@@ -68,7 +68,7 @@ class ClientLayout:
     slots: int
     block_ids: NDArray[np.int64]
     block_sizes: NDArray[np.int64]
-    holder_counts: NDArray[np.int64]
+    label_holder_counts: NDArray[np.int64]
     shared: NDArray[np.bool_]
     rows: NDArray[np.int64]
     ignored: tuple[IgnoredFeatures, ...] = ()
@@ -80,7 +80,7 @@ class ClientLayout:
             block: frozen_int64(positions, "feature_blocks") for block, positions in self.feature_blocks.items()
         }
         object.__setattr__(self, "feature_blocks", MappingProxyType(features))
-        for name in ("block_ids", "block_sizes", "holder_counts", "rows"):
+        for name in ("block_ids", "block_sizes", "label_holder_counts", "rows"):
             object.__setattr__(self, name, frozen_int64(getattr(self, name), name))
         shared = np.array(self.shared, dtype=bool)
         shared.setflags(write=False)
@@ -124,7 +124,7 @@ class ClientLayout:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClientLayout):
             return NotImplemented
-        arrays = ("block_ids", "block_sizes", "holder_counts", "shared", "rows")
+        arrays = ("block_ids", "block_sizes", "label_holder_counts", "shared", "rows")
         return (
             (self.sample_count, self.slots, self.ignored) == (other.sample_count, other.slots, other.ignored)
             and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in arrays)
@@ -134,15 +134,15 @@ class ClientLayout:
 
     def _check_blocks(self) -> None:
         count = len(self.block_ids)
-        for name in ("block_sizes", "holder_counts", "shared"):
+        for name in ("block_sizes", "label_holder_counts", "shared"):
             if getattr(self, name).shape != (count,):
                 raise InvalidInput(f"{name}: must have one entry for each of the {count} blocks")
         if not is_ascending(self.block_ids) or not all_within(self.block_ids, 0, MAX_SAMPLES):
             raise InvalidInput("block_ids: must be ascending, from 0 up")
         if not all_within(self.block_sizes, 1, self.slots):
             raise InvalidInput(f"block_sizes: a block must have 1 to {self.slots} samples")
-        if not all_within(self.holder_counts, 0, MAX_CLIENTS):
-            raise InvalidInput(f"holder_counts: must lie between 0 and {MAX_CLIENTS}")
+        if not all_within(self.label_holder_counts, 0, MAX_CLIENTS):
+            raise InvalidInput(f"label_holder_counts: must lie between 0 and {MAX_CLIENTS}")
         for cut in self.ignored:
             if not np.isin(cut.block_ids, self.block_ids).all():
                 raise InvalidInput("ignored: names a block that this party does not hold")

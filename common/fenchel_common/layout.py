@@ -7,7 +7,7 @@ which of its blocks (`clientlayout.ClientLayout`). Neither layout has a sample i
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
@@ -159,6 +159,10 @@ class FederationLayout:
         if not all(self.label_index.holders):
             raise InvalidInput("blocks: every sample needs a party that has its label")
 
+    def samples_of(self, client: ClientId) -> int:
+        """The number of samples that the client holds."""
+        return sum(self.sample_index.of(client).values())
+
     def feature_positions(self, client: ClientId) -> dict[int, NDArray[np.int64]]:
         """For each feature block of the client: the positions of its features among the client's own features."""
         own = self.client_features[client]
@@ -233,14 +237,9 @@ class FederationLayout:
 
     def _cut_features(self) -> tuple[FeatureBlock, ...]:
         """The features in blocks of one cohort: a party that may see one feature of a block may see all."""
-        pieces = [
-            (held_by, features[start : start + self.slots])
-            for held_by, features in self.feature_cohorts().items()
-            for start in range(0, len(features), self.slots)
-        ]
         return tuple(
-            FeatureBlock(number, held_by, frozen_int64(np.array(piece), "features"))
-            for number, (held_by, piece) in enumerate(pieces)
+            FeatureBlock(number, holders, frozen_int64(np.array(piece), "features"))
+            for number, (holders, piece) in enumerate(cut(self.feature_cohorts(), self.slots))
         )
 
     def _check_names(self) -> None:
@@ -277,6 +276,15 @@ class FederationLayout:
                 raise InvalidInput(f"blocks: the holders of block {block.id} must be clients in roster order")
         if sum(block.size for block in self.blocks) != self.sample_count:
             raise InvalidInput("sample_count: must equal the sum of the block sizes")
+
+
+def cut(
+    cohorts: Mapping[tuple[ClientId, ...], Sequence[int]], slots: int
+) -> Iterator[tuple[tuple[ClientId, ...], Sequence[int]]]:
+    """The members of each cohort in pieces of at most `slots`, each piece with its holders."""
+    for holders, members in cohorts.items():
+        for start in range(0, len(members), slots):
+            yield holders, members[start : start + slots]
 
 
 def check_names(names: Iterable[str], field: str, *, limit: int) -> None:

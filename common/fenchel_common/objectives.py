@@ -1,4 +1,4 @@
-"""The primal and dual objectives and the gap between them, for a whole data set in one place.
+"""The primal and dual objectives, for a whole data set in one place.
 
 Weak duality makes P(w) − D(α) ≥ P(w) − P(w*) for every w and feasible α, so a gap certifies a model without knowledge
 of the optimum. Shapes: X (N, M) dense or CSR, y (N,), w (M,), alpha (N,).
@@ -28,12 +28,6 @@ def dual(X: Matrix, y: Array, alpha: Array, *, loss: Loss, lambda_: float) -> fl
     """D(α) = −λ/2 ‖w(α)‖² − 1/N Σ l_i*(−α_i); minus infinity for an infeasible α."""
     w = primal_point(X, alpha, lambda_=lambda_)
     return float(-lambda_ / 2.0 * (w @ w) - loss.conjugate(alpha, y).mean())
-
-
-def duality_gap(X: Matrix, y: Array, alpha: Array, *, loss: Loss, lambda_: float, w: Array | None = None) -> float:
-    """P(w) − D(α), with w(α) for w unless another is given."""
-    point = primal_point(X, alpha, lambda_=lambda_) if w is None else w
-    return primal(X, y, point, loss=loss, lambda_=lambda_) - dual(X, y, alpha, loss=loss, lambda_=lambda_)
 
 
 def correct_predictions(scores: Array, y: Array) -> int:

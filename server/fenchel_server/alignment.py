@@ -9,8 +9,7 @@ is the one that is due.
 The server learns which pseudonyms are equal and the order in which a party lists them; it never sees an id.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -23,15 +22,14 @@ from fenchel_common.wire.alignment import (
     Listing,
     TaggedList,
     listing_from_bytes,
-    opening_to_bytes,
     phase_name,
     raised_from_bytes,
     relay_to_bytes,
+    start_to_bytes,
 )
 from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
 from fenchel_server.contract import PhaseRequest
-
-_T = TypeVar("_T")
+from fenchel_server.rejection import read_or_reject
 
 
 class AlignmentServer:
@@ -66,7 +64,7 @@ class AlignmentServer:
         self._step = 0
         self._listings = {}
         self._lists = {}
-        body = opening_to_bytes(self._method)
+        body = start_to_bytes(self._method)
         return PhaseRequest(phase=phase_name(0), tasks=dict.fromkeys(self._clients, body))
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | Alignment:
@@ -76,7 +74,9 @@ class AlignmentServer:
         if missing:
             raise AlignmentIncomplete(f"no answer in {phase} from {', '.join(missing)}; the alignment starts afresh")
         if self._step == 0:
-            self._listings = {client: _parsed(client, listing_from_bytes, results[client]) for client in self._clients}
+            self._listings = {
+                client: read_or_reject(client, listing_from_bytes, results[client]) for client in self._clients
+            }
             self._lists = {client: listing.ids for client, listing in self._listings.items()}
         else:
             self._lists = {self._owner(client): self._raised(client, results[client]) for client in self._clients}
@@ -93,7 +93,7 @@ class AlignmentServer:
         return self._clients[(self._clients.index(client) - self._step) % len(self._clients)]
 
     def _raised(self, client: ClientId, body: bytes) -> TaggedList:
-        raised = _parsed(client, raised_from_bytes, body)
+        raised = read_or_reject(client, raised_from_bytes, body)
         sent = self._lists[self._owner(client)]
         count, expected = (len(listed.elements) // ELEMENT_BYTES for listed in (raised, sent))
         if count != expected:
@@ -111,10 +111,3 @@ class AlignmentServer:
             for client in self._clients
         ]
         return lay_out(holdings, slots=self._slots, seed=self._seed, overlap=self._overlap)
-
-
-def _parsed(client: ClientId, parse: Callable[[bytes], _T], body: bytes) -> _T:
-    try:
-        return parse(body)
-    except InvalidInput as error:
-        raise ResultRejected(client, str(error)) from None

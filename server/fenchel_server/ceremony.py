@@ -1,10 +1,10 @@
 """The server's part of the key ceremony: it relays sealed secrets between the parties, and cannot open them."""
 
-from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from collections.abc import Mapping
+from typing import Final
 
 from fenchel_common.crypto.paillier import PublicKey
-from fenchel_common.errors import FenchelError, ResultRejected
+from fenchel_common.errors import ResultRejected
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
@@ -18,8 +18,7 @@ from fenchel_common.wire.setup import (
     terms_to_bytes,
 )
 from fenchel_server.contract import PhaseRequest
-
-T = TypeVar("T")
+from fenchel_server.rejection import read_or_reject
 
 CEREMONY_PHASES: Final = (INTRODUCE, KEY_MAKE, KEY_TAKE)
 
@@ -54,12 +53,12 @@ class KeyCeremony:
 
     def _ask_for_key(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
         names = self._roster.names
-        self._introductions = tuple(_read(name, introduction_from_bytes, results[name]) for name in names)
+        self._introductions = tuple(read_or_reject(name, introduction_from_bytes, results[name]) for name in names)
         return PhaseRequest(KEY_MAKE, {self._roster.key_holder.name: introductions_to_bytes(self._introductions)})
 
     def _relay_key(self, results: Mapping[ClientId, bytes]) -> PhaseRequest | None:
         holder = self._roster.key_holder.name
-        made = _read(holder, key_made_from_bytes, results[holder])
+        made = read_or_reject(holder, key_made_from_bytes, results[holder])
         self._check_made(holder, made)
         self.public_key = made.public_key
         if not made.sealed:
@@ -76,18 +75,11 @@ class KeyCeremony:
         if not self._config.privacy.encrypts_samples:
             if made.public_key:
                 raise ResultRejected(holder, "a run in clear has no key")
-        elif _read(holder, PublicKey.from_bytes, made.public_key).bits != self._config.key.bits:
+        elif read_or_reject(holder, PublicKey.from_bytes, made.public_key).bits != self._config.key.bits:
             raise ResultRejected(holder, f"the key must have the {self._config.key.bits} bits of the configuration")
 
     def _check_keys(self, results: Mapping[ClientId, bytes]) -> None:
         expected = PublicKey.from_bytes(self.public_key).fingerprint if self.public_key else b""
         for party, body in results.items():
-            if _read(party, key_taken_from_bytes, body) != expected:
+            if read_or_reject(party, key_taken_from_bytes, body) != expected:
                 raise ResultRejected(party, "its key is not the one that the key holder made")
-
-
-def _read(party: ClientId, parse: Callable[[bytes], T], body: bytes) -> T:
-    try:
-        return parse(body)
-    except FenchelError as error:
-        raise ResultRejected(party, str(error)) from None

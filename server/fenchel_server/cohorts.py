@@ -151,7 +151,7 @@ def _client_layout(
         slots=federation.slots,
         block_ids=np.array(list(blocks)),
         block_sizes=np.array(list(blocks.values())),
-        holder_counts=np.array([len(federation.label_index.holders[block]) for block in blocks]),
+        label_holder_counts=np.array([len(federation.label_index.holders[block]) for block in blocks]),
         shared=np.array([block in federation.sample_index.shared for block in blocks]),
         # Slots are numbered through all blocks in order, so sorting by slot fills this party's blocks in order.
         rows=np.argsort(slot_of_row),

@@ -4,14 +4,16 @@ The server itself compares nothing. `fenchel_client.labels` says what a mark is 
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from fenchel_common.blocks import check_fresh, joined, summed
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.errors import FenchelError, InvalidInput, LabelsDiffer, ResultRejected
+from fenchel_common.errors import InvalidInput, LabelsDiffer
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.setup import LayoutResult
 from fenchel_common.wire.labels import label_sums_to_bytes, labels_compared_from_bytes, layout_result_from_bytes
+from fenchel_server.rejection import read_or_reject
 
 
 def read_layout_results(
@@ -21,19 +23,23 @@ def read_layout_results(
 
     An answer has marks if and only if another party has labels of some of the same samples. Raises `ResultRejected`.
     """
-    read = {}
-    for client, data in results.items():
-        blocks = layout.label_index.shared_of(client)
-        try:
-            result = layout_result_from_bytes(data, blocks=frozenset(blocks), slots=layout.slots, key=key)
-            if (result.marks is not None) != bool(blocks):
-                raise InvalidInput("marks: must be there if and only if another party has labels of the same samples")
-            if result.marks is not None:
-                check_fresh(result.marks, blocks, "marks")
-        except FenchelError as error:
-            raise ResultRejected(client, str(error)) from None
-        read[client] = result
-    return read
+    return {
+        client: read_or_reject(
+            client,
+            partial(_layout_result, blocks=layout.label_index.shared_of(client), slots=layout.slots, key=key),
+            data,
+        )
+        for client, data in results.items()
+    }
+
+
+def _layout_result(data: bytes, *, blocks: tuple[int, ...], slots: int, key: RunKey) -> LayoutResult:
+    result = layout_result_from_bytes(data, blocks=frozenset(blocks), slots=slots, key=key)
+    if (result.marks is not None) != bool(blocks):
+        raise InvalidInput("marks: must be there if and only if another party has labels of the same samples")
+    if result.marks is not None:
+        check_fresh(result.marks, blocks, "marks")
+    return result
 
 
 def label_tasks(results: Mapping[ClientId, LayoutResult]) -> dict[ClientId, bytes]:
@@ -50,12 +56,6 @@ def label_tasks(results: Mapping[ClientId, LayoutResult]) -> dict[ClientId, byte
 
 def check_labels(results: Mapping[ClientId, bytes]) -> None:
     """Raises `LabelsDiffer` if a party found that another party's labels differ from its own."""
-    differing = []
-    for client, data in results.items():
-        try:
-            if labels_compared_from_bytes(data):
-                differing.append(client)
-        except FenchelError as error:
-            raise ResultRejected(client, str(error)) from None
+    differing = [client for client, data in results.items() if read_or_reject(client, labels_compared_from_bytes, data)]
     if differing:
         raise LabelsDiffer(differing)

@@ -22,7 +22,7 @@ from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import Introduction, KeyMade, KeyTake, LayoutResult, ModelPart, PartyRun, RunSecrets, Spent
-from fenchel_common.wire import alignment, arrays, blocks, ceremony, frames, labels, setup, vectors
+from fenchel_common.wire import alignment, arrays, block_states, blocks, ceremony, frames, labels, setup, vectors
 from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, private_key, run_key
 from support.kits import make_federation
@@ -61,7 +61,20 @@ def vector_decoders() -> list[Decoder]:
     allowed = {2: slots, 5: 4, 9: 1}
     ciphertexts = vectors_pb2.Vector.FromString(encrypted).encrypted.ciphertexts
     return [
-        _of_bytes(vectors_pb2.Vector, vectors.vector_from_bytes, encrypted, key=RunKey.of(key)),
+        Decoder(
+            "vectors.vector_from_proto (encrypted)",
+            lambda data: vectors.vector_from_proto(parsed(vectors_pb2.Vector, data), RunKey.of(key)),
+            (encrypted,),
+            (vectors.vector_from_proto,),
+            vectors_pb2.Vector,
+        ),
+        Decoder(
+            "block_states.block_states_from_proto",
+            lambda data: block_states.block_states_from_proto(parsed(hyfdca_pb2.HyfdcaSnapshot, data).norms, in_clear),
+            (hyfdca_pb2.HyfdcaSnapshot(norms=block_states.block_states_to_proto({2: plain})).SerializeToString(),),
+            (block_states.block_states_from_proto,),
+            hyfdca_pb2.HyfdcaSnapshot,
+        ),
         _of_message(vectors_pb2.Vector, vectors.vector_from_proto, vectors.vector_to_bytes(plain), key=in_clear),
         _of_message(
             vectors_pb2.VectorFormat, vectors.format_from_proto, vectors.format_to_proto(FORMAT).SerializeToString()
@@ -98,10 +111,10 @@ def alignment_decoders() -> list[Decoder]:
     listed = alignment.TaggedList(bytes(32) + bytes(range(32)), bytes(range(100, 132)))
     listing = alignment.Listing(features=(bytes(16).hex(), bytes(range(16)).hex()), has_labels=True, ids=listed)
     layout, held = small_federation_layout(), small_client_layout()
-    preparations = [alignment.opening_to_bytes(method) for method in alignment.AlignmentMethod]
+    preparations = [alignment.start_to_bytes(method) for method in alignment.AlignmentMethod]
     relay, raised = alignment.relay_to_bytes(listed), alignment.raised_to_bytes(listed)
     return [
-        _of_bytes(alignment_pb2.AlignmentStart, alignment.opening_from_bytes, *preparations),
+        _of_bytes(alignment_pb2.AlignmentStart, alignment.start_from_bytes, *preparations),
         _of_bytes(alignment_pb2.AlignmentListing, alignment.listing_from_bytes, alignment.listing_to_bytes(listing)),
         _of_bytes(alignment_pb2.AlignmentRelay, alignment.relay_from_bytes, relay),
         _of_bytes(alignment_pb2.AlignmentRaised, alignment.raised_from_bytes, raised),

@@ -71,7 +71,7 @@ def test_every_sample_is_exactly_once_in_each_holders_layout_with_its_holder_cou
         assert sorted(sample for samples in by_block.values() for sample in samples) == sorted(
             sample for sample, own_holders in holders.items() if client in own_holders
         )
-        for block_id, count, shared in zip(layout.block_ids, layout.holder_counts, layout.shared, strict=True):
+        for block_id, count, shared in zip(layout.block_ids, layout.label_holder_counts, layout.shared, strict=True):
             for sample in by_block[int(block_id)]:
                 assert count == len(holders[sample])
                 assert shared == (len(holders[sample]) > 1)

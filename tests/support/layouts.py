@@ -27,7 +27,7 @@ def small_client_layout() -> ClientLayout:
         slots=2,
         block_ids=np.array([1, 4]),
         block_sizes=np.array([2, 1]),
-        holder_counts=np.array([1, 2]),
+        label_holder_counts=np.array([1, 2]),
         shared=np.array([False, True]),
         rows=np.array([2, 0, 1]),
         ignored=(IgnoredFeatures(np.array([0]), np.array([4])),),

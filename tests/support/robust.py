@@ -55,7 +55,7 @@ def saddle_point(clients: Clients, ambiguity: Ambiguity) -> tuple[Array, Array]:
 
     def worst(at: Array) -> tuple[float, Array]:
         losses = np.array([client.value(at) for client in clients])
-        weights = ambiguity.worst_case(losses)
+        weights = ambiguity.projected(1.0 / count + losses / (ambiguity.rho * count))
         return float(weights @ losses) - ambiguity.penalty(weights), weights
 
     for _ in range(100):

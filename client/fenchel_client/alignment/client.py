@@ -12,10 +12,10 @@ from fenchel_common.wire.alignment import (
     AlignmentMethod,
     Listing,
     listing_to_bytes,
-    opening_from_bytes,
     phase_step,
     raised_to_bytes,
     relay_from_bytes,
+    start_from_bytes,
 )
 
 
@@ -68,7 +68,7 @@ class AlignmentClient:
         return self._list_own(body) if step == 0 else self._raise_other(step, body)
 
     def _list_own(self, body: bytes) -> bytes:
-        asked = opening_from_bytes(body)
+        asked = start_from_bytes(body)
         if asked is not self._method:
             raise InvalidInput(f"method: the server asks for {asked.value}, this party agreed to {self._method.value}")
         if self._shared_secret is None:

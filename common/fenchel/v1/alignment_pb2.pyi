@@ -299,7 +299,7 @@ class ClientLayout(_message.Message):
     SLOTS_FIELD_NUMBER: _builtins.int
     BLOCK_IDS_FIELD_NUMBER: _builtins.int
     BLOCK_SIZES_FIELD_NUMBER: _builtins.int
-    HOLDER_COUNTS_FIELD_NUMBER: _builtins.int
+    LABEL_HOLDER_COUNTS_FIELD_NUMBER: _builtins.int
     SHARED_FIELD_NUMBER: _builtins.int
     ROWS_FIELD_NUMBER: _builtins.int
     IGNORED_FIELD_NUMBER: _builtins.int
@@ -308,7 +308,7 @@ class ClientLayout(_message.Message):
     slots: _builtins.int
     block_ids: _builtins.bytes
     block_sizes: _builtins.bytes
-    holder_counts: _builtins.bytes
+    label_holder_counts: _builtins.bytes
     shared: _builtins.bytes
     """One byte each, 0 or 1."""
     rows: _builtins.bytes
@@ -325,7 +325,7 @@ class ClientLayout(_message.Message):
         slots: _builtins.int = ...,
         block_ids: _builtins.bytes = ...,
         block_sizes: _builtins.bytes = ...,
-        holder_counts: _builtins.bytes = ...,
+        label_holder_counts: _builtins.bytes = ...,
         shared: _builtins.bytes = ...,
         rows: _builtins.bytes = ...,
         ignored: _abc.Iterable[Global___IgnoredFeatures] | None = ...,
@@ -333,7 +333,7 @@ class ClientLayout(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["feature_blocks", b"feature_blocks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "feature_blocks", b"feature_blocks", "holder_counts", b"holder_counts", "ignored", b"ignored", "rows", b"rows", "sample_count", b"sample_count", "shared", b"shared", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "feature_blocks", b"feature_blocks", "ignored", b"ignored", "label_holder_counts", b"label_holder_counts", "rows", b"rows", "sample_count", b"sample_count", "shared", b"shared", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -125,12 +125,6 @@ def add_many(key: PublicKey, buffers: Iterable[bytes]) -> bytes:
     return concatenate(totals, width)
 
 
-def negate(key: PublicKey, ciphertexts: bytes) -> bytes:
-    """Ciphertexts of the negated values."""
-    n_squared, width = key.n_squared, key.ciphertext_bytes
-    return concatenate([gmpy2.invert(c, n_squared) for c in split(ciphertexts, width)], width)
-
-
 def scale(key: PublicKey, ciphertexts: bytes, factor: int) -> bytes:
     """Ciphertexts of the values times an integer, which is public."""
     n_squared, width = key.n_squared, key.ciphertext_bytes

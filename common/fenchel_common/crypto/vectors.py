@@ -48,10 +48,6 @@ class Vector(Protocol):
         """The sum, with the terms of both; `other` must have the same format and length."""
         ...
 
-    def minus(self, other: Self) -> Self:
-        """The difference, with the terms of both; `other` must have the same format and length."""
-        ...
-
     def scale(self, factor: int) -> Self:
         """The values times `factor`, with |factor| times the terms; `ValueOutOfRange` unless 0 < |factor| ≤ 2^53."""
         ...
@@ -209,10 +205,6 @@ class EncryptedVector:
         self.layout.check_terms(terms)
         return replace(self, terms=terms, ciphertexts=paillier.add(self.key, self.ciphertexts, other.ciphertexts))
 
-    def minus(self, other: "EncryptedVector") -> "EncryptedVector":
-        self._check_addable(other)
-        return self.plus(replace(other, ciphertexts=paillier.negate(self.key, other.ciphertexts)))
-
     def scale(self, factor: int) -> "EncryptedVector":
         _check_factor(factor)
         terms = self.terms * abs(factor)
@@ -291,10 +283,6 @@ class PlainVector:
 
     def plus(self, other: "PlainVector") -> "PlainVector":
         return self.summed_with([other])
-
-    def minus(self, other: "PlainVector") -> "PlainVector":
-        _check_same_shape(self, other)
-        return self.summed_with([replace(other, integers=-other.integers)])
 
     def scale(self, factor: int) -> "PlainVector":
         _check_factor(factor)

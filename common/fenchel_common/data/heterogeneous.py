@@ -1,4 +1,4 @@
-"""Splits of whole rows over parties: alike, or different as in the experiments of the papers."""
+"""Splits of whole rows over parties: at random, or with class ratios that differ between the parties."""
 
 import math
 from dataclasses import dataclass
@@ -13,8 +13,6 @@ from fenchel_common.errors import InvalidInput
 
 Rows = NDArray[np.int64]
 
-THINNED_PARTIES: Final = 0.3
-THINNED_ROWS: Final = 0.7
 DRAWS: Final = 1000
 
 
@@ -38,14 +36,6 @@ class Split:
         raise InvalidInput(f"split: {text!r} is neither even nor dirichlet:ALPHA with ALPHA above 0, such as 0.1")
 
 
-def stratified_rows(y: NDArray[np.float64], parties: int, *, seed: int) -> list[Rows]:
-    """The rows of each party, with numbers and class ratios as equal as possible (FedSGM, section 4)."""
-    rng = np.random.default_rng([seed, 1])
-    # Rows are assigned in turn through all classes, so that the remainder of one class is balanced by the next.
-    order = np.concatenate([rng.permutation(np.flatnonzero(y == label)) for label in np.unique(y)])
-    return [order[party::parties] for party in range(parties)]
-
-
 def dirichlet_rows(y: NDArray[np.float64], parties: int, *, alpha: float, seed: int, smallest: int = 10) -> list[Rows]:
     """The rows of each party: each class is divided in fractions that are drawn from Dir(α) (SCAFF-PD, C.2).
 
@@ -63,16 +53,6 @@ def dirichlet_rows(y: NDArray[np.float64], parties: int, *, alpha: float, seed: 
         if min(len(rows) for rows in split) >= smallest:
             return split
     raise InvalidInput(f"alpha: {alpha:g} leaves some of {parties} parties with fewer than {smallest} rows; use more")
-
-
-def thinned_rows(split: list[Rows], *, seed: int) -> list[Rows]:
-    """The split after a random 30 % of the parties have lost a random 70 % of their rows (SCAFF-PD, C.2)."""
-    rng = np.random.default_rng([seed, 3])
-    thinned = list(split)
-    for party in rng.permutation(len(split))[: round(THINNED_PARTIES * len(split))]:
-        rows = rng.permutation(split[party])
-        thinned[party] = rows[round(THINNED_ROWS * len(rows)) :]
-    return thinned
 
 
 def row_shards(dataset: Dataset, rows_of: list[Rows]) -> list[Shard]:

@@ -75,11 +75,11 @@ def phase_step(phase: str) -> int:
     return int(match[1])
 
 
-def opening_to_bytes(method: AlignmentMethod) -> bytes:
+def start_to_bytes(method: AlignmentMethod) -> bytes:
     return alignment_pb2.AlignmentStart(method=_METHODS[method]).SerializeToString()
 
 
-def opening_from_bytes(body: bytes) -> AlignmentMethod:
+def start_from_bytes(body: bytes) -> AlignmentMethod:
     message = parsed_message(alignment_pb2.AlignmentStart, body)
     for method, number in _METHODS.items():
         if message.method == number:
@@ -170,7 +170,7 @@ def client_layout_to_bytes(layout: ClientLayout) -> bytes:
         slots=layout.slots,
         block_ids=numbers_to_bytes(layout.block_ids),
         block_sizes=numbers_to_bytes(layout.block_sizes),
-        holder_counts=numbers_to_bytes(layout.holder_counts),
+        label_holder_counts=numbers_to_bytes(layout.label_holder_counts),
         shared=layout.shared.tobytes(),
         rows=numbers_to_bytes(layout.rows),
         ignored=[
@@ -193,7 +193,7 @@ def client_layout_from_bytes(body: bytes, *, samples: int, features: int) -> Cli
         slots=message.slots,
         block_ids=numbers_from_bytes(message.block_ids, most=samples, field="block_ids"),
         block_sizes=numbers_from_bytes(message.block_sizes, most=samples, field="block_sizes"),
-        holder_counts=numbers_from_bytes(message.holder_counts, most=samples, field="holder_counts"),
+        label_holder_counts=numbers_from_bytes(message.label_holder_counts, most=samples, field="label_holder_counts"),
         shared=np.frombuffer(message.shared, dtype=bool),
         rows=numbers_from_bytes(message.rows, most=samples, field="rows"),
         ignored=tuple(

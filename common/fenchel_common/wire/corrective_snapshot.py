@@ -3,19 +3,19 @@
 The privacy level says which vectors of the state are ciphertexts; the server adds ciphertexts and cannot read them.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from fenchel.v1 import corrective_pb2 as pb
-from fenchel.v1 import hyfdca_pb2
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.privacy import Privacy
+from fenchel_common.wire.block_states import block_states_from_proto, block_states_to_proto
 from fenchel_common.wire.parsing import parsed_message
 from fenchel_common.wire.scope import numbers_to_proto
-from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
+from fenchel_common.wire.vectors import vector_from_proto
 
 Blocks = Mapping[int, Vector]
 
@@ -101,12 +101,12 @@ def snapshot_to_bytes(snapshot: CorrectiveSnapshot) -> bytes:
         anchor_round=state.anchor.round_id,
         participants=sorted(state.memories.participants),
         intact=sorted(state.memories.intact),
-        alpha=_to_proto(state.anchor.alpha),
-        weights=_to_proto(state.anchor.weights),
-        norms=_to_proto(state.norms),
-        model=_to_proto(state.model),
-        point=_to_proto(state.pending.point),
-        vertex=_to_proto(state.pending.vertex),
+        alpha=block_states_to_proto(state.anchor.alpha),
+        weights=block_states_to_proto(state.anchor.weights),
+        norms=block_states_to_proto(state.norms),
+        model=block_states_to_proto(state.model),
+        point=block_states_to_proto(state.pending.point),
+        vertex=block_states_to_proto(state.pending.vertex),
         conjugates_and_products=numbers_to_proto(state.pending.conjugates_and_products),
         collapses=state.collapses,
         relative_rounds=state.relative_rounds,
@@ -127,7 +127,7 @@ def _state_from_proto(message: pb.CorrectiveSnapshot, by_sample: RunKey, by_feat
     if message.HasField("conjugates_and_products"):
         numbers = vector_from_proto(message.conjugates_and_products, by_feature)
     return CorrectiveState(
-        norms=_from_proto(message.norms, by_sample),
+        norms=block_states_from_proto(message.norms, by_sample),
         memories=Memories(
             round_id=message.memory_round,
             participants=frozenset(ClientId(name) for name in message.participants),
@@ -135,26 +135,15 @@ def _state_from_proto(message: pb.CorrectiveSnapshot, by_sample: RunKey, by_feat
         ),
         anchor=StoredAnchor(
             round_id=message.anchor_round,
-            alpha=_from_proto(message.alpha, by_sample),
-            weights=_from_proto(message.weights, by_feature),
+            alpha=block_states_from_proto(message.alpha, by_sample),
+            weights=block_states_from_proto(message.weights, by_feature),
         ),
-        model=_from_proto(message.model, by_feature),
+        model=block_states_from_proto(message.model, by_feature),
         pending=PendingPoints(
-            point=_from_proto(message.point, by_feature),
-            vertex=_from_proto(message.vertex, by_feature),
+            point=block_states_from_proto(message.point, by_feature),
+            vertex=block_states_from_proto(message.vertex, by_feature),
             conjugates_and_products=numbers,
         ),
         collapses=message.collapses,
         relative_rounds=message.relative_rounds,
     )
-
-
-def _to_proto(blocks: Blocks) -> list[hyfdca_pb2.HyfdcaBlockState]:
-    return [
-        hyfdca_pb2.HyfdcaBlockState(block=block, vector=vector_to_proto(vector))
-        for block, vector in sorted(blocks.items())
-    ]
-
-
-def _from_proto(states: Iterable[hyfdca_pb2.HyfdcaBlockState], key: RunKey) -> Blocks:
-    return {state.block: vector_from_proto(state.vector, key) for state in states}

@@ -1,6 +1,5 @@
 """The HyFDCA server's state between two rounds, as bytes."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fenchel.v1 import hyfdca_pb2
@@ -9,8 +8,8 @@ from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.privacy import Privacy
+from fenchel_common.wire.block_states import block_states_from_proto, block_states_to_proto
 from fenchel_common.wire.parsing import parsed_message
-from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +46,18 @@ def snapshot_to_bytes(snapshot: HyfdcaSnapshot) -> bytes:
     clients = [
         hyfdca_pb2.HyfdcaClientState(
             client=client,
-            contribution=_blocks_to_proto(state.contribution),
+            contribution=block_states_to_proto(state.contribution),
             synced=state.synced,
-            products=_blocks_to_proto(state.products),
+            products=block_states_to_proto(state.products),
         )
         for client, state in snapshot.clients.items()
     ]
     return hyfdca_pb2.HyfdcaSnapshot(
         round=snapshot.round_id,
-        alpha=_blocks_to_proto(snapshot.alpha, snapshot.changed),
-        norms=_blocks_to_proto(snapshot.norms),
+        alpha=block_states_to_proto(snapshot.alpha, snapshot.changed),
+        norms=block_states_to_proto(snapshot.norms),
         clients=clients,
-        model=_blocks_to_proto(snapshot.model),
+        model=block_states_to_proto(snapshot.model),
         pace_fraction=snapshot.pace_fraction,
         pace_earlier=snapshot.pace_earlier,
         pace_dual=snapshot.pace_dual,
@@ -74,18 +73,18 @@ def snapshot_from_bytes(data: bytes, key: RunKey, *, privacy: Privacy) -> Hyfdca
         message = parsed_message(hyfdca_pb2.HyfdcaSnapshot, data, limit=None)
         return HyfdcaSnapshot(
             round_id=RoundId(message.round),
-            alpha=_blocks_from_proto(message.alpha, key),
+            alpha=block_states_from_proto(message.alpha, key),
             changed={state.block: RoundId(state.changed) for state in message.alpha},
-            norms=_blocks_from_proto(message.norms, key),
+            norms=block_states_from_proto(message.norms, key),
             clients={
                 ClientId(state.client): ClientSnapshot(
-                    contribution=_blocks_from_proto(state.contribution, by_feature),
+                    contribution=block_states_from_proto(state.contribution, by_feature),
                     synced=RoundId(state.synced),
-                    products=_blocks_from_proto(state.products, key),
+                    products=block_states_from_proto(state.products, key),
                 )
                 for state in message.clients
             },
-            model=_blocks_from_proto(message.model, by_feature),
+            model=block_states_from_proto(message.model, by_feature),
             pace_fraction=message.pace_fraction,
             pace_earlier=message.pace_earlier,
             pace_dual=message.pace_dual if message.HasField("pace_dual") else None,
@@ -94,17 +93,3 @@ def snapshot_from_bytes(data: bytes, key: RunKey, *, privacy: Privacy) -> Hyfdca
         )
     except (InvalidInput, CryptoError) as error:
         raise StateDamaged(f"the snapshot of a HyFDCA run cannot be read: {error}") from None
-
-
-def _blocks_to_proto(
-    blocks: dict[int, Vector], changed: dict[int, RoundId] | None = None
-) -> list[hyfdca_pb2.HyfdcaBlockState]:
-    rounds = {} if changed is None else changed
-    return [
-        hyfdca_pb2.HyfdcaBlockState(block=block, vector=vector_to_proto(vector), changed=rounds.get(block, 0))
-        for block, vector in sorted(blocks.items())
-    ]
-
-
-def _blocks_from_proto(states: Iterable[hyfdca_pb2.HyfdcaBlockState], key: RunKey) -> dict[int, Vector]:
-    return {state.block: vector_from_proto(state.vector, key) for state in states}

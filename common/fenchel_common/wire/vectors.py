@@ -6,8 +6,7 @@ from fenchel.v1 import vectors_pb2
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector, PlainVector, Vector
-from fenchel_common.errors import IncompatibleVectors, InvalidInput, MalformedVector
-from fenchel_common.wire.parsing import parsed_message
+from fenchel_common.errors import IncompatibleVectors, MalformedVector
 
 
 def format_to_proto(vector_format: VectorFormat) -> vectors_pb2.VectorFormat:
@@ -68,11 +67,3 @@ def vector_from_proto(message: vectors_pb2.Vector, key: RunKey) -> Vector:
 
 def vector_to_bytes(vector: Vector) -> bytes:
     return vector_to_proto(vector).SerializeToString(deterministic=True)
-
-
-def vector_from_bytes(data: bytes, key: RunKey) -> Vector:
-    try:
-        message = parsed_message(vectors_pb2.Vector, data)
-    except InvalidInput:
-        raise MalformedVector("the bytes are not a vector: they were cut or altered") from None
-    return vector_from_proto(message, key)

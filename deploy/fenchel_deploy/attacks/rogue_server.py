@@ -82,7 +82,7 @@ class LoneCell:
             slots=self.transcript.layout.slots,
             block_ids=0 * one,
             block_sizes=one,
-            holder_counts=one,
+            label_holder_counts=one,
             shared=one > 1,
             rows=0 * one,
             ignored=(IgnoredFeatures(np.arange(1, len(self.features)), 0 * one),),

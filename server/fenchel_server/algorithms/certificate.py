@@ -1,10 +1,13 @@
 """The duality-gap certificate, and a bound on its error by fixed point."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.layout import FederationLayout
+from fenchel_common.metrics import RoundMetrics
+from fenchel_server.contract import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +19,19 @@ class Certificate:
     gap: float
     gap_error: float
     accuracy: float
+
+
+def reached_gap(certificate: Certificate, goal: float | None) -> tuple[Outcome, str] | None:
+    """The outcome and its reason if the gap is at most the `goal`, else None; a run without a goal has None."""
+    if goal is not None and certificate.gap <= goal:
+        return Outcome.CONVERGED, f"the duality gap is at most {goal:g}"
+    return None
+
+
+def with_certificate(metrics: RoundMetrics, certificate: Certificate | None, notes: Iterable[str]) -> RoundMetrics:
+    """The metrics of a round with its certificate, if there is one, and with the notes that are not empty."""
+    values = {} if certificate is None else asdict(certificate)
+    return replace(metrics, note="; ".join(note for note in notes if note), **values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,9 @@ from fenchel_server.algorithms.participation import active_clients
 from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
 NOT_THERE: Final = "not there when the round began"
+OTHER_CLIENTS: Final = "the snapshot is of other clients than the layout"
+ENDED_HERE: Final = (Outcome.FINISHED, "the run was to end here")
+"""The outcome of a run that ends with a closing round, and the reason."""
 
 R = TypeVar("R")
 
@@ -84,6 +87,8 @@ class PhasedServer(ABC, Generic[S, C]):
         *,
         closing: bool = False,
     ) -> PhaseRequest:
+        if self._round is not None:
+            raise InvalidInput(f"round_id: round {self._round.id} is under way")
         if round_id != self._round_id + 1:
             raise InvalidInput(f"round_id: {round_id} cannot follow round {self._round_id}")
         self._forget(restarted & frozenset(self.layout.clients))

@@ -25,7 +25,7 @@ LAYOUT = ClientLayout(
     slots=3,
     block_ids=np.arange(3),
     block_sizes=np.array([3, 3, 1]),
-    holder_counts=np.ones(3, dtype=np.int64),
+    label_holder_counts=np.ones(3, dtype=np.int64),
     shared=np.zeros(3, dtype=bool),
     rows=np.arange(7),
     feature_blocks={0: np.array([0, 1, 2]), 1: np.array([3])},

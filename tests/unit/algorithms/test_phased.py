@@ -78,6 +78,9 @@ def test_rounds_and_phases_out_of_order_are_refused() -> None:
     server.begin_round(RoundId(5), BOTH, NOBODY)
     with pytest.raises(InvalidInput, match="phase: 'two' is not under way, 'one' is"):
         server.advance("two", {})
+    with pytest.raises(InvalidInput, match="round_id: round 5 is under way"):
+        server.begin_round(RoundId(5), BOTH, BOTH)
+    assert server.forgotten == [NOBODY]
 
 
 def test_a_client_that_fails_a_phase_is_left_out_and_the_report_says_why() -> None:

@@ -12,11 +12,11 @@ from fenchel_common.wire.alignment import (
     ELEMENT_BYTES,
     AlignmentMethod,
     listing_from_bytes,
-    opening_to_bytes,
     raised_from_bytes,
     raised_to_bytes,
     relay_from_bytes,
     split_elements,
+    start_to_bytes,
 )
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.contract import PhaseRequest
@@ -119,7 +119,7 @@ def test_a_party_lists_its_rows_in_an_order_that_its_ids_alone_do_not_give() -> 
 
 def test_the_same_task_gets_the_same_answer() -> None:
     client = make_client(make_shard(IDS, ["age"]))
-    body = opening_to_bytes(AlignmentMethod.ECDH)
+    body = start_to_bytes(AlignmentMethod.ECDH)
     assert client.answer("align_0", body) == client.answer("align_0", body)
 
 
@@ -131,7 +131,7 @@ def test_duplicate_ids_are_refused_by_their_rows_and_named_to_nobody() -> None:
 
 def test_a_party_refuses_another_method_than_it_agreed_to() -> None:
     with pytest.raises(InvalidInput, match="asks for hmac, this party agreed to ecdh"):
-        make_client(make_shard(IDS, ["age"])).answer("align_0", opening_to_bytes(AlignmentMethod.HMAC))
+        make_client(make_shard(IDS, ["age"])).answer("align_0", start_to_bytes(AlignmentMethod.HMAC))
     with pytest.raises(InvalidInput, match="only with the method ecdh"):
         make_client(make_shard(IDS, ["age"]), method=AlignmentMethod.HMAC).answer("align_1", b"")
 

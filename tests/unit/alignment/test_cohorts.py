@@ -38,7 +38,7 @@ def test_samples_with_the_same_holders_share_blocks_and_others_do_not() -> None:
 def test_the_holder_count_leaves_out_parties_without_labels() -> None:
     outcome = laid_out(holding(A, "xyz", "p"), holding(B, "xyz", "q", labels=False), holding(C, "yz", "r"), slots=2)
     assert outcome.federation.label_holders == {A, C}
-    assert outcome.clients[B].holder_counts.tolist() == [1, 2]
+    assert outcome.clients[B].label_holder_counts.tolist() == [1, 2]
     assert outcome.clients[A] != outcome.clients[C]
 
 

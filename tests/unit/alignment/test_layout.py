@@ -111,7 +111,7 @@ def test_an_inconsistent_federation_layout_is_refused(change: dict[str, Any], me
         ({"block_sizes": np.array([2])}, "one entry for each"),
         ({"block_sizes": np.array([[2, 1]])}, "one-dimensional"),
         ({"block_sizes": np.array([3, 0])}, "1 to 2 samples"),
-        ({"holder_counts": np.array([-1, 1])}, "holder_counts"),
+        ({"label_holder_counts": np.array([-1, 1])}, "label_holder_counts"),
         ({"shared": np.array([True])}, "one entry for each"),
         ({"rows": np.array([0, 1])}, "one entry for each slot"),
         ({"rows": np.array([0, 1, 1])}, "exactly once"),

@@ -10,7 +10,7 @@ from fenchel_client.alignment.names import columns_by_pseudonym, pseudonyms
 from fenchel_client.crypto.derivedkeys import names_key, ring_key
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.wire.alignment import AlignmentMethod, listing_from_bytes, opening_to_bytes
+from fenchel_common.wire.alignment import AlignmentMethod, listing_from_bytes, start_to_bytes
 from support.alignment import TAG_SECRET, align, make_client, make_shard
 from support.ceremony import SHARDS, Federation, config
 
@@ -35,7 +35,7 @@ def test_columns_lead_from_the_order_of_pseudonyms_to_the_order_of_names() -> No
 
 @pytest.mark.parametrize("method", list(AlignmentMethod))
 def test_a_listing_has_pseudonyms_in_an_order_that_names_do_not_give(method: AlignmentMethod) -> None:
-    body = make_client(make_shard(["1", "2"], WORDS), method=method).answer("align_0", opening_to_bytes(method))
+    body = make_client(make_shard(["1", "2"], WORDS), method=method).answer("align_0", start_to_bytes(method))
     assert listing_from_bytes(body).features == tuple(sorted(pseudonyms(WORDS, tag_secret=TAG_SECRET, run=RUN)))
     assert not any(word.encode() in body for word in WORDS)
 
@@ -55,7 +55,7 @@ def test_a_layout_in_columns_counts_features_as_the_table_does() -> None:
         slots=2,
         block_ids=0 * one,
         block_sizes=one,
-        holder_counts=one,
+        label_holder_counts=one,
         shared=one > 0,
         rows=0 * one,
         ignored=(IgnoredFeatures(np.array([0, 1]), 0 * one),),

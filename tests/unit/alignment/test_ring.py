@@ -9,7 +9,7 @@ from fenchel_client.alignment.ring import NOT_DUE
 from fenchel_client.crypto.derivedkeys import ring_key
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.wire.alignment import AlignmentMethod, TaggedList, listing_from_bytes, opening_to_bytes
+from fenchel_common.wire.alignment import AlignmentMethod, TaggedList, listing_from_bytes, start_to_bytes
 from support.alignment import RING_KEY, RUN, make_client, make_shard
 
 ROSTER = tuple(ClientId(name) for name in ("anna", "bert", "carl"))
@@ -78,7 +78,7 @@ def test_a_list_that_is_not_as_it_was_tagged_is_refused_and_the_right_one_is_sti
 def test_a_party_that_began_another_set_up_refuses_the_lists_of_this_one() -> None:
     """Each set-up has a tag secret of its own."""
     shard = make_shard(["patient-1", "patient-2"], ["age"])
-    listed = make_client(shard, roster=ROSTER, own=ROSTER[0]).answer("align_0", opening_to_bytes(AlignmentMethod.ECDH))
+    listed = make_client(shard, roster=ROSTER, own=ROSTER[0]).answer("align_0", start_to_bytes(AlignmentMethod.ECDH))
     other = ring_of("bert", key=ring_key(bytes(32), RUN))
     refused(other, 1, listing_from_bytes(listed).ids)
 
@@ -86,7 +86,7 @@ def test_a_party_that_began_another_set_up_refuses_the_lists_of_this_one() -> No
 def test_a_list_by_hmac_has_its_tag_too() -> None:
     shard = make_shard(["patient-1", "patient-2"], ["age"])
     client = make_client(shard, method=AlignmentMethod.HMAC, roster=ROSTER, own=ROSTER[0])
-    ids = listing_from_bytes(client.answer("align_0", opening_to_bytes(AlignmentMethod.HMAC))).ids
+    ids = listing_from_bytes(client.answer("align_0", start_to_bytes(AlignmentMethod.HMAC))).ids
     ring_of("bert").check(1, ids)
     refused(ring_of("bert"), 1, replace(ids, elements=ids.elements[32:]))
 

@@ -28,7 +28,7 @@ def test_layouts_survive_the_way_over_the_wire() -> None:
 def test_messages_survive_the_way_over_the_wire() -> None:
     listing = Listing(features=(AGE, BMI), has_labels=True, ids=LISTED)
     for method in AlignmentMethod:
-        assert wire.opening_from_bytes(wire.opening_to_bytes(method)) is method
+        assert wire.start_from_bytes(wire.start_to_bytes(method)) is method
     assert wire.listing_from_bytes(wire.listing_to_bytes(listing)) == listing
     assert wire.relay_from_bytes(wire.relay_to_bytes(LISTED)) == LISTED
     assert wire.raised_from_bytes(wire.raised_to_bytes(LISTED)) == LISTED
@@ -37,7 +37,7 @@ def test_messages_survive_the_way_over_the_wire() -> None:
 @pytest.mark.parametrize(
     "parse",
     [
-        wire.opening_from_bytes,
+        wire.start_from_bytes,
         wire.listing_from_bytes,
         wire.relay_from_bytes,
         wire.raised_from_bytes,
@@ -92,7 +92,7 @@ def test_a_holder_beyond_the_clients_is_refused() -> None:
         wire.federation_layout_from_bytes(message.SerializeToString())
 
 
-@pytest.mark.parametrize("field", ["rows", "block_ids", "block_sizes", "holder_counts", "shared"])
+@pytest.mark.parametrize("field", ["rows", "block_ids", "block_sizes", "label_holder_counts", "shared"])
 def test_a_layout_of_more_than_the_party_holds_is_refused(field: str) -> None:
     message = alignment_pb2.ClientLayout.FromString(wire.client_layout_to_bytes(small_client_layout()))
     setattr(message, field, getattr(message, field) + bytes(16))

@@ -103,7 +103,7 @@ def test_marks_say_nothing_of_ids() -> None:
     given = []
     for name in ("one", "another"):
         table = table_of(shard("f1", [1.0, -1.0, 1.0], [f"{name}-{row}" for row in range(3)]))
-        layout = replace(small_client_layout(), holder_counts=np.array([2, 2]))
+        layout = replace(small_client_layout(), label_holder_counts=np.array([2, 2]))
         plain = PlainCipher(KEY_BITS)
         marks = LabelComparison(
             layout, table, cipher=plain, key=RunKey.in_clear(KEY_BITS), secret=SECRET, run=RUN

@@ -34,7 +34,7 @@ def layout(rows: NDArray[np.int64], *, ignored: tuple[IgnoredFeatures, ...] = ()
         slots=3,
         block_ids=np.arange(blocks),
         block_sizes=np.full(blocks, 3),
-        holder_counts=np.ones(blocks, dtype=np.int64),
+        label_holder_counts=np.ones(blocks, dtype=np.int64),
         shared=np.ones(blocks, dtype=bool),
         rows=rows,
         ignored=ignored,
@@ -110,7 +110,7 @@ def test_more_rows_than_are_copied_in_one_step_all_arrive() -> None:
         rows=shuffled(1, count),
         block_sizes=np.full(count, 1),
         block_ids=np.arange(count),
-        holder_counts=np.ones(count, dtype=np.int64),
+        label_holder_counts=np.ones(count, dtype=np.int64),
         shared=np.ones(count, dtype=bool),
         feature_blocks={0: np.arange(2)},
     )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fenchel.v1 import vectors_pb2
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind
@@ -21,7 +22,7 @@ from fenchel_common.errors import (
     ValueOutOfRange,
     WrongKey,
 )
-from fenchel_common.wire.vectors import vector_from_bytes, vector_to_bytes
+from fenchel_common.wire.vectors import vector_from_proto, vector_to_bytes, vector_to_proto
 from support.keys import SMALL_BITS, cipher, run_key
 
 CIPHERS = {
@@ -46,14 +47,13 @@ def test_encryption_round_trips(cipher: Any, count: int) -> None:
 
 
 @EACH_CIPHER
-def test_sums_differences_and_multiples_are_exact(cipher: Any) -> None:
+def test_sums_and_multiples_are_exact(cipher: Any) -> None:
     a, b = values(40, 1), values(40, 2)
     left, right = cipher.encrypt(a, FORMAT), cipher.encrypt(b, FORMAT)
     assert (cipher.decrypt(left.plus(right)) == a + b).all()
-    assert (cipher.decrypt(left.minus(right)) == a - b).all()
     assert (cipher.decrypt(left.scale(-7)) == -7 * a).all()
     assert (cipher.decrypt(total([left, right, left])) == 2 * a + b).all()
-    assert [left.plus(right).terms, left.minus(right).terms, left.scale(-7).terms] == [2, 2, 7]
+    assert [left.plus(right).terms, left.scale(-7).terms] == [2, 7]
     assert total([left, right, left]).terms == 3
 
 
@@ -133,9 +133,9 @@ def test_plain_and_encrypted_vectors_are_not_mixed() -> None:
     with pytest.raises(IncompatibleVectors):
         PlainCipher(2048).decrypt(encrypted)
     with pytest.raises(IncompatibleVectors):
-        vector_from_bytes(vector_to_bytes(plain), run_key())
+        vector_from_proto(vector_to_proto(plain), run_key())
     with pytest.raises(IncompatibleVectors):
-        vector_from_bytes(vector_to_bytes(encrypted), RunKey.in_clear(2048))
+        vector_from_proto(vector_to_proto(encrypted), RunKey.in_clear(2048))
 
 
 def test_vectors_under_different_keys_are_not_mixed() -> None:
@@ -151,14 +151,14 @@ def test_vectors_under_different_keys_are_not_mixed() -> None:
     with pytest.raises(WrongKey):
         cipher(SMALL_BITS).decrypt(theirs)
     with pytest.raises(WrongKey, match=key.public_key.short_fingerprint):
-        vector_from_bytes(vector_to_bytes(theirs), RunKey.of(ours.key))
+        vector_from_proto(vector_to_proto(theirs), RunKey.of(ours.key))
 
 
 @EACH_CIPHER
 def test_vectors_survive_the_wire(cipher: Any) -> None:
     vector = cipher.encrypt(values(40), FORMAT).scale(3)
     key = RunKey.of(vector.key) if isinstance(vector, EncryptedVector) else RunKey.in_clear(2048)
-    again = vector_from_bytes(vector_to_bytes(vector), key)
+    again = vector_from_proto(vector_to_proto(vector), key)
     assert (cipher.decrypt(again) == 3 * values(40)).all()
     assert (again.terms, again.length, again.format) == (3, 40, FORMAT)
 
@@ -196,17 +196,9 @@ def test_received_vectors_are_validated() -> None:
             rebuilt(vector, **changes)
 
 
-@pytest.mark.parametrize("cut", [1, 40, 500])
-def test_truncated_bytes_are_refused(cut: int) -> None:
-    data = vector_to_bytes(cipher().encrypt(values(3), FORMAT))
-    with pytest.raises(MalformedVector):
-        vector_from_bytes(data[:-cut], run_key())
-
-
-@pytest.mark.parametrize("data", [b"", b"\xff" * 40, b"hello"])
-def test_bytes_that_are_no_vector_are_refused(data: bytes) -> None:
-    with pytest.raises((MalformedVector, IncompatibleVectors)):
-        vector_from_bytes(data, run_key())
+def test_a_message_without_a_vector_is_refused() -> None:
+    with pytest.raises(IncompatibleVectors):
+        vector_from_proto(vectors_pb2.Vector(), run_key())
 
 
 def test_a_ciphertext_of_something_else_is_detected_not_returned() -> None:

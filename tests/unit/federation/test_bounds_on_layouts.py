@@ -36,7 +36,7 @@ def whole_layout(federation: Federation, terms: RunConfig | None = None) -> Clie
 
 def one_row(layout: ClientLayout) -> ClientLayout:
     one = np.ones(1, dtype=np.int64)
-    return replace(layout, block_ids=0 * one, block_sizes=one, holder_counts=one, shared=one > 1, rows=0 * one)
+    return replace(layout, block_ids=0 * one, block_sizes=one, label_holder_counts=one, shared=one > 1, rows=0 * one)
 
 
 def one_feature(layout: ClientLayout) -> ClientLayout:
@@ -49,7 +49,7 @@ def without_a_feature(layout: ClientLayout) -> ClientLayout:
 
 def a_block_for_each_row(layout: ClientLayout) -> ClientLayout:
     ones = np.ones(len(layout.rows), dtype=np.int64)
-    return replace(layout, block_ids=np.arange(len(ones)), block_sizes=ones, holder_counts=ones, shared=ones > 0)
+    return replace(layout, block_ids=np.arange(len(ones)), block_sizes=ones, label_holder_counts=ones, shared=ones > 0)
 
 
 def few_slots(layout: ClientLayout) -> ClientLayout:

@@ -7,7 +7,7 @@ from fenchel_common.algorithms import SETTINGS
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.leakage import Direction, Ledger, Sight, Tally, Visibility
-from fenchel_common.wire.alignment import AlignmentMethod, opening_to_bytes
+from fenchel_common.wire.alignment import AlignmentMethod, start_to_bytes
 from fenchel_server.rounds.counted import CountedTransport
 from fenchel_server.rounds.ledger import RoundLedger
 from fenchel_server.rounds.transport import Gathered, PhaseId
@@ -29,7 +29,7 @@ def gather(phase: str) -> Gathered:
         {NORTH: lambda _: listing(3), SOUTH: lambda _: listing(5)},
         absent=lambda _, client: "asleep" if client == SOUTH else None,
     )
-    task = opening_to_bytes(AlignmentMethod.ECDH)
+    task = start_to_bytes(AlignmentMethod.ECDH)
     return CountedTransport(transport, FEDAVG).gather(
         PhaseId(RunId("run-1"), RoundId(0), phase), {NORTH: task, SOUTH: task}, deadline_s=1.0
     )

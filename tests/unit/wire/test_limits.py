@@ -127,7 +127,7 @@ def large_layout() -> ClientLayout:
         slots=SLOTS,
         block_ids=np.arange(len(sizes)),
         block_sizes=sizes,
-        holder_counts=np.ones(len(sizes), dtype=np.int64),
+        label_holder_counts=np.ones(len(sizes), dtype=np.int64),
         shared=np.ones(len(sizes), dtype=bool),
         rows=rng.permutation(SAMPLES),
         feature_blocks=dict(enumerate(positions)),

@@ -4,7 +4,7 @@ Problem     min f(w) subject to g(w) ≤ ε, f and g the means over the parties 
 Update      w_{j,τ+1} = w_{j,τ} − η((1 − σ)∇f_j(w_{j,τ}) + σ∇g_j(w_{j,τ})), E times from w_t; σ as the server tells it
 Returned    Δ_j = C((w_t − w_{j,E})/η); then w_{t+1} = w_t − η·1/n Σ Δ_j
 State       the iterate w_t and the model w̄, (m,) by feature name; w̄ ← w̄ + φ·(w_t − w̄), φ = (1 − σ)/Σ(1 − σ) over
-            the rounds so far, told as "share"
+            the rounds so far, told as `ITERATE_WEIGHT`
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from fenchel_common.algorithms.averaging.compression import (
     on_coordinates,
     scaled_to_coordinates,
 )
-from fenchel_common.algorithms.averaging.fedsgm import ITERATE, RESIDUAL, UPDATE, FedsgmSettings
+from fenchel_common.algorithms.averaging.fedsgm import ITERATE, ITERATE_WEIGHT, RESIDUAL, UPDATE, FedsgmSettings
 from fenchel_common.algorithms.averaging.rails import MODEL
 from fenchel_common.ids import RoundId
 
@@ -96,7 +96,7 @@ class FedsgmClient(AveragingClient[FedsgmSettings]):
         else:
             mean = update.mean(UPDATE, otherwise=np.zeros_like(iterate))
         return {
-            MODEL: model + told["share"] * (iterate - model),
+            MODEL: model + told[ITERATE_WEIGHT] * (iterate - model),
             ITERATE: iterate - self.settings.step * mean,
         }
 

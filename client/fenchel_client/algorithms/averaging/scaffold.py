@@ -10,7 +10,7 @@ import numpy as np
 from fenchel_client.algorithms.averaging.descent import DescentClient
 from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging.rails import MODEL
-from fenchel_common.algorithms.averaging.scaffold import CONTROL, OWN_CONTROL, ScaffoldSettings
+from fenchel_common.algorithms.averaging.scaffold import CONTRIBUTED, CONTROL, OWN_CONTROL, ScaffoldSettings
 
 
 class ScaffoldClient(DescentClient[ScaffoldSettings]):
@@ -26,5 +26,5 @@ class ScaffoldClient(DescentClient[ScaffoldSettings]):
         none = np.zeros_like(state[MODEL])
         return {
             MODEL: state[MODEL] + self.settings.global_step * update.mean(MODEL, otherwise=none),
-            CONTROL: state[CONTROL] + update.told["share"] * update.mean(CONTROL, otherwise=none),
+            CONTROL: state[CONTROL] + update.told[CONTRIBUTED] * update.mean(CONTROL, otherwise=none),
         }

@@ -4,10 +4,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fenchel_common.algorithms.averaging.settings import AveragingSettings
+from fenchel_common.algorithms.averaging.settings import LocalLossSettings
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 from fenchel_common.errors import InvalidConfig
-from fenchel_common.losses import LOSSES, Array, Loss
+from fenchel_common.losses import LOSSES, Loss
 from fenchel_common.losses.multinomial import Multinomial
 from fenchel_common.losses.squared import Squared
 
@@ -33,7 +33,7 @@ def descent_profile(summary: str, *, encrypted: tuple[str, ...], visible: dict[s
     )
 
 
-class DescentSettings(AveragingSettings):
+class DescentSettings(LocalLossSettings):
     """Settings of these algorithms, checked."""
 
     profile: ClassVar[Profile]
@@ -62,10 +62,3 @@ class DescentSettings(AveragingSettings):
                 f"loss: {self.loss} is not a loss of a margin, which is needed here; use {', '.join(LOSSES)}"
             )
         return loss
-
-    def check_labels(self, y: Array) -> None:
-        self.local_loss.check_labels(y)
-
-    @property
-    def width(self) -> int:
-        return self.classes if self.loss == Multinomial.name else 1

@@ -5,7 +5,7 @@ In a round the clients report g_j(w_t), the server tells σ = σ_β(g(w_t) − �
 feasible rounds with hard switching, as Theorems 6 and 7 define it; before the first feasible round it is w_t itself.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,8 @@ from fenchel_common.algorithms.settings import PositiveFloat, Profile
 ITERATE = "iterate"
 UPDATE = "update"
 RESIDUAL = "residual"
+ITERATE_WEIGHT: Final = "share"
+"""Told: the weight of w_t in the average of the iterates so far, 1 before the first feasible round."""
 
 Compression = Literal["none", "rand_k", "top_k", "quantised"]
 

@@ -8,10 +8,10 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fenchel_common.algorithms.averaging.settings import AveragingSettings
+from fenchel_common.algorithms.averaging.settings import LocalLossSettings
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 from fenchel_common.errors import InvalidConfig
-from fenchel_common.losses import LOSSES, Array, Loss
+from fenchel_common.losses import LOSSES, Loss
 from fenchel_common.losses.multinomial import Multinomial
 
 CLIENTS: Final = "clients"
@@ -41,7 +41,7 @@ def consensus_profile(summary: str, *, encrypted: tuple[str, ...], visible: dict
     )
 
 
-class ConsensusSettings(AveragingSettings):
+class ConsensusSettings(LocalLossSettings):
     """Settings of these algorithms, checked."""
 
     loss: str = Field(default="logistic", description="The loss of a sample.")
@@ -62,13 +62,6 @@ class ConsensusSettings(AveragingSettings):
     @property
     def local_loss(self) -> Loss | Multinomial:
         return Multinomial(self.classes) if self.loss == Multinomial.name else LOSSES[self.loss]
-
-    def check_labels(self, y: Array) -> None:
-        self.local_loss.check_labels(y)
-
-    @property
-    def width(self) -> int:
-        return self.classes if self.loss == Multinomial.name else 1
 
 
 class ProximalSettings(ConsensusSettings):

@@ -3,7 +3,7 @@
 Karimireddy et al. 2020, with option II for the control variates; the SCAFF-PD paper compares with it.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pydantic import Field
 
@@ -13,6 +13,8 @@ from fenchel_common.algorithms.settings import PositiveFloat, Profile
 
 CONTROL = "control"
 OWN_CONTROL = "own_control"
+CONTRIBUTED: Final = "share"
+"""Told: the fraction of the parties that contributed to the sums."""
 
 
 class ScaffoldSettings(DescentSettings):

@@ -8,6 +8,9 @@ from fenchel_common.algorithms.averaging.family import AVERAGING
 from fenchel_common.algorithms.averaging.rails import Vectors
 from fenchel_common.algorithms.family import Family
 from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.losses import Array, Loss
+from fenchel_common.losses.multinomial import Multinomial
+from fenchel_common.losses.squared import Squared
 
 
 class AveragingSettings(AlgorithmSettings):
@@ -28,3 +31,20 @@ class AveragingSettings(AlgorithmSettings):
     def width(self) -> int:
         """Values for each feature: 1, or the number of classes."""
         return 1
+
+
+class LocalLossSettings(AveragingSettings):
+    """The settings of an algorithm that also takes the multinomial loss; a subclass must define `local_loss`."""
+
+    @property
+    def local_loss(self) -> Loss | Multinomial | Squared:
+        """The loss that the parties minimise."""
+        raise NotImplementedError
+
+    def check_labels(self, y: Array) -> None:
+        self.local_loss.check_labels(y)
+
+    @property
+    def width(self) -> int:
+        loss = self.local_loss
+        return loss.classes if isinstance(loss, Multinomial) else 1

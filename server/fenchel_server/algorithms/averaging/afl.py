@@ -5,22 +5,15 @@ from collections.abc import Mapping, Sequence
 from fenchel_common.algorithms.averaging.afl import AflSettings
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.algorithms.averaging.descent import RobustServer
-from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
+from fenchel_server.algorithms.averaging.plan import Numbers, Plan
 
 
 class AflServer(RobustServer[AflSettings]):
     """The server half of AFL."""
 
-    _stepped: Mapping[str, float] = {}
-    """The memory after the ascent step of the round under way; `close` returns it once the models have come."""
-
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
         del round_id, trainers
         losses, weights = self.known_losses(surveys), self.weights
         risen = self.ambiguity.dual_step(weights, losses, self.settings.dual_step)
-        self._stepped = self.remembered(risen, losses)
+        self.stepped = self.remembered(risen, losses)
         return Plan(weights=self.by_client(weights))
-
-    def close(self, plan: Plan, reports: Mapping[ClientId, Numbers]) -> Closing:
-        del reports
-        return Closing(plan.told, self._stepped)

@@ -14,7 +14,7 @@ class DeltaflServer(DescentServer[DeltaflSettings]):
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
         """Chooses clients by falling loss, until they have the fraction α of the rows of all trainers."""
         del round_id
-        rows = {client: self.samples_of(client) for client in trainers}
+        rows = {client: self.layout.samples_of(client) for client in trainers}
         weights = dict.fromkeys(trainers, 0.0)
         wanted = self.settings.alpha * sum(rows.values())
         chosen_rows = 0

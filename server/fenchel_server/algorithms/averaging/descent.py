@@ -10,7 +10,7 @@ from fenchel_common.algorithms.averaging.descent import DescentSettings
 from fenchel_common.algorithms.averaging.rails import Measurement
 from fenchel_common.algorithms.averaging.scaffpd import RobustSettings
 from fenchel_common.ids import ClientId
-from fenchel_server.algorithms.averaging.plan import Numbers
+from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
 from fenchel_server.algorithms.averaging.rails import AveragingServer
 from fenchel_server.algorithms.averaging.simplex import Ambiguity
 
@@ -45,7 +45,20 @@ class DescentServer(AveragingServer[S]):
 
 
 class RobustServer(DescentServer[R]):
-    """Keeps a weight λ_i and the last known loss of every client."""
+    """Keeps a weight λ_i and the last known loss of every client.
+
+    Attributes
+    ----------
+    stepped
+        The memory after the dual step of the round under way, which `plan` sets. `close` makes it the server's memory
+        once vectors of clients have come.
+    """
+
+    stepped: Mapping[str, float] = {}
+
+    def close(self, plan: Plan, reports: Mapping[ClientId, Numbers]) -> Closing:
+        del reports
+        return Closing(plan.told, self.stepped)
 
     @property
     def ambiguity(self) -> Ambiguity:

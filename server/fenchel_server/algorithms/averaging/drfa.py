@@ -8,16 +8,13 @@ import numpy as np
 from fenchel_common.algorithms.averaging.drfa import DrfaSettings
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.algorithms.averaging.descent import RobustServer
-from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
+from fenchel_server.algorithms.averaging.plan import Numbers, Plan
 
 DRAW_STREAM: Final = 0xDF
 
 
 class DrfaServer(RobustServer[DrfaSettings]):
     """The server half of DRFA."""
-
-    _stepped: Mapping[str, float] = {}
-    """The memory after the dual step of the round under way; `close` returns it once the models have come."""
 
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
         settings = self.settings
@@ -26,7 +23,7 @@ class DrfaServer(RobustServer[DrfaSettings]):
         # In the first round there are no losses of a snapshot model yet, so there is no dual step.
         if self.memory:
             weights = self.ambiguity.dual_step(weights, losses, settings.dual_step)
-        self._stepped = self.remembered(weights, losses)
+        self.stepped = self.remembered(weights, losses)
         told = {"snapshot_step": float(rng.integers(1, settings.local_steps + 1))}
         if settings.sampled is None:
             return Plan(told, self.by_client(weights))
@@ -35,7 +32,3 @@ class DrfaServer(RobustServer[DrfaSettings]):
         drawn = rng.choice(len(trainers), size=settings.sampled, p=chances)
         counts = np.bincount(drawn, minlength=len(trainers)).astype(np.float64)
         return Plan(told, dict(zip(trainers, counts.tolist(), strict=True)))
-
-    def close(self, plan: Plan, reports: Mapping[ClientId, Numbers]) -> Closing:
-        del reports
-        return Closing(plan.told, self._stepped)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_common.algorithms.averaging.compression import Lanes, Positions, most_wanted, random_coordinates
-from fenchel_common.algorithms.averaging.fedsgm import FedsgmSettings
+from fenchel_common.algorithms.averaging.fedsgm import ITERATE_WEIGHT, FedsgmSettings
 from fenchel_common.algorithms.averaging.rails import Measurement
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
@@ -93,7 +93,7 @@ class FedsgmServer(AveragingServer[FedsgmSettings]):
         if self.settings.compression == "top_k":
             votes = [np.array([report[name] for name in self.settings.votes]) for report in reports.values()]
             memory |= dict(zip(self.settings.votes, self._wanted(votes).tolist(), strict=True))
-        return Closing({**plan.told, "share": weight / total if total > 0.0 else 1.0}, memory)
+        return Closing({**plan.told, ITERATE_WEIGHT: weight / total if total > 0.0 else 1.0}, memory)
 
     def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
         del measurements

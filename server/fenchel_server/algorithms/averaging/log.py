@@ -8,7 +8,7 @@ import numpy as np
 from fenchel_common.algorithms.averaging.rails import Entry, Positions, StateUpdate, Vectors
 from fenchel_common.blocks import BlockVector, joined
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.layout import BlockIndex, FederationLayout
+from fenchel_common.layout import BlockIndex, FederationLayout, cut
 from fenchel_common.wire.averaging_snapshot import Base
 
 
@@ -27,9 +27,8 @@ def coordinate_blocks(layout: FederationLayout, *, width: int) -> tuple[Coordina
         for who, features in layout.feature_cohorts().items()
     }
     return tuple(
-        CoordinateBlock(who, np.array(coordinates[start : start + layout.slots], dtype=np.int64))
-        for who, coordinates in cohorts.items()
-        for start in range(0, len(coordinates), layout.slots)
+        CoordinateBlock(holders, np.array(coordinates, dtype=np.int64))
+        for holders, coordinates in cut(cohorts, layout.slots)
     )
 
 

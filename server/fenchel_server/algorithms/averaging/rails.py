@@ -10,7 +10,6 @@ sum of losses, for each block of the model its first holder gives ‖w‖². If 
 encrypted parts of x_i·w and sends the sums to the reporters in a phase of its own.
 """
 
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -40,10 +39,19 @@ from fenchel_common.wire.averaging_snapshot import AveragingSnapshot, snapshot_f
 from fenchel_server.algorithms.averaging.answers import read_result
 from fenchel_server.algorithms.averaging.log import AveragingLog
 from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
-from fenchel_server.algorithms.phased import PhasedServer, RoundUnderWay, is_due, not_there, read_answers
+from fenchel_server.algorithms.phased import (
+    ENDED_HERE,
+    OTHER_CLIENTS,
+    PhasedServer,
+    RoundUnderWay,
+    is_due,
+    not_there,
+    read_answers,
+)
 from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
 S = TypeVar("S", bound=AveragingSettings)
+_Parts = Mapping[ClientId, tuple[int, ...]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,7 +71,7 @@ class _Round(RoundUnderWay):
 
 
 class AveragingServer(PhasedServer[S, _Round], Generic[S]):
-    """The server half of an algorithm; a subclass defines `plan`, and overrides other public methods if it must.
+    """The server half of an algorithm; a subclass overrides the public methods if it must.
 
     Parameters
     ----------
@@ -88,12 +96,14 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
         self._log = AveragingLog(layout, vectors=settings.vectors, width=settings.width)
         self._applied: dict[ClientId, RoundId | None] = dict.fromkeys(layout.clients)
 
-    @abstractmethod
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
         """The plan of a round; called once in a round with trainers, after the survey if there is one.
 
-        `trainers` is not empty. `surveys` has the numbers of every trainer if `surveys()` was true, else nothing.
+        `trainers` is not empty. `surveys` has the numbers of every trainer if `surveys()` was true, else nothing. By
+        default all trainers have the weight 1, and nothing is told.
         """
+        del round_id, trainers, surveys
+        return Plan()
 
     def surveys(self) -> bool:
         """Whether the round needs the numbers of `Vectors.surveyed`, in a phase of its own; called when it begins."""
@@ -116,12 +126,9 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
         del measurements
         return {}
 
-    def samples_of(self, client: ClientId) -> int:
-        return sum(self.layout.sample_index.of(client).values())
-
     def weights_by_samples(self, clients: Iterable[ClientId]) -> dict[ClientId, float]:
         """For each client: its samples ÷ all samples."""
-        return {client: self.samples_of(client) / self.layout.sample_count for client in clients}
+        return {client: self.layout.samples_of(client) / self.layout.sample_count for client in clients}
 
     @classmethod
     def restore(cls, snapshot: bytes, *, settings: S, layout: FederationLayout, key: RunKey) -> Self:
@@ -130,7 +137,7 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
         every = dict(enumerate(server._log.index.sizes))
         saved = snapshot_from_bytes(snapshot, server._scope(every, samples={}))
         if not set(saved.kept) <= set(layout.clients):
-            raise StateDamaged("the snapshot is of other clients than the layout")
+            raise StateDamaged(OTHER_CLIENTS)
         server._log.base, server._log.entries, server._log.kept = saved.base, list(saved.entries), saved.kept
         server._round_id, server.memory = saved.round_id, saved.memory
         return server
@@ -243,11 +250,7 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
         plan = self._current().plan
         return Work(plan.told, plan.weights.get(client, 1.0), plan.coordinates)
 
-    def _measuring_parts(
-        self,
-    ) -> tuple[
-        Mapping[ClientId, tuple[int, ...]], Mapping[ClientId, tuple[int, ...]], Mapping[ClientId, tuple[int, ...]]
-    ]:
+    def _measuring_parts(self) -> tuple[_Parts, _Parts, _Parts]:
         """For each client the blocks of which it gives ‖w‖², losses and inner products in `local`, if P is measured."""
         current = self._current()
         if not current.measuring or not self._all_present:
@@ -325,7 +328,7 @@ class AveragingServer(PhasedServer[S, _Round], Generic[S]):
         whole = reduce(Measurement.plus, current.contributions.values(), Measurement())
         measured = whole.samples == self.layout.sample_count
         if current.closing and outcome is None:
-            outcome, reason = Outcome.FINISHED, "the run was to end here"
+            outcome, reason = ENDED_HERE
         metrics = RoundMetrics(
             round=current.id,
             primal=self.objective(whole) if measured else None,

@@ -31,9 +31,6 @@ def extrapolated_dual_step(
 class ScaffpdServer(RobustServer[ScaffpdSettings]):
     """The server half of SCAFF-PD."""
 
-    _stepped: Mapping[str, float] = {}
-    """The memory after the dual step of the round under way; `close` returns it once the gradients have come."""
-
     @property
     def pace(self) -> Pace:
         first, memory = self.settings.first_pace(len(self.layout.clients)), self.memory
@@ -58,13 +55,12 @@ class ScaffpdServer(RobustServer[ScaffpdSettings]):
         weights = extrapolated_dual_step(
             self.ambiguity, self.weights, losses, previous, sigma=pace.sigma, theta=pace.theta
         )
-        self._stepped = {**self.memory, **self.remembered(weights, losses), "controlled": 1.0}
+        self.stepped = {**self.memory, **self.remembered(weights, losses), "controlled": 1.0}
         return Plan(weights=self.by_client(weights))
 
     def close(self, plan: Plan, reports: Mapping[ClientId, Numbers]) -> Closing:
-        del reports
         if not self._controlled:
-            return Closing(plan.told, self._stepped)
+            return super().close(plan, reports)
         pace = self.pace.next()
         pacing = {"tau": pace.tau, "sigma": pace.sigma, "theta": pace.theta}
         return Closing(plan.told, {**self.memory, **pacing, "controlled": 0.0})

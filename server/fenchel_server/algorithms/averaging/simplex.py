@@ -26,10 +26,6 @@ class Ambiguity:
         """The set whose worst case is the mean loss of the fraction α of the clients with the largest losses."""
         return cls(0.0, min(1.0, 1.0 / (alpha * clients)))
 
-    def strong_concavity(self, clients: int) -> float:
-        """μ_λ of ψ."""
-        return self.rho * clients
-
     def dual_step(self, weights: Array, losses: Array, sigma: float) -> Array:
         """λ^{r+1} from λ^r and the (extrapolated) losses s.
 
@@ -38,11 +34,6 @@ class Ambiguity:
         """
         curvature = self.rho * len(weights) + 1.0 / sigma
         return self.projected((self.rho + losses + weights / sigma) / curvature)
-
-    def worst_case(self, losses: Array) -> Array:
-        """The maximising λ for fixed losses; needs ρ > 0."""
-        count = len(losses)
-        return self.projected(1.0 / count + losses / (self.rho * count))
 
     def projected(self, point: Array) -> Array:
         return project_onto_simplex(point) if self.cap >= 1.0 else project_onto_capped_simplex(point, self.cap)

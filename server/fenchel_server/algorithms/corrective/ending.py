@@ -8,20 +8,23 @@ anchor, its best model and its pending points.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from fenchel_common.algorithms.corrective.messages import Objectives, PrimalResult
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import ALPHA_FORMAT
 from fenchel_common.blocks import summed
 from fenchel_common.crypto.vectors import Vector, total
-from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.wire.corrective_snapshot import CorrectiveState, Memories, PendingPoints, StoredAnchor
-from fenchel_server.algorithms.certificate import Certificate, Rounding
+from fenchel_server.algorithms.answers import check_agree
+from fenchel_server.algorithms.certificate import Certificate, Rounding, reached_gap
 from fenchel_server.algorithms.corrective.round import CorrectiveRound
+from fenchel_server.algorithms.phased import ENDED_HERE, Answers
 from fenchel_server.contract import Outcome
+
+R = TypeVar("R")
 
 VOID: Final = "void: a party failed before the new dual variables were on record"
 UNREPORTED: Final = "void: a party failed to report its part of the best model"
@@ -47,6 +50,16 @@ class RoundEnd:
     reason: str = ""
 
 
+def void_end(state: CorrectiveState, answers: Answers[R]) -> RoundEnd | None:
+    """The end of a round that is void after a phase before `primal`; None if the round continues.
+
+    The round is void if a client has failed, or if no client takes part.
+    """
+    if answers.good and not answers.failed:
+        return None
+    return RoundEnd(state, void=VOID if answers.failed else STANDSTILL)
+
+
 def end_round(
     state: CorrectiveState,
     current: CorrectiveRound,
@@ -69,7 +82,15 @@ def end_round(
     InvalidInput
         If clients that opened the same figures disagree.
     """
-    _check_agreement(answers)
+    check_agree(
+        ((answer.accepted, answer.objectives) for answer in answers.values()),
+        "objectives: clients opened the same figures to different numbers",
+    )
+    numbers = [answer.conjugates_and_products for answer in answers.values()]
+    check_agree(
+        (None if vector is None else vector.length for vector in numbers),
+        "conjugates_and_products: clients disagree on what they remember",
+    )
     if not answers:
         return RoundEnd(state, void=VOID)
     model = _reported_model(current, answers)
@@ -91,15 +112,6 @@ def end_round(
     return RoundEnd(state, certificate=certificate, outcome=outcome, reason=reason)
 
 
-def _check_agreement(answers: Mapping[ClientId, PrimalResult]) -> None:
-    """Refuses answers that differ in what all clients compute from the same sums."""
-    if len({(answer.accepted, answer.objectives) for answer in answers.values()}) > 1:
-        raise InvalidInput("objectives: clients opened the same figures to different numbers")
-    numbers = [answer.conjugates_and_products for answer in answers.values()]
-    if len({None if vector is None else vector.length for vector in numbers}) > 1:
-        raise InvalidInput("conjugates_and_products: clients disagree on what they remember")
-
-
 def _reported_model(current: CorrectiveRound, answers: Mapping[ClientId, PrimalResult]) -> dict[int, Vector] | None:
     """The new best model on the participants' features; None if a client that reports on some of them has failed."""
     model = summed(answer.model for answer in answers.values())
@@ -110,11 +122,8 @@ def _reported_model(current: CorrectiveRound, answers: Mapping[ClientId, PrimalR
 def _outcome(
     current: CorrectiveRound, certificate: Certificate | None, *, goal: float | None
 ) -> tuple[Outcome | None, str]:
-    if certificate is not None and goal is not None and certificate.gap <= goal:
-        return Outcome.CONVERGED, f"the duality gap is at most {goal:g}"
-    if current.closing:
-        return Outcome.FINISHED, "the run was to end here"
-    return None, ""
+    reached = None if certificate is None else reached_gap(certificate, goal)
+    return reached or (ENDED_HERE if current.closing else (None, ""))
 
 
 def _continued(

@@ -8,14 +8,13 @@ D at the anchor cannot fall, and a round in which a client fails before `primal`
 """
 
 from collections.abc import Mapping, Set
-from dataclasses import asdict
 from typing import Final, TypeVar
 
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
 from fenchel_common.blocks import joined_on
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.errors import InvalidInput, StateDamaged
+from fenchel_common.errors import StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
@@ -27,7 +26,9 @@ from fenchel_common.wire.corrective_snapshot import (
     snapshot_from_bytes,
     snapshot_to_bytes,
 )
-from fenchel_server.algorithms.corrective.ending import STANDSTILL, VOID, RoundEnd, end_round
+from fenchel_server.algorithms.answers import check_agree
+from fenchel_server.algorithms.certificate import with_certificate
+from fenchel_server.algorithms.corrective.ending import RoundEnd, end_round, void_end
 from fenchel_server.algorithms.corrective.exchange import CorrectiveExchange
 from fenchel_server.algorithms.corrective.round import (
     CorrectiveRound,
@@ -36,7 +37,7 @@ from fenchel_server.algorithms.corrective.round import (
     primal_tasks,
     updated_samples,
 )
-from fenchel_server.algorithms.phased import Answers, PhasedServer
+from fenchel_server.algorithms.phased import OTHER_CLIENTS, Answers, PhasedServer
 from fenchel_server.algorithms.rownorms import summed_row_norms
 from fenchel_server.contract import PhaseRequest, RoundReport
 
@@ -73,7 +74,7 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
         """A server that continues after the round of the snapshot; a client that has lost its memory will say so."""
         saved = snapshot_from_bytes(snapshot, key, privacy=settings.privacy)
         if not saved.state.memories.participants <= set(layout.clients):
-            raise StateDamaged("the snapshot is of other clients than the layout")
+            raise StateDamaged(OTHER_CLIENTS)
         server = cls.__new__(cls)
         server._setup(settings, layout, key, saved)
         return server
@@ -121,8 +122,8 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
         current = self._current()
         read = self._exchange.products(current, results)
         current.products = self._without_failed(read)
-        if len({answer.gram.length for answer in current.products.values()}) > 1:
-            raise InvalidInput("gram: clients disagree on what they remember")
+        lengths = (answer.gram.length for answer in current.products.values())
+        check_agree(lengths, "gram: clients disagree on what they remember")
         return self._void_after(read)
 
     def _dual_request(self) -> PhaseRequest:
@@ -136,8 +137,8 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
         self._knowing_norms |= answers.keys()
         if (void := self._void_after(read)) is not None:
             return void
-        if len({answer.combination for answer in answers.values()}) > 1:
-            raise InvalidInput("combination: clients found different weights for the same points")
+        combinations = (answer.combination for answer in answers.values())
+        check_agree(combinations, "combination: clients found different weights for the same points")
         current.duals = answers
         return None
 
@@ -156,22 +157,19 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
         return super()._without_failed(answers)
 
     def _void_after(self, read: Answers[R]) -> RoundReport | None:
-        """The report of a void round, if a client has failed before `primal` or no client takes part."""
-        if read.good and not read.failed:
-            return None
-        return self._report(RoundEnd(self._state, void=VOID if read.failed else STANDSTILL))
+        """The report of the round if it is void after the answers to a phase before `primal`, else None."""
+        end = void_end(self._state, read)
+        return None if end is None else self._report(end)
 
     def _report(self, end: RoundEnd) -> RoundReport:
         """Ends the round."""
         current, certificate = self._current(), end.certificate
         self._state = end.state
-        notes = [end.void, UNCERTIFIED if current.certifying and certificate is None else ""]
         metrics = RoundMetrics(
             round=current.id,
             samples_updated=updated_samples(current, self.layout),
             participants=tuple(current.present),
             absences=current.absences,
-            note="; ".join(note for note in notes if note),
-            **({} if certificate is None else asdict(certificate)),
         )
-        return self._ended(metrics, end.outcome, end.reason)
+        notes = (end.void, UNCERTIFIED if current.certifying and certificate is None else "")
+        return self._ended(with_certificate(metrics, certificate, notes), end.outcome, end.reason)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fenchel_common.algorithms.hyfdca.messages import Figures
-from fenchel_server.algorithms.certificate import Certificate, Rounding
+from fenchel_server.algorithms.certificate import Certificate, Rounding, reached_gap
 from fenchel_server.contract import Outcome
 
 GAP_GROWTH_LIMIT: Final = 10.0
@@ -68,8 +68,8 @@ class DivergenceWatch:
 
 def ending_of(certificate: Certificate, *, goal: float | None, watch: DivergenceWatch) -> tuple[Outcome, str] | None:
     """The outcome and its reason if the run ends with this certificate, else None; `watch` takes its gap."""
-    if goal is not None and certificate.gap <= goal:
-        return Outcome.CONVERGED, f"the duality gap is at most {goal:g}"
+    if (reached := reached_gap(certificate, goal)) is not None:
+        return reached
     if watch.diverges(certificate.gap):
         cure = "set h to fewer samples, or raise lambda"
         return Outcome.DIVERGED, f"the duality gap grows instead of falling; {cure}"

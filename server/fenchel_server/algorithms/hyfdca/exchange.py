@@ -21,12 +21,12 @@ from fenchel_common.algorithms.hyfdca.messages import (
 from fenchel_common.blocks import BlockVector, check_fresh, joined_on
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
-from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.privacy import Privacy
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
+from fenchel_server.algorithms.answers import check_blocks, check_fresh_numbers, check_presence
 from fenchel_server.algorithms.phased import Answers, read_answers
 
 R = TypeVar("R")
@@ -156,8 +156,7 @@ class Exchange:
     def _primal_result(self, client: ClientId, data: bytes, pending: _Pending) -> PrimalResult:
         result = wire.primal_result_from_bytes(data, self._scopes[client])
         check_fresh(result.contribution, tuple(self._scopes[client].feature_blocks), "contribution")
-        if (result.figures is not None) != pending.figures:
-            raise InvalidInput("figures: must be there if and only if there were totals to open")
+        check_presence(result.figures, pending.figures, "figures")
         return result
 
     def _product_result(self, client: ClientId, data: bytes, pending: _Pending) -> ProductResult:
@@ -167,14 +166,10 @@ class Exchange:
 
     def _dual_result(self, client: ClientId, data: bytes, pending: _Pending) -> DualResult:
         result = wire.dual_result_from_bytes(data, self._scopes[client])
-        if (result.changes is not None) != bool(pending.blocks):
-            raise InvalidInput("changes: must be there if and only if samples were drawn")
-        if result.changes is not None:
-            check_fresh(result.changes, pending.blocks, "changes")
-        if (result.figures is not None) != pending.figures:
-            raise InvalidInput("figures: must be there if and only if they were asked for")
-        if result.figures is not None and (result.figures.length, result.figures.terms) != (FIGURE_COUNT, 1):
-            raise InvalidInput(f"figures: must be {FIGURE_COUNT} numbers, freshly made")
+        check_blocks(result.changes, pending.blocks, "changes")
+        check_presence(result.figures, pending.figures, "figures")
+        if result.figures is not None:
+            check_fresh_numbers(result.figures, "figures", length=FIGURE_COUNT)
         return result
 
 

@@ -13,8 +13,9 @@ contributions may then be one round newer. If H follows D, clients give the figu
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -36,15 +37,17 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.wire.hyfdca_snapshot import HyfdcaSnapshot, snapshot_from_bytes, snapshot_to_bytes
-from fenchel_server.algorithms.certificate import Certificate, Rounding
+from fenchel_server.algorithms.certificate import Certificate, Rounding, with_certificate
 from fenchel_server.algorithms.hyfdca.certificate import DivergenceWatch, certify, dual_value, ending_of
 from fenchel_server.algorithms.hyfdca.draw import draw_samples
 from fenchel_server.algorithms.hyfdca.exchange import Exchange, last_state
 from fenchel_server.algorithms.hyfdca.state import HyfdcaState
 from fenchel_server.algorithms.hyfdca.theorems import step_rule
-from fenchel_server.algorithms.phased import PhasedServer, RoundUnderWay, is_due, not_there
+from fenchel_server.algorithms.phased import ENDED_HERE, PhasedServer, RoundUnderWay, is_due, not_there
 from fenchel_server.algorithms.rownorms import summed_row_norms
 from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
+
+UNCERTIFIED: Final = "no certificate: a party was missing, or its part of the model is out of date"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,9 +110,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         self._state = HyfdcaState(layout)
         self._exchange = Exchange(layout, key, privacy=settings.privacy)
         self._sample_counts = {
-            client: sum(layout.sample_index.of(client).values())
-            for client in layout.clients
-            if client in layout.label_holders
+            client: layout.samples_of(client) for client in layout.clients if client in layout.label_holders
         }
         self._norm_holders = layout.feature_index.first_holders(layout.clients)
         self._rounding = Rounding.of(
@@ -159,7 +160,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
             absences=not_there(chosen - available),
             certifying=certifying,
             active=active,
-            ending=(Outcome.FINISHED, "the run was to end here") if closing else None,
+            ending=ENDED_HERE if closing else None,
         )
 
     def _first_request(self) -> PhaseRequest:
@@ -325,17 +326,13 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
     def _report(self) -> RoundReport:
         current, certificate = self._current(), self._current().certificate
         self._pace = self._pace.after_round(None if current.figures is None else dual_value(current.figures))
-        notes = [self._rule.note] if self._rule.note else []
-        if current.certifying and certificate is None:
-            notes.append("no certificate: a party was missing, or its part of the model is out of date")
         metrics = RoundMetrics(
             round=current.id,
             samples_updated=current.samples_updated,
             participants=tuple(client for client in self.layout.clients if client in current.active),
             absences=current.absences,
             stale=self._state.stale_clients(),
-            note="; ".join(notes),
-            **({} if certificate is None else asdict(certificate)),
         )
+        notes = (self._rule.note, UNCERTIFIED if current.certifying and certificate is None else "")
         outcome, reason = current.ending or (None, "")
-        return self._ended(metrics, outcome, reason)
+        return self._ended(with_certificate(metrics, certificate, notes), outcome, reason)

@@ -12,6 +12,7 @@ from fenchel_common.errors import StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.wire.hyfdca_snapshot import ClientSnapshot
+from fenchel_server.algorithms.phased import OTHER_CLIENTS
 
 
 class HyfdcaState:
@@ -105,7 +106,7 @@ class HyfdcaState:
 
     def take_client_snapshots(self, clients: Mapping[ClientId, ClientSnapshot]) -> None:
         if set(clients) != set(self._layout.clients):
-            raise StateDamaged("the snapshot is of other clients than the layout")
+            raise StateDamaged(OTHER_CLIENTS)
         for client, state in clients.items():
             if state.contribution and state.contribution.keys() != self._layout.feature_index.of(client).keys():
                 raise StateDamaged(f"the snapshot has other features of {client} than the layout")
