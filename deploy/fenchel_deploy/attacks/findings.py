@@ -18,6 +18,8 @@ EVERY_LEVEL: Final = "all"
 """Stands for all levels where the level makes no difference."""
 SUCCESS: Final = 0.9
 """From this mean cosine, F1 or rate of exact matches on an attack counts as successful."""
+FOUND_BY_CHANCE: Final = 1
+"""With h = 1 a contribution to the model is a row; a guess that names a position at random is right now and then."""
 
 LEAKS: Final[Claims] = dict.fromkeys(LEVELS, "leaks")
 SAFE: Final[Claims] = dict.fromkeys(LEVELS, "safe")
@@ -58,11 +60,11 @@ class Verdict:
 
     @classmethod
     def of_score(cls, score: Score, *, level: str, setting: str, measure: str) -> "Verdict":
-        """Succeeds if the mean is high, or if more rows of the party are found than rows of nobody."""
+        """Succeeds if the mean is high, or if clearly more rows of the party are found than rows of nobody."""
         note = f"{score.found} of {score.total} rows found; " + (
             f"chance {score.chance:.2f}" if score.guesses else "nothing to guess from"
         )
-        succeeds = score.value >= SUCCESS or score.found > score.strangers_found
+        succeeds = score.value >= SUCCESS or score.found > score.strangers_found + FOUND_BY_CHANCE
         return cls(level, setting, score.value, measure, succeeds, note)
 
     @classmethod
