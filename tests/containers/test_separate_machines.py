@@ -175,7 +175,8 @@ def test_machines_that_share_nothing_but_the_servers_port_train_together(
     for party in PARTIES:
         state = machines[party].folder / "state"
         kept = sorted(path.suffixes for path in state.iterdir())
-        assert kept == [[".ledger", ".json"], [".model", ".npz"]], "the model, what was counted, and no key"
+        expected = [[".features", ".csv"], [".ledger", ".json"], [".model", ".npz"]]
+        assert kept == expected, "the names of features, the model, what was counted, and no key"
         assert (
             "what the data of" in machines[party].compose("run", "--rm", "client", "audit", "--state", "/state").stdout
         )
