@@ -26,7 +26,7 @@ def test_an_insecure_server_takes_no_unknown_party(kits: dict[str, Path]) -> Non
         assert client.refusal()[0] is grpc.StatusCode.PERMISSION_DENIED
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "fenchel.example.org"])  # noqa: S104
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "fenchel.example.org"])  # noqa: S104 - to be refused
 def test_insecure_refuses_every_address_but_loopback_on_both_sides(kits: dict[str, Path], host: str) -> None:
     with pytest.raises(InvalidInput, match="debugging on this machine alone and refuses to listen"):
         listen(Kit.load(kits["server"]), address=Address(host, 0), insecure=True)

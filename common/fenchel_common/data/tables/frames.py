@@ -53,7 +53,7 @@ def shard_from_frame(frame: object, **declared: object) -> tuple[Shard, list[str
 
 def _arrow_table(frame: object) -> Any:
     try:
-        return narwhals.from_native(frame, eager_only=True).to_arrow()  # type: ignore[call-overload]
+        return narwhals.from_native(frame, eager_only=True).to_arrow()  # type: ignore[call-overload]  # any frame
     except TypeError:
         raise InvalidInput(
             f"a {type(frame).__name__} is no frame of pandas, polars or arrow; a lazy frame must be collected first"

@@ -14,7 +14,7 @@ class NpzReader(MatrixReader):
     def options(self, path: Path, declaration: Declaration) -> Declaration:  # noqa: ARG002 - an NPZ file says all
         return declaration
 
-    def matrix(self, path: Path, declaration: Declaration) -> RawTable:  # noqa: ARG002
+    def matrix(self, path: Path, declaration: Declaration) -> RawTable:  # noqa: ARG002 - of the interface
         ids, features, X, y = load_parts(path)
         return RawTable(str(path), list(ids), features, X, y)
 

@@ -38,7 +38,7 @@ class ParquetReader(ArrowReader):
     def options(self, path: Path, declaration: Declaration) -> Declaration:  # noqa: ARG002 - a Parquet file says all
         return declaration
 
-    def open(self, path: Path, declaration: Declaration) -> ArrowSource:  # noqa: ARG002
+    def open(self, path: Path, declaration: Declaration) -> ArrowSource:  # noqa: ARG002 - of the interface
         return ParquetSource(path)
 
 
