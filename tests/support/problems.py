@@ -41,7 +41,8 @@ def problem(*, rows: int = 80, columns: int = 8, loss: str = "hinge", lambda_: f
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, columns)) + 0.3
     X /= np.linalg.norm(X, axis=1, keepdims=True) * rng.uniform(1.0, 1.5, size=(rows, 1))
-    y = np.where(X @ rng.standard_normal(columns) + 0.2 * rng.standard_normal(rows) > 0.0, 1.0, -1.0)
-    data = Dataset("made", X, y, tuple(f"x{column}" for column in range(columns)))
+    score = X @ rng.standard_normal(columns) + 0.2 * rng.standard_normal(rows)
     chosen = loss_named(loss)
+    y = 2.0 * score if chosen.regression else np.where(score > 0.0, 1.0, -1.0)
+    data = Dataset("made", X, y, tuple(f"x{column}" for column in range(columns)))
     return Problem(data, chosen, lambda_, solve_centralized(X, y, loss=chosen, lambda_=lambda_).primal)

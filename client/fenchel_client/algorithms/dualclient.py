@@ -55,7 +55,7 @@ class DualClient(ABC, Generic[S]):
         if self._rows.y is not None:
             settings.check_labels(self._rows.y)
         self._codec = RowCodec(self._rows, layout=layout, cipher=cipher, key=key, privacy=settings.privacy)
-        self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy)
+        self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy, alpha_format=settings.alpha_format)
 
     def preparation(self) -> bytes:
         """enc(‖x_{k,i}‖²) of the blocks that other parties hold too; empty if there are none."""

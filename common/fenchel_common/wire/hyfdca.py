@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from fenchel.v1 import hyfdca_pb2
-from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT, ProductResult
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT, ProductResult
 from fenchel_common.algorithms.hyfdca.messages import (
     FIGURE_COUNT,
     DualResult,
@@ -157,7 +157,7 @@ def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult:
     message = parsed_message(hyfdca_pb2.HyfdcaDualResult, data)
     changes, figures = message.HasField("changes"), message.HasField("figures")
     return DualResult(
-        sample_vector_from_proto(message.changes, scope, ALPHA_FORMAT, "changes") if changes else None,
+        sample_vector_from_proto(message.changes, scope, scope.alpha_format, "changes") if changes else None,
         numbers_from_proto(message.figures, scope, "figures") if figures else None,
     )
 
@@ -175,7 +175,7 @@ def _state_from_proto(message: hyfdca_pb2.HyfdcaState, scope: Scope) -> StateUpd
     return StateUpdate(
         reset=message.reset,
         model=feature_vector_from_proto(message.model, scope, "state.model") if model else None,
-        alpha=sample_vector_from_proto(message.alpha, scope, ALPHA_FORMAT, "state.alpha") if alpha else None,
+        alpha=sample_vector_from_proto(message.alpha, scope, scope.alpha_format, "state.alpha") if alpha else None,
     )
 
 

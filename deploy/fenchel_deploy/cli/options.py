@@ -7,7 +7,9 @@ import typer
 from fenchel_deploy.cli.output import Format
 
 AlgorithmOption = Annotated[str, typer.Option(help="An algorithm that `fenchel algorithms` lists.")]
-DatasetOption = Annotated[str, typer.Option(help="breast_cancer, digits, or FILE.npz with X (or CSR parts) and y.")]
+DatasetOption = Annotated[
+    str, typer.Option(help="breast_cancer, digits, diabetes (numbers), or FILE.npz with X (or CSR parts) and y.")
+]
 GridOption = Annotated[
     str | None,
     typer.Option(help="KxQ: K row groups times Q column groups, one party each. Default: 2x2, or 4x1."),

@@ -110,7 +110,7 @@ def _print_lines(event: Mapping[str, Any]) -> None:
         metrics = RoundMetrics.from_mapping(event)
         if metrics.measured:
             known = f"P(w) {metrics.primal:.6f}" if metrics.gap is None else f"gap {metrics.gap:.3e}"
-            line += f", {known}, accuracy {metrics.accuracy:.4f}"
+            line += f", {known}, {metrics.fit}"
         if metrics.absences:
             line += f", without {metrics.absences}"
     else:
@@ -128,7 +128,7 @@ def _print_result(event: Mapping[str, Any]) -> None:
         "objective P(w)": _figure(certificate.primal, ".9f"),
         "lower bound D(α)": _figure(certificate.dual, ".9f"),
         "duality gap, the proof": _figure(certificate.gap, ".2e"),
-        "accuracy": _figure(certificate.accuracy, ".4f"),
+        **({} if certificate.accuracy is None else {"accuracy": f"{certificate.accuracy:.4f}"}),
         "rounds × round trips": f"{outcome.rounds} × {outcome.rtc_per_round or '–'}",
         "key": f"{event['key_bits']} bits" if event["key_bits"] else "none: PLAINTEXT, or stopped before it was made",
     }

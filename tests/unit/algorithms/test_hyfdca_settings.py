@@ -66,7 +66,7 @@ def test_lambda_goes_by_its_name_in_a_configuration() -> None:
         ({"stop": {"round": 3}}, "stop.round: unknown key; the known ones are gap, rounds, seconds"),
         ({"lambda": 0.0}, "lambda: input should be greater"),
         ({"lambda": float("nan")}, "lambda: "),
-        ({"loss": "huber"}, "loss: choose one of hinge, smoothed_hinge, logistic"),
+        ({"loss": "cubic"}, "loss: choose one of hinge, smoothed_hinge, squared_hinge, logistic, squared, huber"),
         ({"local": "other"}, "local: choose one of corrective, paper, theory"),
         ({"local": ["paper"]}, "local: choose one of corrective, paper, theory"),
         ({**PAPER, "h": 0}, "h: use auto, a whole number of samples from 1, or a fraction"),

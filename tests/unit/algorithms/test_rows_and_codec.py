@@ -18,12 +18,14 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainCipher, PlainVector
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
+from fenchel_common.losses import LOSSES
 from fenchel_common.privacy import Privacy
 from fenchel_deploy.inprocess.halves import table_of
 from support.keys import cipher, run_key
 
 Array = NDArray[np.float64]
 
+HINGE = LOSSES["hinge"]
 KEY_BITS = 2048
 SLOTS = PlainCipher(KEY_BITS).slots
 X = np.arange(1.0, 13.0).reshape(4, 3) / 16.0
@@ -189,18 +191,19 @@ def test_the_absence_of_labels_is_named() -> None:
 
 def test_duals_are_feasible_as_far_as_labels_tell() -> None:
     positions, values = np.array([2, 3]), np.array([1.5, 0.5])
-    np.testing.assert_array_equal(feasible_duals(own().rows, positions, values), [1.0, 0.0])
-    np.testing.assert_array_equal(feasible_duals(own(y=None).rows, positions, values), [1.0, 0.5])
+    np.testing.assert_array_equal(feasible_duals(own().rows, positions, values, HINGE), [1.0, 0.0])
+    np.testing.assert_array_equal(feasible_duals(own(y=None).rows, positions, values, HINGE), [1.0, 0.5])
+    np.testing.assert_array_equal(feasible_duals(own().rows, positions, values, LOSSES["squared"]), values)
 
 
 def test_duals_that_no_honest_parties_add_up_to_are_refused_and_rounding_is_not() -> None:
     one = own()
     unit = ALPHA_FORMAT.resolution
     rounded = one.codec.to_blocks([4], np.array([0.0, 0.0, 1.0 + unit / 2, -0.25]), ALPHA_FORMAT)
-    np.testing.assert_array_equal(checked_duals(rounded, one.rows, one.codec), [1.0, -0.25])
+    np.testing.assert_array_equal(checked_duals(rounded, one.rows, one.codec, HINGE), [1.0, -0.25])
     altered = one.codec.to_blocks([1, 4], np.array([-0.5, 0.5, 1.5, -0.25]), ALPHA_FORMAT)
     with pytest.raises(InvalidInput, match="the dual variables of 1 blocks are outside their interval"):
-        checked_duals(altered, one.rows, one.codec)
+        checked_duals(altered, one.rows, one.codec, HINGE)
 
 
 def test_whether_somebody_else_gives_an_own_feature_is_known() -> None:

@@ -13,7 +13,7 @@ from fenchel_client.algorithms.corrective.round import ClientRound, rounded_towa
 from fenchel_client.algorithms.duals import feasible_duals
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_common.algorithms.corrective.messages import DualResult, DualTask
-from fenchel_common.algorithms.dual import ALPHA_FORMAT
+from fenchel_common.algorithms.dual import alpha_format
 from fenchel_common.errors import InvalidInput
 from fenchel_common.losses import Loss
 
@@ -29,7 +29,7 @@ def with_combination(
 
     def feasible(alpha: Array) -> Array:
         corrected = anchor.copy()
-        corrected[current.live] = feasible_duals(rows, current.live, alpha[current.live])
+        corrected[current.live] = feasible_duals(rows, current.live, alpha[current.live], loss)
         return corrected
 
     memory = combined(current.memory, combination, round_id, feasible=feasible)
@@ -58,11 +58,11 @@ def dual_result(
     point = alpha = weights = None
     if rows.y is not None and not task.certify_only:
         solution = _local_point(rows, current, task, norms=norms, lambda_=lambda_, loss=loss)
-        point = codec.to_blocks(start.live_blocks, solution, ALPHA_FORMAT)
+        point = codec.to_blocks(start.live_blocks, solution, alpha_format(loss))
     reports = rows.positions_of(start.report_blocks)
     figures = figures_of(rows, current.memory, task.round_id, reports, norms=norms, loss=loss)
     if start.report_blocks:
-        alpha = codec.to_blocks(start.report_blocks, rounded_towards_zero(model.alpha), ALPHA_FORMAT)
+        alpha = codec.to_blocks(start.report_blocks, rounded_towards_zero(model.alpha), alpha_format(loss))
     if start.feature_blocks:
         weights = codec.to_features(model.weights, start.feature_blocks)
     return DualResult(point, codec.to_numbers(figures), alpha, weights, combination.digest())

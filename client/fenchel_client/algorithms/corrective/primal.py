@@ -75,7 +75,7 @@ def _pending_points(
         raise InvalidInput("point.blocks: must be the blocks that take part")
     anchor = settlement.memory.anchor.alpha
     average, vertex = anchor.copy(), None
-    average[current.live] = checked_duals(point, rows, codec)
+    average[current.live] = checked_duals(point, rows, codec, loss)
     if task.vertex:
         vertex = anchor.copy()
         vertex[current.live] = loss.subgradient(settlement.predictions[current.live], rows.labels()[current.live])

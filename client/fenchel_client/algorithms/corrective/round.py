@@ -76,7 +76,7 @@ def begin_round(
         memory = None
     if start.collapse:
         if start.restored is not None:
-            new = _restored_entries(rows, codec, start.restored)
+            new = _restored_entries(rows, codec, start.restored, loss=loss)
         elif memory is not None:
             new = _rounded_entries(rows, memory)
         else:
@@ -114,11 +114,11 @@ def _rounded_entries(rows: PartyRows, memory: Memory) -> dict[Name, Entry]:
     )
 
 
-def _restored_entries(rows: PartyRows, codec: RowCodec, restored: Anchor) -> dict[Name, Entry]:
+def _restored_entries(rows: PartyRows, codec: RowCodec, restored: Anchor, *, loss: Loss) -> dict[Name, Entry]:
     """The anchor and the best model from the server."""
     alpha = np.zeros(rows.count)
     if restored.alpha is not None:
-        alpha[rows.positions_of(restored.alpha.blocks)] = checked_duals(restored.alpha, rows, codec)
+        alpha[rows.positions_of(restored.alpha.blocks)] = checked_duals(restored.alpha, rows, codec, loss)
     weights, model = (
         np.zeros(rows.width) if vector is None else codec.from_features(vector)
         for vector in (restored.weights, restored.model)

@@ -49,7 +49,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, Vector
 from fenchel_common.errors import InvalidInput
-from fenchel_common.objectives import correct_predictions, squared_row_norms
+from fenchel_common.objectives import squared_row_norms
 from fenchel_common.wire import hyfdca as wire
 
 Array = NDArray[np.float64]
@@ -105,7 +105,9 @@ class HyfdcaClient(DualClient[HyfdcaSettings]):
         self._take(task.state)
         alpha = task.state.alpha
         if alpha is not None:
-            self._alpha[self._rows.positions_of(alpha.blocks)] = checked_duals(alpha, self._rows, self._codec)
+            self._alpha[self._rows.positions_of(alpha.blocks)] = checked_duals(
+                alpha, self._rows, self._codec, self._loss
+            )
         # Always from all of α, never by adding changes up: a repeated round then gives the same bits.
         scale = self._settings.lambda_ * self._rows.sample_count
         contribution = np.asarray(self._rows.X.T @ self._alpha, dtype=np.float64) / scale
@@ -134,7 +136,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings]):
         predictions = self._predictions(sorted(needed), task.products)
         changes = None
         if task.ranges:
-            changes = self._codec.to_blocks(sorted(drawn), self._steps(task, predictions), ALPHA_FORMAT)
+            changes = self._codec.to_blocks(sorted(drawn), self._steps(task, predictions), self._settings.alpha_format)
         figures = self._figures(task, predictions) if task.asks_figures else None
         with self._serialising():
             return wire.dual_result_to_bytes(DualResult(changes, figures))
@@ -187,7 +189,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings]):
             conjugate = float(self._loss.conjugate(self._alpha[reported], y).sum())
             if task.with_losses:
                 loss = float(self._loss.value(z, y).sum())
-                correct = float(correct_predictions(z, y))
+                correct = self._loss.fit_sum(z, y)
         weights = self._model[self._codec.feature_positions(task.norm_blocks)]
         regulariser = self._settings.lambda_ / 2.0 * float(weights @ weights)
         count = self._rows.sample_count

@@ -10,7 +10,6 @@ from fenchel_common.algorithms.family import Family
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.losses import Array, Loss
 from fenchel_common.losses.multinomial import Multinomial
-from fenchel_common.losses.squared import Squared
 
 
 class AveragingSettings(AlgorithmSettings):
@@ -37,7 +36,7 @@ class LocalLossSettings(AveragingSettings):
     """The settings of an algorithm that also takes the multinomial loss; a subclass must define `local_loss`."""
 
     @property
-    def local_loss(self) -> Loss | Multinomial | Squared:
+    def local_loss(self) -> Loss | Multinomial:
         """The loss that the parties minimise."""
         raise NotImplementedError
 

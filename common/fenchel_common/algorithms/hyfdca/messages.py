@@ -49,7 +49,8 @@ class StateUpdate:
 class Figures:
     """(1/N) Σ l, (1/N) Σ l*, the accuracy and λ/2 ‖w‖², for the w and α that entered the round.
 
-    They are summed as one vector, in this order; each party gives its contribution to them.
+    With a loss of regression the mean squared error stands in the place of the accuracy. The figures are summed as one
+    vector, in this order; each party gives its contribution to them.
     """
 
     mean_loss: float

@@ -84,7 +84,7 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
     ) -> None:
         super().__init__(settings, layout, round_id=saved.round_id)
         self._state = saved.state
-        self._exchange = CorrectiveExchange(layout, key, privacy=settings.privacy)
+        self._exchange = CorrectiveExchange(layout, key, privacy=settings.privacy, alpha_format=settings.alpha_format)
         self._knowing_norms: frozenset[ClientId] = frozenset()
 
     def last_state(self, client: ClientId) -> bytes:

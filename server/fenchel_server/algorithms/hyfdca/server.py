@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-import numpy as np
-
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
 from fenchel_common.algorithms.hyfdca.messages import (
     INNER_PRODUCT_AFTER,
@@ -108,20 +106,15 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
     def _setup(self, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey, *, round_id: RoundId) -> None:
         super().__init__(settings, layout, round_id=round_id)
         self._state = HyfdcaState(layout)
-        self._exchange = Exchange(layout, key, privacy=settings.privacy)
+        self._exchange = Exchange(layout, key, privacy=settings.privacy, alpha_format=settings.alpha_format)
         self._sample_counts = {
             client: layout.samples_of(client) for client in layout.clients if client in layout.label_holders
         }
         self._norm_holders = layout.feature_index.first_holders(layout.clients)
-        self._rounding = Rounding.of(
-            layout,
-            lipschitz=settings.loss_function.lipschitz,
-            contributions=len(layout.reporters.keys() | self._norm_holders.keys()),
-        )
+        self._rounding = Rounding.of(layout, contributions=len(layout.reporters.keys() | self._norm_holders.keys()))
         self._rule = step_rule(settings, layout, self._sample_counts)
         self._pace = Pace()
-        at_zero = settings.loss_function.value(np.zeros(1), np.ones(1))
-        self._watch = DivergenceWatch(initial_gap=float(at_zero[0]))
+        self._watch = DivergenceWatch(initial_gap=settings.loss_function.at_zero)
 
     def last_state(self, client: ClientId) -> bytes:
         """The model that entered the last round, on a client's features."""
@@ -308,7 +301,12 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
             (answer.figures for answer in self._take_contributions(results, current.id).values()), None
         )
         if current.figures is not None and current.certifying:
-            current.certificate = certify(current.figures, lambda_=self.settings.lambda_, rounding=self._rounding)
+            current.certificate = certify(
+                current.figures,
+                lambda_=self.settings.lambda_,
+                loss=self.settings.loss_function,
+                rounding=self._rounding,
+            )
             current.ending = (
                 ending_of(current.certificate, goal=self.settings.stop.gap, watch=self._watch) or current.ending
             )
