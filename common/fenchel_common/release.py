@@ -102,8 +102,8 @@ def checked_goal(settings: AlgorithmSettings, *, gap: float | None, quorum: floa
     if not math.isfinite(settings.loss_function.lipschitz):
         bounded = [loss.name for loss in LOSSES.values() if math.isfinite(loss.lipschitz)]
         raise InvalidConfig(
-            f"release: the slope of the loss {settings.loss} has no bound, so that no noise hides the effect of one sample "
-            f"on the model; use one of {', '.join(bounded)}"
+            f"release: the slope of the loss {settings.loss} has no bound, so that no noise hides the effect of one "
+            f"sample on the model; use one of {', '.join(bounded)}"
         )
     if gap is None:
         raise InvalidConfig("release: needs stop.gap, on which the noise depends")
