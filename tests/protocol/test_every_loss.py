@@ -71,6 +71,28 @@ def test_steps_of_the_theorems_reach_the_optimum(loss: str, grid: tuple[int, int
     check_end(run, case)
 
 
+@pytest.mark.parametrize("loss", [name for name, loss in LOSSES.items() if not loss.regression])
+@pytest.mark.parametrize("weight", [0.2, 5.0])
+def test_class_weights_reach_the_optimum_with_every_local_method(loss: str, weight: float) -> None:
+    case = problem(rows=120, columns=8, lambda_=0.05, loss=loss, positive_weight=weight)
+    stop = {"gap": GOAL * case.optimum, "rounds": 500}
+    check_end(corrective.simulation(case, positive_weight=weight, stop=stop), case)
+    check_end(hyfdca.simulation(case, positive_weight=weight, stop=stop), case)
+    if loss in BOUNDED:
+        case = problem(rows=60, columns=6, lambda_=0.3, loss=loss, positive_weight=weight)
+        stop = {"gap": GOAL * case.optimum, "rounds": 500}
+        check_end(hyfdca.simulation(case, local="theory", positive_weight=weight, stop=stop), case)
+
+
+@pytest.mark.parametrize("labels", ["all", "first"])
+def test_an_encrypted_run_with_class_weights_reaches_the_optimum(labels: str) -> None:
+    case = problem(rows=60, columns=6, lambda_=0.05, loss="logistic", positive_weight=3.0)
+    stop = {"gap": GOAL * case.optimum, "rounds": 40}
+    run = corrective.at_level(case, (2, 2), "sealed", labels=labels, positive_weight=3.0, stop=stop)
+    check_end(run, case)
+    assert run.alpha(case.ids).max() > 1.0
+
+
 @pytest.mark.parametrize("loss", UNBOUNDED)
 def test_the_theorems_do_not_cover_a_slope_without_a_bound(loss: str) -> None:
     with pytest.raises(InvalidConfig, match=f"loss: .*bounded slope, which {loss} does not have; use local"):

@@ -1,15 +1,17 @@
 """Phases, formats of vectors, preparation and settings that HyFDCA and corrective HyFDCA have in common."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from fenchel_common.algorithms.settings import ANY_PARTITION, AlgorithmSettings, Profile
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.errors import InvalidInput
 from fenchel_common.losses import LOSSES, Array, Loss
+from fenchel_common.losses.weighted import ClassWeighted
 
 ALPHA_FORMAT: Final = VectorFormat(bound=2.0)
 """For α and its changes, of a loss with y·α in [0, 1]: however many rounds add to α, and one change is at most 1."""
@@ -61,6 +63,21 @@ class DualSettings(AlgorithmSettings):
         },
         certified=True,
     )
+
+    positive_weight: float = Field(
+        default=1.0, ge=1e-3, le=1e3, description="Weight in P of a sample with the label +1; one with -1 counts 1."
+    )
+
+    @model_validator(mode="after")
+    def _classes_to_weight(self) -> Self:
+        if self.positive_weight != 1.0 and LOSSES[self.loss].regression:
+            raise ValueError(f"positive_weight: {self.loss} predicts numbers and has no classes; leave it out")
+        return self
+
+    @property
+    def loss_function(self) -> Loss:
+        loss = super().loss_function
+        return loss if self.positive_weight == 1.0 else ClassWeighted(loss, self.positive_weight)
 
     @property
     def alpha_format(self) -> VectorFormat:

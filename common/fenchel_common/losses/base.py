@@ -15,7 +15,7 @@ dual variable lies between −L and L, with L the steepest slope of l.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,15 +57,15 @@ class Loss(ABC):
     (`conjugate_modulus` above 0): the error of a certificate by fixed point is derived from one of them.
     """
 
-    name: ClassVar[str]
-    lipschitz: ClassVar[float]
+    name: str
+    lipschitz: float
     """L, the steepest slope of l, or infinity. Certificates, the noise on a released model and the formats of dual
     variables depend on it, so each loss states it."""
-    conjugate_modulus: ClassVar[float] = 0.0
+    conjugate_modulus: float = 0.0
     """The least second derivative of l*: how strongly convex it is. That of l is at most its inverse."""
-    rests: ClassVar[bool]
+    rests: bool
     """Whether the best dual variable of a sample can stay exactly the same while the model changes."""
-    regression: ClassVar[bool]
+    regression: bool
     """Whether the labels are numbers to predict; otherwise they are −1 and +1, and predictions are right or wrong."""
 
     @property
