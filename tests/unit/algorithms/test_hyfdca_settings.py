@@ -47,6 +47,7 @@ def test_a_person_is_shown_all_parameters_whatever_local_is() -> None:
         "loss": "hinge",
         "lambda": 1e-2,
         "participation": "all",
+        "positive_weight": 1.0,
         "local": "corrective",
         "certificate_every": 1,
         "h": "auto",
