@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fenchel_common.blocks import BlockVector
+from fenchel_common.framing import framed
 from fenchel_common.identity import Certificate
 from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES
 from fenchel_common.ids import ClientId, RunId
@@ -195,8 +196,3 @@ class Spent:
     @property
     def total_s(self) -> float:
         return self.encrypt_s + self.decrypt_s + self.compute_s + self.serialise_s
-
-
-def framed(*parts: bytes) -> bytes:
-    """The parts end to end, each with its length before it, so that no two lists of parts give the same bytes."""
-    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)

@@ -48,6 +48,7 @@ class FederationSetup:
         )
         self._aligned: Alignment | None = None
         self._preparations: dict[ClientId, bytes] = {}
+        self._record = b""
         self._warnings: tuple[str, ...] = ()
 
     def begin(self) -> PhaseRequest:

@@ -189,7 +189,11 @@ class Driver:
                 self._ledger.add_absence(client, WHOLE_ROUND, "not attached")
         return self._compute(
             lambda: self._restored().begin_round(
-                effect.round_id, effect.available, effect.restarted, closing=effect.closing
+                effect.round_id,
+                effect.available,
+                effect.restarted,
+                attempt=self._attempt,
+                closing=effect.closing,
             )
         )
 
