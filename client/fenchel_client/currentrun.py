@@ -127,9 +127,7 @@ class CurrentRun:
             raise Refusal(str(error), public_reason=f"it refused its layout: {error}") from error
         return layout
 
-    def _activated(
-        self, run: RunId, kept: PartyRun, layout: ClientLayout, kit: Kit, *, attempt: int = 0
-    ) -> ActiveRun:
+    def _activated(self, run: RunId, kept: PartyRun, layout: ClientLayout, kit: Kit, *, attempt: int = 0) -> ActiveRun:
         self._consent.check(kept.config)
         return ActiveRun.of(
             run,

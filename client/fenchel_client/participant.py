@@ -35,9 +35,7 @@ class Participant:
     def answer(self, moment: Moment, task: bytes) -> bytes:
         """The result of a task of a round; raises as `AlgorithmClient.answer` and `Transcript.take` do."""
         body = self._body(task)
-        return self.contribution(
-            moment, lambda: self.algorithm.answer(moment.phase, body, self.transcript.book)
-        )
+        return self.contribution(moment, lambda: self.algorithm.answer(moment.phase, body, self.transcript.book))
 
     def final_model(self, state: bytes) -> NDArray[np.float64]:
         """As for `AlgorithmClient.final_model`, from the state with its records."""

@@ -146,8 +146,9 @@ class PartyRun:
     """The record of a run that a party keeps until the run is over.
 
     `secrets` is None once the party has deleted the key; `key_digest` is the digest of the secrets, deleted or not.
-    `layout` is the message that the party got, byte for byte, and `view` the view before the first record. `setups` counts the set-ups of this run that reached
-    their layout, `refusals` the tasks that the party refused after it had opened something in them.
+    `layout` is the message that the party got, byte for byte, and `view` the view before the first record. `setups`
+    counts the set-ups of this run that reached their layout, `refusals` the tasks that the party refused after it had
+    opened something in them.
     """
 
     config: RunConfig

@@ -68,12 +68,10 @@ class Cipher(Protocol):
         """A cipher of the same block size and with the same tags that encrypts nothing."""
         ...
 
-    def encrypt(
-        self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]
-    ) -> Vector:
+    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]) -> Vector:
         """A fresh vector of one term, whose blocks have tags with these pads.
 
-        The caller must never use a pad twice. Raises `ValueNotFinite` or `ValueOutOfRange` before anything is encrypted.
+        The caller must never use a pad twice. Raises `ValueNotFinite` or `ValueOutOfRange` before it encrypts anything.
         """
         ...
 
