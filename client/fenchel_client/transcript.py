@@ -92,6 +92,11 @@ class Transcript(Generic[B]):
         self._ends: dict[RoundId, _RoundEnd[B]] = {}
 
     @property
+    def round(self) -> RoundId:
+        """The round of the newest record."""
+        return self._moment.round
+
+    @property
     def view(self) -> bytes:
         return self._views[-1]
 
