@@ -174,16 +174,12 @@ class LayoutResult:
 
 @dataclass(frozen=True, slots=True)
 class ModelPart:
-    """The state from which a party's algorithm computes the weights of its features, and the last certificate.
-
-    If the released model is noisy, `first_holder_of` are the blocks of features to whose weights the party adds noise.
-    """
+    """The state from which a party's algorithm computes the weights of its features, and the last certificate."""
 
     state: bytes = field(repr=False)
     primal: float | None
     dual: float | None
     gap: float | None
-    first_holder_of: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,8 @@ class CorrectiveBook:
         The plan's round and participants of that round.
     memory
         The nonce of this party's own contribution to `pending`, by which it finds its memory.
+    certified
+        The nonce of this party's own contribution to the last `primal`, if the best model was then put on record.
     anchor_round
         The round whose dual variables are the anchor; 0 before the first.
     alpha, weights, model
@@ -101,6 +103,7 @@ class CorrectiveBook:
     pending: Stamps = field(default_factory=dict)
     stored: tuple[int, frozenset[ClientId]] = (0, frozenset())
     memory: bytes = b""
+    certified: bytes = b""
     anchor_round: int = 0
     alpha: ByBlock = field(default_factory=dict)
     weights: ByBlock = field(default_factory=dict)
@@ -212,7 +215,8 @@ class CorrectiveBook:
             **self.weights,
             **{block: Origin(self.duals[holder], WEIGHTS_FIELD) for block, holder in first.items()},
         }
-        book = self
+        own = stamps.get(self.layout.party)
+        book = replace(self, certified=own.nonce if own is not None and ended.reported else b"")
         if ended.reported:
             reported = {block: Origin(_due(stamps, holder), MODEL_FIELD) for block, holder in first.items()}
             book = replace(book, model={**(self.model if begun.collapse else weights), **reported})
@@ -221,7 +225,6 @@ class CorrectiveBook:
         if ended.accepted:
             alpha = {block: self._reported_alpha(block) for block in self.layout.live_blocks(begun.participants)}
             book = replace(book, anchor_round=record.moment.round, alpha={**self.alpha, **alpha}, weights=weights)
-        own = stamps.get(self.layout.party)
         return replace(
             book,
             pending=stamps,

@@ -58,6 +58,8 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
         self._lambda = settings.lambda_
         self._norms: Array | None = None if self._rows.shared else squared_row_norms(self._rows.X)
         self._memories: dict[bytes, Memory] = {b"": initial_memory(self._rows)}
+        self._gap: tuple[bytes, float] | None = None
+        """P − D of the last round whose figures this client opened, by the nonce of its answer."""
         self._begun: ClientRound | None = None
         self._combined: ClientRound | None = None
 
@@ -77,6 +79,10 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
         if phase == PRIMAL:
             return self._answer_primal(body, book)
         raise InvalidInput(f"phase: HyFDCA with corrective steps has no phase {phase!r}")
+
+    def certified_gap(self, book: CorrectiveBook) -> float | None:
+        """As for `Certifies.certified_gap`."""
+        return self._gap[1] if self._gap is not None and self._gap[0] == book.certified else None
 
     def _model_in(self, state: bytes) -> BlockVector | None:
         return wire.model_from_bytes(state, self._scope)
@@ -112,8 +118,10 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
         if current is None or current.plan != book.plan:
             raise InvalidInput("primal: this client has no round under way")
         result, memory = end_round(self._rows, self._codec, current, task, book, lambda_=self._lambda, loss=self._loss)
+        assert self._seal.stamp is not None, "every message has a stamp"
+        if result.objectives is not None:
+            self._gap = self._seal.stamp.nonce, result.objectives.primal - result.objectives.dual
         if memory is not None:
-            assert self._seal.stamp is not None, "every message has a stamp"
             earlier = {book.memory: self._memories[book.memory]} if book.memory in self._memories else {}
             self._memories = {**earlier, self._seal.stamp.nonce: memory}
         with self._serialising():
