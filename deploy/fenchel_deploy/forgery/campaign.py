@@ -29,8 +29,6 @@ from fenchel_deploy.forgery.tampering import Mixture, Surroundings, chosen, draw
 Array = NDArray[np.float64]
 Tamperings = Callable[[Opening, Surroundings, Random], Iterator[Mixture]]
 
-FULL_RANDOM: Final = 100_000
-FULL_CHOSEN: Final = 1_000
 DECRYPTED_EVERY: Final = 100
 """One random tampering in so many is decrypted."""
 
@@ -57,9 +55,7 @@ class Count:
         return self.honest == self.openings and not self.random_accepted and not self.chosen_accepted
 
 
-def campaign(
-    *, random: int = FULL_RANDOM, chosen: int = FULL_CHOSEN, seed: int = 0, cases: Sequence[Case] = CASES
-) -> list[Count]:
+def campaign(*, random: int, chosen: int, seed: int, cases: Sequence[Case] = CASES) -> list[Count]:
     """Tampers so many times with each kind of message of each case; cases are spread over the processors."""
     work = partial(tampered, random=random, chosen_ones=chosen, seed=seed)
     if len(cases) == 1:
