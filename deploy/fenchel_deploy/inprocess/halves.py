@@ -40,7 +40,7 @@ IN_CLEAR = RunKey.in_clear(KEY_BITS)
 C = TypeVar("C", bound=AlgorithmClient)
 S = TypeVar("S", bound=AlgorithmServer)
 
-_RUN = RunId("in-process")
+RUN = RunId("in-process")
 _FIRST_VIEW = bytes(32)
 _TAG_SECRET = bytes(range(32))
 """Without a set-up, the parties have no secret of their own."""
@@ -74,7 +74,8 @@ class Halves(Generic[C, S]):
     """Clients and server of one run.
 
     `client_half` and `server_half` make the halves, with the arguments of the algorithms' own; `settings` are the
-    settings of their algorithm. With a `key` the caller must give a `cipher` that decrypts under it.
+    settings of their algorithm. With a `key` the caller must give a `cipher` that decrypts under it, with the tagger
+    that `tagger_of` gives for the same `run`.
 
     Attributes
     ----------
@@ -94,11 +95,13 @@ class Halves(Generic[C, S]):
         cipher: Cipher | None = None,
         key: RunKey = IN_CLEAR,
         overlap: OverlapRule = OverlapRule.ERROR,
+        run: RunId = RUN,
     ) -> None:
+        self.run_id = run
         self.shards, self.alignment = aligned(shards, seed=settings.seed, key=key, overlap=overlap)
         self.settings = settings
         slots = self.alignment.federation.slots
-        self.cipher = PlainCipher(key.bits, tagger_of(slots)) if cipher is None else cipher
+        self.cipher = PlainCipher(key.bits, tagger_of(slots, run)) if cipher is None else cipher
         self.key = key
         self.attempt = ATTEMPT
         self.reports: list[RoundReport] = []
@@ -136,7 +139,7 @@ class Halves(Generic[C, S]):
 
     def restart(self, client: ClientId) -> None:
         """Replaces a client by a new one without memory; the caller must name it as `restarted` in the next round."""
-        seal = Seal(Pads(pads_key(_TAG_SECRET, _RUN)))
+        seal = self.make_seal(Pads(pads_key(_TAG_SECRET, self.run_id)))
         layout = self.alignment.clients[client]
         half = self._client_half(
             self.settings,
@@ -152,12 +155,16 @@ class Halves(Generic[C, S]):
             half.first_book(),
             party=client,
             clients=layout.clients,
-            key=confirmations_key(_TAG_SECRET, _RUN),
+            key=confirmations_key(_TAG_SECRET, self.run_id),
             seed=self.settings.seed,
             attempt=ATTEMPT,
         )
         self.clients[client] = half
         self.participants[client] = Participant(half, transcript, seal)
+
+    def make_seal(self, pads: Pads) -> Seal:
+        """The seal of a new client; a subclass that watches what is sealed and opened overrides it."""
+        return Seal(pads)
 
     def weights(self, features: Sequence[str]) -> Array:
         """The model that the parties would get if the run ended here, in the order of these feature names."""
@@ -180,9 +187,9 @@ class Halves(Generic[C, S]):
         return preparations, record_to_bytes(record, self.alignment.federation.clients)
 
 
-def tagger_of(slots: int) -> Tagger:
+def tagger_of(slots: int, run: RunId = RUN) -> Tagger:
     """The tagger of halves in one process, for a caller's own cipher."""
-    return Tagger(weights_key(_TAG_SECRET, _RUN), slots=slots)
+    return Tagger(weights_key(_TAG_SECRET, run), slots=slots)
 
 
 def hyfdca_halves(shards: Sequence[Shard], settings: DualSettings) -> Halves[AlgorithmClient, AlgorithmServer]:
