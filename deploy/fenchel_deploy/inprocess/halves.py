@@ -151,7 +151,7 @@ class Halves(Generic[C, S]):
             run=_RUN,
             view=_FIRST_VIEW,
             seed=self.settings.seed,
-            attempt=self.attempt,
+            attempt=ATTEMPT,
         )
         self.participants[client] = participant
         self.clients[client] = cast(C, participant.algorithm)
