@@ -40,6 +40,7 @@ class Participant:
         view: bytes,
         seed: int,
         attempt: int,
+        make_seal: Callable[[Pads], Seal] = Seal,
     ) -> "Participant":
         """The half that `make` gives, before the first record.
 
@@ -52,7 +53,7 @@ class Participant:
         attempt
             The attempt of the set-up, while it is under way, else 0.
         """
-        seal = Seal(Pads(pads_key(tag_secret, run)))
+        seal = make_seal(Pads(pads_key(tag_secret, run)))
         algorithm = make(seal)
         transcript = Transcript(
             view,

@@ -36,7 +36,7 @@ IN_CLEAR = RunKey.in_clear(KEY_BITS)
 C = TypeVar("C", bound=AlgorithmClient)
 S = TypeVar("S", bound=AlgorithmServer)
 
-_RUN = RunId("in-process")
+RUN = RunId("in-process")
 _FIRST_VIEW = bytes(32)
 _TAG_SECRET = bytes(range(32))
 """Without a set-up, the parties have no secret of their own."""
@@ -70,7 +70,8 @@ class Halves(Generic[C, S]):
     """Clients and server of one run.
 
     `client_half` and `server_half` make the halves, with the arguments of the algorithms' own; `settings` are the
-    settings of their algorithm. With a `key` the caller must give a `cipher` that decrypts under it.
+    settings of their algorithm. With a `key` the caller must give a `cipher` that decrypts under it, with the tagger
+    that `tagger_of` gives for the same `run`.
 
     Attributes
     ----------
@@ -90,11 +91,13 @@ class Halves(Generic[C, S]):
         cipher: Cipher | None = None,
         key: RunKey = IN_CLEAR,
         overlap: OverlapRule = OverlapRule.ERROR,
+        run: RunId = RUN,
     ) -> None:
+        self.run_id = run
         self.shards, self.alignment = aligned(shards, seed=settings.seed, key=key, overlap=overlap)
         self.settings = settings
         slots = self.alignment.federation.slots
-        self.cipher = PlainCipher(key.bits, tagger_of(slots)) if cipher is None else cipher
+        self.cipher = PlainCipher(key.bits, tagger_of(slots, run)) if cipher is None else cipher
         self.key = key
         self.attempt = ATTEMPT
         self.reports: list[RoundReport] = []
@@ -148,13 +151,18 @@ class Halves(Generic[C, S]):
             made,
             layout=layout,
             tag_secret=_TAG_SECRET,
-            run=_RUN,
+            run=self.run_id,
             view=_FIRST_VIEW,
             seed=self.settings.seed,
             attempt=ATTEMPT,
+            make_seal=self.make_seal,
         )
         self.participants[client] = participant
         self.clients[client] = cast(C, participant.algorithm)
+
+    def make_seal(self, pads: Pads) -> Seal:
+        """The seal of a new client; a subclass that watches what is sealed and opened overrides it."""
+        return Seal(pads)
 
     def weights(self, features: Sequence[str]) -> Array:
         """The model that the parties would get if the run ended here, in the order of these feature names."""
@@ -177,9 +185,9 @@ class Halves(Generic[C, S]):
         return preparations, record_to_bytes(record, self.alignment.federation.clients)
 
 
-def tagger_of(slots: int) -> Tagger:
+def tagger_of(slots: int, run: RunId = RUN) -> Tagger:
     """The tagger of halves in one process, for a caller's own cipher."""
-    return run_tagger(_TAG_SECRET, _RUN, slots=slots)
+    return run_tagger(_TAG_SECRET, run, slots=slots)
 
 
 def hyfdca_halves(shards: Sequence[Shard], settings: DualSettings) -> Halves[AlgorithmClient, AlgorithmServer]:
