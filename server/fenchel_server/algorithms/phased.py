@@ -219,8 +219,3 @@ def read_answers(
 def not_there(missing: Iterable[ClientId]) -> dict[ClientId, str]:
     """The absences of clients that should take part in a round but were not available when it began."""
     return dict.fromkeys(sorted(missing), NOT_THERE)
-
-
-def is_due(round_id: RoundId, every: int) -> bool:
-    """Whether an action that is due in every `every`-th round is due in this one; never if `every` is 0."""
-    return every > 0 and round_id % every == 0

@@ -83,6 +83,8 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         self._alpha_versions: dict[int, Origin] = {}
         self._model = np.zeros(self._rows.width)
         self._model_version: dict[int, Sequence[Origin]] = {}
+        self._gap: tuple[Sequence[Origin], float] | None = None
+        """P − D of the last certificate that this client opened, and the contributions to it."""
         self._norms: Array | None = None if self._rows.shared else squared_row_norms(self._rows.X)
 
     def first_book(self) -> HyfdcaBook:
@@ -97,6 +99,11 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         if phase == LOCAL_DUAL:
             return self._answer_dual(body, book, current)
         return self._answer_products(phase, body, book)
+
+    def certified_gap(self, book: HyfdcaBook) -> float | None:
+        """As for `Certifies.certified_gap`."""
+        given = () if book.current is None or not book.current.rules.certifying else book.current.figures
+        return self._gap[1] if given and self._gap is not None and self._gap[0] == given else None
 
     def _model_in(self, state: bytes) -> BlockVector | None:
         return wire.state_from_bytes(state, self._scope).model
@@ -149,7 +156,9 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         *figures, samples = self._codec.from_numbers(totals, origins).tolist()
         if samples * SAMPLES_UNIT != self._rows.sample_count:
             raise InvalidInput("totals: the figures do not cover every sample once")
-        return Figures(*figures)
+        opened = Figures(*figures)
+        self._gap = origins, opened.mean_loss + opened.mean_conjugate + 2.0 * opened.regulariser
+        return opened
 
     def _answer_products(self, phase: str, body: bytes, book: HyfdcaBook) -> bytes:
         with self._serialising():

@@ -12,6 +12,7 @@ from fenchel_common.algorithms.hyfdca.draw import draw_samples
 from fenchel_common.algorithms.hyfdca.messages import SampleRange
 from fenchel_common.algorithms.hyfdca.pace import follows_dual
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.settings import is_due
 from fenchel_common.ids import ClientId, RoundId
 
 RESTATE_EVERY: Final = 32
@@ -55,13 +56,12 @@ class RoundRules:
     @property
     def certifying(self) -> bool:
         """Whether the round certifies the model that enters it."""
-        every = self.settings.certificate_every
-        return self.choices.closing or (every > 0 and self.round_id % every == 0)
+        return self.choices.closing or is_due(self.round_id, self.settings.certificate_every)
 
     @property
     def restating(self) -> bool:
         """Whether reporters state the dual variables that enter the round anew."""
-        return self.round_id % RESTATE_EVERY == 0 and not self.choices.closing
+        return is_due(self.round_id, RESTATE_EVERY) and not self.choices.closing
 
     @property
     def first_present(self) -> frozenset[ClientId]:

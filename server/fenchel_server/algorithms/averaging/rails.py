@@ -28,6 +28,7 @@ from fenchel_common.algorithms.averaging.rails import (
     Work,
 )
 from fenchel_common.algorithms.averaging.settings import AveragingSettings
+from fenchel_common.algorithms.settings import is_due
 from fenchel_common.blocks import BlockVector, joined, summed
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import StateDamaged
@@ -44,7 +45,6 @@ from fenchel_server.algorithms.phased import (
     OTHER_CLIENTS,
     PhasedServer,
     RoundUnderWay,
-    is_due,
     not_there,
     read_answers,
 )

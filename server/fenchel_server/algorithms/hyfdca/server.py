@@ -294,18 +294,15 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         )
 
     def _primal_request(self) -> PhaseRequest | None:
-        """The second PrimalAggregation, for active clients with a changed block; these clients also open the totals."""
+        """The second PrimalAggregation, for active clients with a changed block; all who are there open the totals."""
         current, state = self._current(), self._state
-        active = current.rules.choices.active
-        opener, current.present = current.present[:1], [client for client in current.present if client in active]
+        if current.totals is None:
+            current.present = [client for client in current.present if client in current.rules.choices.active]
         tasks = {}
         for client in current.present:
             blocks = [block for block in self.layout.sample_index.of(client) if block in current.changed]
-            if blocks:
+            if blocks or current.totals is not None:
                 tasks[client] = self._exchange.primal_task(client, state.alpha_of(blocks), current.totals)
-        if not tasks and current.totals is not None:
-            current.present = opener
-            tasks = {client: self._exchange.primal_task(client, None, current.totals) for client in opener}
         return self._request(PRIMAL, tasks) if tasks else None
 
     def _take_primals(self, results: Mapping[ClientId, bytes]) -> None:
