@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_client.algorithms.base import AlgorithmClient
-from fenchel_client.crypto.seal import Seal, run_tagger
+from fenchel_client.crypto.seal import Pads, Seal, run_tagger
 from fenchel_client.participant import Participant
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.dual import DualSettings
