@@ -1,20 +1,16 @@
 """Both halves of an algorithm in one process, without kits and set-up; in clear unless a key is given."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_client.algorithms.base import AlgorithmClient
-from fenchel_client.crypto.derivedkeys import confirmations_key, pads_key, weights_key
-from fenchel_client.crypto.seal import Seal
-from fenchel_client.crypto.stamps import Pads
+from fenchel_client.crypto.seal import Pads, Seal, run_tagger
 from fenchel_client.participant import Participant
 from fenchel_client.table import PartyTable
-from fenchel_client.transcript import Transcript
 from fenchel_common.algorithms.dual import DualSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.crypto.packing import VectorFormat
@@ -139,28 +135,30 @@ class Halves(Generic[C, S]):
 
     def restart(self, client: ClientId) -> None:
         """Replaces a client by a new one without memory; the caller must name it as `restarted` in the next round."""
-        seal = self.make_seal(Pads(pads_key(_TAG_SECRET, self.run_id)))
         layout = self.alignment.clients[client]
-        half = self._client_half(
-            self.settings,
+
+        def made(seal: Seal) -> C:
+            return self._client_half(
+                self.settings,
+                layout=layout,
+                table=table_of(self.shards[client]),
+                cipher=self.cipher,
+                key=self.key,
+                seal=seal,
+            )
+
+        participant = Participant.of(
+            made,
             layout=layout,
-            table=table_of(self.shards[client]),
-            cipher=self.cipher,
-            key=self.key,
-            seal=seal,
-            serialising=nullcontext,
-        )
-        transcript = Transcript(
-            _FIRST_VIEW,
-            half.first_book(),
-            party=client,
-            clients=layout.clients,
-            key=confirmations_key(_TAG_SECRET, self.run_id),
+            tag_secret=_TAG_SECRET,
+            run=self.run_id,
+            view=_FIRST_VIEW,
             seed=self.settings.seed,
             attempt=ATTEMPT,
+            make_seal=self.make_seal,
         )
-        self.clients[client] = half
-        self.participants[client] = Participant(half, transcript, seal)
+        self.participants[client] = participant
+        self.clients[client] = cast(C, participant.algorithm)
 
     def make_seal(self, pads: Pads) -> Seal:
         """The seal of a new client; a subclass that watches what is sealed and opened overrides it."""
@@ -189,7 +187,7 @@ class Halves(Generic[C, S]):
 
 def tagger_of(slots: int, run: RunId = RUN) -> Tagger:
     """The tagger of halves in one process, for a caller's own cipher."""
-    return Tagger(weights_key(_TAG_SECRET, run), slots=slots)
+    return run_tagger(_TAG_SECRET, run, slots=slots)
 
 
 def hyfdca_halves(shards: Sequence[Shard], settings: DualSettings) -> Halves[AlgorithmClient, AlgorithmServer]:
