@@ -69,7 +69,7 @@ def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Every party introduces itself in all set-ups with one and the same key.
     """
-    encrypted = activerun._cipher
+    encrypted = activerun.run_cipher
 
     def cipher(
         run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout
@@ -84,7 +84,7 @@ def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
     def introduced(_setup: SetupClient, relayed: Iterable[Introduction], _config: RunConfig) -> dict[str, Introduction]:
         return {introduction.certificate.common_name: introduction for introduction in relayed}
 
-    monkeypatch.setattr(activerun, "_cipher", cipher)
+    monkeypatch.setattr(activerun, "run_cipher", cipher)
     monkeypatch.setattr("fenchel_client.setup.public_key_of", public_key)
     monkeypatch.setattr("fenchel_client.setup.fresh_key", lambda: LASTING_KEY)
     monkeypatch.setattr("fenchel_client.setup.introductions_digest", lambda _introductions: bytes(32))
