@@ -21,7 +21,7 @@ from fenchel_common.layout import Block, FederationLayout
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.records import server_state_from_bytes
 from fenchel_deploy.bench.rounds import Sweep, run
-from fenchel_deploy.inprocess.halves import IN_CLEAR
+from fenchel_deploy.inprocess.layouts import IN_CLEAR
 from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.cohorts import OverlapRule
 from fenchel_server.contract import Outcome

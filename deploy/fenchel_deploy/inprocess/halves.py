@@ -8,30 +8,26 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_client.algorithms.base import AlgorithmClient
-from fenchel_client.crypto.seal import Pads, Seal, run_tagger
+from fenchel_client.crypto.seal import Seal, run_tagger
+from fenchel_client.crypto.stamps import Pads
 from fenchel_client.participant import Participant
-from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.dual import DualSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
-from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.tags import Tagger
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
-from fenchel_common.defaults import DEMO_KEY_BITS
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.records import Moment, Record, seed_to_bytes
 from fenchel_common.setup import LAYOUT
 from fenchel_common.wire.records import record_to_bytes, round_result_from_bytes
+from fenchel_deploy.inprocess.layouts import IN_CLEAR, aligned, table_of
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
-from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
+from fenchel_server.cohorts import OverlapRule
 from fenchel_server.contract import AlgorithmServer, RoundReport
 
 Array = NDArray[np.float64]
-
-KEY_BITS = DEMO_KEY_BITS
-IN_CLEAR = RunKey.in_clear(KEY_BITS)
 
 C = TypeVar("C", bound=AlgorithmClient)
 S = TypeVar("S", bound=AlgorithmServer)
@@ -41,29 +37,6 @@ _FIRST_VIEW = bytes(32)
 _TAG_SECRET = bytes(range(32))
 """Without a set-up, the parties have no secret of their own."""
 ATTEMPT = 1
-
-
-def aligned(
-    shards: Sequence[Shard],
-    *,
-    seed: int,
-    key: RunKey = IN_CLEAR,
-    overlap: OverlapRule = OverlapRule.ERROR,
-) -> tuple[dict[ClientId, Shard], Alignment]:
-    """The shards by client, and the layout of their samples and features."""
-    digits = max(2, len(str(len(shards) - 1)))  # names sort in the order of the shards
-    named = {ClientId(f"party-{number:0{digits}d}"): shard for number, shard in enumerate(shards)}
-    holdings = [
-        Holding(name, tuple(sample.encode() for sample in shard.ids), shard.features, shard.y is not None)
-        for name, shard in named.items()
-    ]
-    slots = key.slots(VectorFormat())
-    return named, lay_out(holdings, slots=slots, seed=seed, overlap=overlap)
-
-
-def table_of(shard: Shard) -> PartyTable:
-    """A table that lists its rows in the order of the shard: without a set-up, no server sees the order."""
-    return PartyTable(shard, np.arange(len(shard.ids)))
 
 
 class Halves(Generic[C, S]):

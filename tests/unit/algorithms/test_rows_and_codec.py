@@ -25,7 +25,7 @@ from fenchel_common.errors import InvalidInput, TagMismatch
 from fenchel_common.ids import RoundId
 from fenchel_common.privacy import Privacy
 from fenchel_common.records import Moment
-from fenchel_deploy.inprocess.halves import table_of
+from fenchel_deploy.inprocess.layouts import table_of
 from support.keys import cipher, run_key, tagger
 from support.layouts import A, B, client_layout
 

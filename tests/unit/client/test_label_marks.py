@@ -33,7 +33,7 @@ from fenchel_common.wire.labels import (
     layout_result_to_bytes,
 )
 from fenchel_common.wire.records import record_from_bytes, record_to_bytes
-from fenchel_deploy.inprocess.halves import KEY_BITS, aligned, table_of
+from fenchel_deploy.inprocess.layouts import KEY_BITS, aligned, table_of
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
 from support.keys import SMALL_BITS, cipher, private_key, run_key, tagger
 from support.layouts import A, B, client_layout
@@ -46,8 +46,7 @@ KINDS: dict[str, tuple[Cipher, RunKey]] = {
     "plain": (PlainCipher(KEY_BITS, tagger()), RunKey.in_clear(KEY_BITS)),
     "paillier": (cipher(2 * SMALL_BITS), run_key(2 * SMALL_BITS)),
 }
-MOMENT = Moment(1, RoundId(0), LAYOUT)
-SEED = 1
+MOMENT, SEED = Moment(1, RoundId(0), LAYOUT), 1
 
 
 def shard(feature: str, labels: Sequence[float] | None, ids: Sequence[str] | None = None) -> Shard:
@@ -254,10 +253,9 @@ def test_sums_that_cannot_be_opened_get_the_same_answer_as_labels_that_differ(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("forgery", ["own marks twice", "one party's marks", "marks of another set-up"])
 def test_a_sum_of_other_contributions_is_not_opened(kind: str, forgery: str, caplog: pytest.LogCaptureFixture) -> None:
-    """The answer is the same whatever the labels are: it tells the server nothing of them."""
     pair = shard("f1", [1.0, 1.0]), shard("f2", [1.0, 1.0])
-    run, other = Comparison(*pair, kind=kind), Comparison(*pair, kind=kind)
-    first, second, earlier = run.marks[FIRST], run.marks[SECOND], other.marks[SECOND]
+    run = Comparison(*pair, kind=kind)
+    first, second, earlier = run.marks[FIRST], run.marks[SECOND], Comparison(*pair, kind=kind).marks[SECOND]
     assert first is not None
     assert second is not None
     assert earlier is not None
