@@ -20,7 +20,7 @@ from typing import Final
 import pytest
 
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
-from fenchel_deploy.inprocess.halves import KEY_BITS
+from fenchel_deploy.inprocess.layouts import KEY_BITS
 from support.recorded_runs import AVERAGING, HYFDCA, Level, digests
 
 SLOTS: Final = 30
