@@ -16,7 +16,7 @@ from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.objectives import squared_row_norms
-from fenchel_deploy.inprocess.halves import aligned
+from fenchel_deploy.inprocess.layouts import aligned
 from fenchel_server.algorithms.hyfdca.theorems import step_rule
 
 Array = NDArray[np.float64]

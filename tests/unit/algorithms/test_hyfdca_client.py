@@ -28,7 +28,7 @@ from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import Moment
 from fenchel_common.wire.arrays import NUMBER_BYTES
-from fenchel_deploy.inprocess.halves import IN_CLEAR, KEY_BITS, table_of
+from fenchel_deploy.inprocess.layouts import IN_CLEAR, KEY_BITS, table_of
 from support.halves import forged
 from support.hyfdca import CASE, FIRST, LAST
 from support.layouts import client_layout
