@@ -4,10 +4,12 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan
 from fenchel_common.algorithms.averaging.family import AVERAGING
 from fenchel_common.algorithms.averaging.rails import Vectors
 from fenchel_common.algorithms.family import Family
 from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.ids import RoundId
 from fenchel_common.losses import Array, Loss
 from fenchel_common.losses.multinomial import Multinomial
 from fenchel_common.losses.squared import Squared
@@ -31,6 +33,22 @@ class AveragingSettings(AlgorithmSettings):
     def width(self) -> int:
         """Values for each feature: 1, or the number of classes."""
         return 1
+
+    def measures(self, round_id: RoundId, *, closing: bool) -> bool:
+        """Whether P(w) is to be measured in a round."""
+        return closing or (self.measure_every > 0 and round_id % self.measure_every == 0)
+
+    def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
+        """Raises `InvalidInput` for a plan that no honest server makes; called at every party, for each plan on record.
+
+        A subclass states the bounds of its weights, numbers and coordinates. By default weights must not be negative.
+        """
+        del occasion
+        plan.check_weights()
+
+    def check_closing(self, told: Numbers) -> None:
+        """Raises `InvalidInput` for numbers that no honest server tells with the sums; called as `check_plan` is."""
+        del told
 
 
 class LocalLossSettings(AveragingSettings):
