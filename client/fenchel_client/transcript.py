@@ -17,7 +17,8 @@ from fenchel_client.crypto.stamps import Stamp
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.framing import framed
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.records import CONFIRMATION_BYTES, ROUND, Moment, Record, view_after
+from fenchel_common.records import CONFIRMATION_BYTES, ROUND, Moment, Record, seed_from_bytes, view_after
+from fenchel_common.setup import LAYOUT
 from fenchel_common.wire.records import record_from_bytes
 
 KEPT_ROUNDS: Final = 2
@@ -62,6 +63,8 @@ class Transcript(Generic[B]):
         The book before the first record.
     key
         The key with which parties confirm records.
+    seed
+        The seed of the run, which must be in the record of the phase `layout`.
     attempt
         The attempt of the set-up, while the set-up is under way.
     """
@@ -74,12 +77,16 @@ class Transcript(Generic[B]):
         party: ClientId,
         clients: Sequence[ClientId],
         key: bytes,
+        seed: int,
         attempt: int = 0,
     ) -> None:
         self.book = book
         self._party = party
         self._clients = tuple(clients)
         self._key = key
+        self._seed = seed
+        self.preparations: Mapping[ClientId, Stamp] = {}
+        """The stamps of the parties' answers to their layouts, once their record is there."""
         self._views = [view]
         self._moment = Moment(attempt, RoundId(0), "")
         self._ends: dict[RoundId, _RoundEnd[B]] = {}
@@ -129,6 +136,8 @@ class Transcript(Generic[B]):
             if not hmac.compare_digest(given.confirmation, _confirmation(self._key, stamp)):
                 raise Refusal("a party has not confirmed a record that names it", public_reason=OTHER_STORY)
             stamps[given.party] = stamp
+        if moment.phase == LAYOUT and seed_from_bytes(record.choices) != self._seed:
+            raise Refusal("the server names another seed than the parties derived", public_reason=OTHER_STORY)
         try:
             book = self.book.after(StampedRecord(moment, stamps, record.choices))
         except InvalidInput as error:
@@ -136,6 +145,8 @@ class Transcript(Generic[B]):
         if moment.phase == ROUND:
             self._ends[RoundId(moment.round - 1)] = _RoundEnd(len(self._views), self.book)
             self._ends = dict(sorted(self._ends.items())[-KEPT_ROUNDS:])
+        if moment.phase == LAYOUT:
+            self.preparations = stamps
         self.book, self._moment = book, moment
         self._views.append(view)
 

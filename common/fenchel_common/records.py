@@ -19,6 +19,7 @@ from fenchel_common.framing import framed
 
 NONCE_BYTES: Final = 16
 CONFIRMATION_BYTES: Final = 16
+SEED_BYTES: Final = 8
 ROUND: Final = "round"
 """The phase in the record with which a round begins; nobody contributes in it."""
 
@@ -54,6 +55,15 @@ class Record:
     moment: Moment
     given: tuple[Given, ...] = ()
     choices: bytes = field(default=b"", repr=False)
+
+
+def seed_to_bytes(seed: int) -> bytes:
+    """The choices in the record of the phase `layout`: the seed of the run, from 0 to 2^63 − 1."""
+    return seed.to_bytes(SEED_BYTES, "big")
+
+
+def seed_from_bytes(choices: bytes) -> int:
+    return int.from_bytes(choices, "big")
 
 
 def first_view(*, terms: bytes, roster_fingerprint: str, introductions: bytes, layout_root: bytes) -> bytes:

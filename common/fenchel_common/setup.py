@@ -146,7 +146,7 @@ class PartyRun:
     """The record of a run that a party keeps until the run is over.
 
     `secrets` is None once the party has deleted the key; `key_digest` is the digest of the secrets, deleted or not.
-    `layout` is the message that the party got, byte for byte. `setups` counts the set-ups of this run that reached
+    `layout` is the message that the party got, byte for byte, and `view` the view before the first record. `setups` counts the set-ups of this run that reached
     their layout, `refusals` the tasks that the party refused after it had opened something in them.
     """
 
@@ -154,16 +154,21 @@ class PartyRun:
     secrets: RunSecrets | None
     key_digest: bytes = field(repr=False)
     layout: bytes = field(repr=False)
+    view: bytes = field(repr=False)
     setups: int = 1
     refusals: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutResult:
-    """The algorithm's preparation, and the marks of the labels of samples whose labels other parties hold too."""
+    """The algorithm's preparation, and the marks of the labels of samples whose labels other parties hold too.
+
+    `seed` is the seed of the run, which the parties derive from their secret; None if the terms name one.
+    """
 
     preparation: bytes = field(repr=False)
     marks: BlockVector | None
+    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ class FederationRun:
     def clients(self) -> frozenset[ClientId]:
         return frozenset(self._roster.names)
 
-    def setup(self) -> FederationSetup:
-        return FederationSetup(self._config, self._roster)
+    def setup(self, attempt: int) -> FederationSetup:
+        return FederationSetup(self._config, self._roster, attempt=attempt)
 
     def restore(self, setup: SetupRecord, snapshot: bytes) -> AlgorithmServer:
         settings = self._config.algorithm_settings()

@@ -219,6 +219,7 @@ class PartyRun(_message.Message):
     REFUSALS_FIELD_NUMBER: _builtins.int
     KEY_DIGEST_FIELD_NUMBER: _builtins.int
     FORMAT_FIELD_NUMBER: _builtins.int
+    VIEW_FIELD_NUMBER: _builtins.int
     config: _builtins.str
     layout: _builtins.bytes
     """A ClientLayout."""
@@ -230,6 +231,8 @@ class PartyRun(_message.Message):
     """SHA-256 of the secrets, by which the party recognises a key that it has deleted."""
     format: _builtins.int
     """The version of this message; a file of another version is refused."""
+    view: _builtins.bytes
+    """SHA-256 of terms, roster, introductions and layout: the view before the first record."""
     @_builtins.property
     def secrets(self) -> Global___RunSecrets:
         """Missing once the party has deleted the key."""
@@ -244,10 +247,11 @@ class PartyRun(_message.Message):
         refusals: _builtins.int = ...,
         key_digest: _builtins.bytes = ...,
         format: _builtins.int = ...,
+        view: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["secrets", b"secrets"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "format", b"format", "key_digest", b"key_digest", "layout", b"layout", "refusals", b"refusals", "secrets", b"secrets", "setups", b"setups"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "format", b"format", "key_digest", b"key_digest", "layout", b"layout", "refusals", b"refusals", "secrets", b"secrets", "setups", b"setups", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -265,7 +269,7 @@ class ModelPart(_message.Message):
     GAP_FIELD_NUMBER: _builtins.int
     FIRST_HOLDER_OF_FIELD_NUMBER: _builtins.int
     state: _builtins.bytes
-    """The party's algorithm computes the weights from this; the server cannot read them."""
+    """A RoundTask, from whose body the party's algorithm computes the weights; the server cannot read them."""
     primal: _builtins.float
     dual: _builtins.float
     gap: _builtins.float

@@ -26,7 +26,7 @@ from fenchel_common.setup import (
 from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes, numbers_from_bytes, numbers_to_bytes
 from fenchel_common.wire.parsing import parsed_message
 
-PARTY_RUN_FORMAT = 2
+PARTY_RUN_FORMAT = 3
 """The version of a party's record of a run."""
 
 
@@ -117,6 +117,7 @@ def party_run_to_bytes(kept: PartyRun) -> bytes:
         secrets=None if kept.secrets is None else _secrets_to_proto(kept.secrets),
         key_digest=kept.key_digest,
         layout=kept.layout,
+        view=kept.view,
         setups=kept.setups,
         refusals=kept.refusals,
         format=PARTY_RUN_FORMAT,
@@ -136,6 +137,7 @@ def party_run_from_bytes(data: bytes) -> PartyRun:
         secrets=_secrets_from_proto(message.secrets) if message.HasField("secrets") else None,
         key_digest=message.key_digest,
         layout=message.layout,
+        view=message.view,
         setups=message.setups,
         refusals=message.refusals,
     )

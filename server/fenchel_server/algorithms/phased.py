@@ -79,12 +79,12 @@ class PhasedServer(ABC, Generic[S, C]):
 
     def __init__(self, settings: S, layout: FederationLayout, *, round_id: RoundId, records: Iterable[bytes]) -> None:
         layout.check_labelled()
-        self.settings = settings
+        self._transcript = Transcript(layout.clients, records)
+        self.settings = settings.model_copy(update={"seed": self._transcript.seed})
         self.layout = layout
         self._round_id = round_id
         self._round: C | None = None
         self._attempt = 0
-        self._transcript = Transcript(layout.clients, records)
 
     def begin_round(
         self,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
-from fenchel_common.records import Given, Moment, Record
-from fenchel_common.wire.records import record_to_bytes, round_result_from_bytes, round_task_to_bytes
+from fenchel_common.records import Given, Moment, Record, seed_from_bytes
+from fenchel_common.wire.records import record_from_bytes, record_to_bytes, round_result_from_bytes, round_task_to_bytes
 
 
 class Transcript:
@@ -20,7 +20,7 @@ class Transcript:
     clients
         The parties in roster order.
     records
-        The records so far, as every party gets them.
+        The records so far, as every party gets them, at least the first.
     """
 
     def __init__(self, clients: Sequence[ClientId], records: Iterable[bytes]) -> None:
@@ -28,6 +28,11 @@ class Transcript:
         self._records = list(records)
         self._told: dict[ClientId, int] = dict.fromkeys(clients, 0)
         self._given: dict[ClientId, Given] = {}
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run, which is in the first record."""
+        return seed_from_bytes(record_from_bytes(self._records[0], self._clients).choices)
 
     @property
     def records(self) -> tuple[bytes, ...]:

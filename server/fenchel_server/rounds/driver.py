@@ -178,7 +178,7 @@ class Driver:
         return ClientsPresent({client: name for client, name in found.items() if name is not None}, stop)
 
     def _begin_setup(self) -> PhaseRequest:
-        self._setup = self._parts.setup()
+        self._setup = self._parts.setup(self._attempt)
         return self._setup.begin()
 
     def _begin_round(self, effect: BeginRound) -> Event:
