@@ -164,9 +164,7 @@ def _named_vectors(
     return found
 
 
-def _block_vector(
-    message: hyfdca_pb2.BlockVector, scope: Scope, allowed: Collection[int], field: str
-) -> BlockVector:
+def _block_vector(message: hyfdca_pb2.BlockVector, scope: Scope, allowed: Collection[int], field: str) -> BlockVector:
     return block_vector_from_proto(
         message, allowed=allowed, slots=scope.slots, key=scope.key, vector_format=MODEL_FORMAT, field=field
     )

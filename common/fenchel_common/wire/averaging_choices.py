@@ -59,9 +59,7 @@ def _plan_to_proto(plan: RecordedPlan) -> pb.AveragingPlan:
     return pb.AveragingPlan(
         told=numbers_to_proto(plan.told),
         weights=doubles_to_bytes(np.array(list(plan.weights.values()), dtype=np.float64)),
-        coordinates=None
-        if coordinates is None
-        else pb.AveragingCoordinates(positions=numbers_to_bytes(coordinates)),
+        coordinates=None if coordinates is None else pb.AveragingCoordinates(positions=numbers_to_bytes(coordinates)),
         restating=plan.restating,
     )
 

@@ -42,6 +42,9 @@ MODEL_FORMAT: Final = VectorFormat()
 MODEL: Final = "model"
 """The name of the state's vector that is the model."""
 
+ACCURACY: Final = "accuracy"
+"""The name of the measured number that is the fraction of correct predictions for a client's own rows."""
+
 FIGURES: Final = 4
 """The number of figures: samples, losses, correct predictions, squared weights."""
 COUNT_UNIT: Final = 2.0**-10

@@ -1,6 +1,6 @@
 """The settings that the averaging algorithms have in common."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from pydantic import Field
 
@@ -13,6 +13,15 @@ from fenchel_common.ids import RoundId
 from fenchel_common.losses import Array, Loss
 from fenchel_common.losses.multinomial import Multinomial
 from fenchel_common.losses.squared import Squared
+
+MEASUREMENT_LEAKS: Final = {
+    "number of rows of each party": "in clear",
+    "mean loss and number of correct predictions over all rows": "in clear, at measurements",
+    "squared norm of the model": "in clear, at measurements",
+}
+ACCURACY_LEAK: Final = {
+    "fraction of correct predictions on each party's rows": "in clear, at measurements, unless it shares rows"
+}
 
 
 class AveragingSettings(AlgorithmSettings):
@@ -46,9 +55,9 @@ class AveragingSettings(AlgorithmSettings):
         del occasion
         plan.check_weights()
 
-    def check_closing(self, told: Numbers) -> None:
+    def check_closing(self, told: Numbers, occasion: Occasion) -> None:
         """Raises `InvalidInput` for numbers that no honest server tells with the sums; called as `check_plan` is."""
-        del told
+        del told, occasion
 
 
 class LocalLossSettings(AveragingSettings):
