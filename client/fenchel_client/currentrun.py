@@ -17,7 +17,7 @@ from fenchel_client.algorithms.base import MayDiverge
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
-from fenchel_client.release import released_weights
+from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
 from fenchel_client.table import PartyTable
 from fenchel_client.tasklimits import NO_KEY
@@ -111,7 +111,7 @@ class CurrentRun:
     def keep_model(self, active: ActiveRun, body: bytes) -> bytes:
         """Stores this party's part of the model on disk; returns the release for the server, empty if there is none."""
         features = sorted(self._table.features)
-        part = model_part_from_bytes(body, features=len(features))
+        part = model_part_from_bytes(body)
         weights = self.guarded(active, lambda: active.participant.final_model(part.state))
         release = _release(active, part, weights)
         figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
@@ -127,9 +127,7 @@ class CurrentRun:
             raise Refusal(str(error), public_reason=f"it refused its layout: {error}") from error
         return layout
 
-    def _activated(
-        self, run: RunId, kept: PartyRun, layout: ClientLayout, kit: Kit, *, attempt: int = 0
-    ) -> ActiveRun:
+    def _activated(self, run: RunId, kept: PartyRun, layout: ClientLayout, kit: Kit, *, attempt: int = 0) -> ActiveRun:
         self._consent.check(kept.config)
         return ActiveRun.of(
             run,
@@ -157,10 +155,17 @@ class CurrentRun:
 
 
 def _release(active: ActiveRun, part: ModelPart, weights: NDArray[np.float64]) -> bytes:
-    """The release of the model for the server: empty, unless this party's own roster says otherwise."""
+    """The release of the model for the server: empty, unless this party's own roster and records say otherwise."""
     if not active.releases:
         return b""
-    given = released_weights(weights, part, layout=active.layout, noise=active.noise)
+    if reason := reason_not_to_release(active.participant, active.settings.stop):
+        log.warning("run %s: the server does not get the model: %s", active.run, reason)
+        return b""
+    gap = active.participant.certified_gap()
+    if gap is not None and part.gap is not None:
+        # The server adds a bound on rounding errors, which needs the whole layout.
+        gap = max(gap, part.gap)
+    given = released_weights(weights, gap=gap, layout=active.layout, noise=active.noise)
     exact = "exact" if active.noise is None else f"with noise of standard deviation {active.noise.sigma:.3g}"
     log.info("run %s: %d weights go to the server, %s, as the roster says", active.run, len(given), exact)
     return model_release_to_bytes(given)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.base import AlgorithmClient
+from fenchel_client.algorithms.base import AlgorithmClient, Certifies
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.transcript import Transcript
 from fenchel_common.records import Moment
@@ -35,13 +35,17 @@ class Participant:
     def answer(self, moment: Moment, task: bytes) -> bytes:
         """The result of a task of a round; raises as `AlgorithmClient.answer` and `Transcript.take` do."""
         body = self._body(task)
-        return self.contribution(
-            moment, lambda: self.algorithm.answer(moment.phase, body, self.transcript.book)
-        )
+        return self.contribution(moment, lambda: self.algorithm.answer(moment.phase, body, self.transcript.book))
 
     def final_model(self, state: bytes) -> NDArray[np.float64]:
         """As for `AlgorithmClient.final_model`, from the state with its records."""
         return self.algorithm.final_model(self._body(state), self.transcript.book)
+
+    def certified_gap(self) -> float | None:
+        """P − D of the model on record, if this party computed it; None for an algorithm without certificates."""
+        if not isinstance(self.algorithm, Certifies):
+            return None
+        return self.algorithm.certified_gap(self.transcript.book)
 
     def _body(self, task: bytes) -> bytes:
         first, records, body = round_task_from_bytes(task)

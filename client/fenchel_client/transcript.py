@@ -92,6 +92,11 @@ class Transcript(Generic[B]):
         self._ends: dict[RoundId, _RoundEnd[B]] = {}
 
     @property
+    def round(self) -> RoundId:
+        """The round of the newest record."""
+        return self._moment.round
+
+    @property
     def view(self) -> bytes:
         return self._views[-1]
 
@@ -128,8 +133,10 @@ class Transcript(Generic[B]):
         moment = record.moment
         if (moment.attempt, moment.round) < (self._moment.attempt, self._moment.round):
             raise Refusal("a record is older than the one before it", public_reason=OTHER_STORY)
-        if moment.phase == ROUND and moment.round <= self._moment.round and moment.round > 0:
+        if moment.phase == ROUND and moment.round <= self._moment.round:
             raise Refusal("a round begins a second time", public_reason=OTHER_STORY)
+        if (moment.phase == LAYOUT) != (len(self._views) == 1):
+            raise Refusal("the record of the layout must be the first one, and no other", public_reason=OTHER_STORY)
         stamps = {}
         for given in record.given:
             stamp = Stamp(given.party, moment, self.view, given.nonce)
@@ -160,6 +167,7 @@ class Transcript(Generic[B]):
                 public_reason=OTHER_STORY,
             )
         self.book = end.book
+        self._ends = {ended: kept for ended, kept in self._ends.items() if ended < record.moment.round}
         del self._views[end.records :]
         self._moment = Moment(record.moment.attempt, RoundId(record.moment.round - 1), "")
 

@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from fenchel_common.ids import ClientId
 from fenchel_common.framing import framed
+from fenchel_common.ids import ClientId
 
 LEAF_BYTES: Final = 32
 SALT_BYTES: Final = 16

@@ -14,8 +14,8 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Final
 
-from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.framing import framed
+from fenchel_common.ids import ClientId, RoundId
 
 NONCE_BYTES: Final = 16
 CONFIRMATION_BYTES: Final = 16

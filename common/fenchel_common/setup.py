@@ -146,8 +146,9 @@ class PartyRun:
     """The record of a run that a party keeps until the run is over.
 
     `secrets` is None once the party has deleted the key; `key_digest` is the digest of the secrets, deleted or not.
-    `layout` is the message that the party got, byte for byte, and `view` the view before the first record. `setups` counts the set-ups of this run that reached
-    their layout, `refusals` the tasks that the party refused after it had opened something in them.
+    `layout` is the message that the party got, byte for byte, and `view` the view before the first record. `setups`
+    counts the set-ups of this run that reached their layout, `refusals` the tasks that the party refused after it had
+    opened something in them.
     """
 
     config: RunConfig
@@ -173,16 +174,12 @@ class LayoutResult:
 
 @dataclass(frozen=True, slots=True)
 class ModelPart:
-    """The state from which a party's algorithm computes the weights of its features, and the last certificate.
-
-    If the released model is noisy, `first_holder_of` are the blocks of features to whose weights the party adds noise.
-    """
+    """The state from which a party's algorithm computes the weights of its features, and the last certificate."""
 
     state: bytes = field(repr=False)
     primal: float | None
     dual: float | None
     gap: float | None
-    first_holder_of: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,9 +119,7 @@ class FederationSetup:
         key = run_key(self._config, self._ceremony.public_key)
         settings = self._config.algorithm_settings()
         half = ALGORITHMS[settings.family.name][self._config.algorithm]
-        algorithm = half(
-            settings, layout=layout, key=key, preparations=self._preparations, record=self._record
-        )
+        algorithm = half(settings, layout=layout, key=key, preparations=self._preparations, record=self._record)
         if key.public is not None:
             log.info(
                 "the run's key: Paillier (%s), %d bits, %d slots, fingerprint %s, made by %s, known to %s",

@@ -98,6 +98,15 @@ class KnowsRows(Protocol):
         ...
 
 
+@runtime_checkable
+class Certifies(Protocol):
+    """The client half of an algorithm that computes the duality gap itself, from sums over all parties."""
+
+    def certified_gap(self, book: Any) -> float | None:
+        """P − D of the model on record; None if this half did not open the sums that show it."""
+        ...
+
+
 class ClientHalf(Protocol):
     """The constructor of a client half; `settings` are those of the algorithm under which `ALGORITHMS` lists it."""
 

@@ -140,6 +140,4 @@ class RowCodec:
 
     def from_numbers(self, vector: Vector, origins: Sequence[Origin]) -> Array:
         tokens = number_tokens(vector.block_count)
-        return self._seal.open(
-            vector, cipher=self._number_cipher, origins=[origins] * len(tokens), tokens=tokens
-        )
+        return self._seal.open(vector, cipher=self._number_cipher, origins=[origins] * len(tokens), tokens=tokens)

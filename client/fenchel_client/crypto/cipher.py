@@ -36,9 +36,7 @@ class PaillierCipher:
     def in_clear(self) -> PlainCipher:
         return PlainCipher(self.key.public_key.bits, self.tagger, self.slot_bits)
 
-    def encrypt(
-        self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]
-    ) -> EncryptedVector:
+    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]) -> EncryptedVector:
         """The encrypted values: one ciphertext for every S values, each with a nonce and a pad of its own.
 
         Raises

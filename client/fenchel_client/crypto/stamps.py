@@ -1,9 +1,9 @@
 """Stamps of messages, and the pads that follow from them.
 
-A *stamp* says who made a message, in which phase, after which records, and has 16 random bytes. An *origin* is one field
-of a stamped message. The pad of a block is a pseudo-random number that follows from the origin and the block's *token*,
-which names the block by its content: by the ids of its samples or the names of its features. No two blocks of any two
-messages have the same origin and token, whatever happened to a party's disk, because of the random bytes.
+A *stamp* says who made a message, in which phase, after which records, and has 16 random bytes. An *origin* is one
+field of a stamped message. The pad of a block is a pseudo-random number that follows from the origin and the block's
+*token*, which names the block by its content: by the ids of its samples or the names of its features. Because of the
+random bytes, no two blocks of any two messages have the same origin and token, whatever happened to a party's disk.
 """
 
 import hashlib
@@ -44,9 +44,7 @@ class Origin:
 
     def label(self) -> bytes:
         stamp = self.stamp
-        return framed(
-            stamp.party.encode(), stamp.moment.to_bytes(), stamp.view, stamp.nonce, self.field.encode()
-        )
+        return framed(stamp.party.encode(), stamp.moment.to_bytes(), stamp.view, stamp.nonce, self.field.encode())
 
 
 class Pads:
@@ -75,9 +73,7 @@ class Pads:
         for origin, at in positions.items():
             for position, pad in zip(at, self.of(origin, [tokens[position] for position in at]), strict=True):
                 totals[position] += pad
-        return [
-            PadSum(len(given), total % TAG_PRIME) for given, total in zip(origins, totals, strict=True)
-        ]
+        return [PadSum(len(given), total % TAG_PRIME) for given, total in zip(origins, totals, strict=True)]
 
 
 def block_token(kind: str, block: int, names: Sequence[str]) -> bytes:

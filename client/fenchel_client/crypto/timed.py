@@ -81,9 +81,7 @@ class TimedCipher:
     def in_clear(self) -> Cipher:
         return self.cipher.in_clear()
 
-    def encrypt(
-        self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]
-    ) -> Vector:
+    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]) -> Vector:
         began = time.perf_counter()
         vector = self.cipher.encrypt(values, vector_format, pads)
         self.stopwatch.encrypt_s += time.perf_counter() - began

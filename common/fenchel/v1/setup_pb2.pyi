@@ -267,16 +267,11 @@ class ModelPart(_message.Message):
     PRIMAL_FIELD_NUMBER: _builtins.int
     DUAL_FIELD_NUMBER: _builtins.int
     GAP_FIELD_NUMBER: _builtins.int
-    FIRST_HOLDER_OF_FIELD_NUMBER: _builtins.int
     state: _builtins.bytes
     """A RoundTask, from whose body the party's algorithm computes the weights; the server cannot read them."""
     primal: _builtins.float
     dual: _builtins.float
     gap: _builtins.float
-    first_holder_of: _builtins.bytes
-    """In a run whose released model is noisy: the party's blocks of features that no earlier party of the roster holds.
-    Unsigned 32-bit ids, ascending.
-    """
     def __init__(
         self,
         *,
@@ -284,11 +279,10 @@ class ModelPart(_message.Message):
         primal: _builtins.float | None = ...,
         dual: _builtins.float | None = ...,
         gap: _builtins.float | None = ...,
-        first_holder_of: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "gap", b"gap", "primal", b"primal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "first_holder_of", b"first_holder_of", "gap", b"gap", "primal", b"primal", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "gap", b"gap", "primal", b"primal", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__dual: _TypeAlias = _typing.Literal["dual"]  # noqa: Y015
     _WhichOneofArgType__dual: _TypeAlias = _typing.Literal["_dual", b"_dual"]  # noqa: Y015
@@ -314,7 +308,7 @@ class ModelRelease(_message.Message):
     WEIGHTS_FIELD_NUMBER: _builtins.int
     weights: _builtins.bytes
     """Little-endian doubles, in the order of the pseudonyms of the party's features. In a run whose released model is
-    noisy, the weights of the blocks in first_holder_of only, in the order of these blocks.
+    noisy, the weights of those blocks only that no earlier party of the roster holds, in the order of these blocks.
     """
     def __init__(
         self,

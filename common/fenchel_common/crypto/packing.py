@@ -177,7 +177,8 @@ class SlotLayout:
         buffer, width, from_bytes = octets.tobytes(), self.slots * self.slot_bytes, mpz.from_bytes
         half_tag = mpz(1) << (self.tag_width - 1)
         return [
-            from_bytes(buffer[i * width : (i + 1) * width], "little") + ((half_tag + tag) << self.slots_width)
+            from_bytes(buffer[i * width : (i + 1) * width], "little")
+            + ((half_tag + tag) << self.slots_width)
             - self.offset
             for i, tag in enumerate(tags)
         ]

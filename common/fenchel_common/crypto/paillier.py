@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-import gmpy2
 from gmpy2 import mpz
 
 from fenchel_common.defaults import KEY_BITS

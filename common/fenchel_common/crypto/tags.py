@@ -41,30 +41,36 @@ class PadSum:
 
 
 class Tagger:
-    """Makes and checks the tags of blocks of up to `slots` numbers, with weights derived from a secret key."""
+    """Makes and checks the tags of blocks of up to `slots` numbers, with weights derived from a secret key.
 
-    def __init__(self, key: bytes, *, slots: int) -> None:
+    `test_only_prime` takes the place of q, so that a test can count how often a forgery succeeds by chance.
+    """
+
+    def __init__(self, key: bytes, *, slots: int, test_only_prime: int = TAG_PRIME) -> None:
+        self._prime = test_only_prime
         self._weights = [
             int.from_bytes(hashlib.blake2b(_WEIGHTS_LABEL + j.to_bytes(4, "big"), key=key, digest_size=32).digest())
-            % TAG_PRIME
+            % self._prime
             for j in range(slots)
         ]
 
     def tags(self, grid: NDArray[np.int64], pads: Sequence[int]) -> list[int]:
         """The tags of the rows of a (B, S) grid, each with its pad."""
+        assert grid.shape[1] <= len(self._weights), "every slot has a weight"
         sums = self._linear(grid)
-        return [(linear + pad) % TAG_PRIME for linear, pad in zip(sums, pads, strict=True)]
+        return [(linear + pad) % self._prime for linear, pad in zip(sums, pads, strict=True)]
 
     def check(self, grid: NDArray[np.int64], tags: Sequence[int], expected: Sequence[PadSum]) -> None:
         """Raises `TagMismatch` unless each row of a (B, S) grid is the sum of the blocks whose pads are expected.
 
         The check takes the same time whichever row is wrong.
         """
-        if not len(grid) == len(tags) == len(expected):
+        # Without a weight for each of its slots, a block would have numbers that no tag vouches for.
+        if not len(grid) == len(tags) == len(expected) or grid.shape[1] > len(self._weights):
             raise TagMismatch(NOT_THE_SUM)
         wrong = 0
         for linear, tag, pads in zip(self._linear(grid), tags, expected, strict=True):
-            wrong += (linear + pads.value - tag) % TAG_PRIME != 0 or not 0 <= tag < pads.terms * TAG_PRIME
+            wrong += (linear + pads.value - tag) % self._prime != 0 or not 0 <= tag < pads.terms * self._prime
         if wrong:
             raise TagMismatch(NOT_THE_SUM)
 

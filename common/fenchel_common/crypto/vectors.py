@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fenchel_common.crypto import paillier
 from fenchel_common.crypto.packing import SlotLayout, VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import PublicKey
-from fenchel_common.crypto.tags import PadSum, Tagger
+from fenchel_common.crypto.tags import TAG_PRIME, PadSum, Tagger
 from fenchel_common.errors import IncompatibleVectors, MalformedVector, ValueOutOfRange, WrongKey
 
 
@@ -68,12 +68,10 @@ class Cipher(Protocol):
         """A cipher of the same block size and with the same tags that encrypts nothing."""
         ...
 
-    def encrypt(
-        self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]
-    ) -> Vector:
+    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]) -> Vector:
         """A fresh vector of one term, whose blocks have tags with these pads.
 
-        The caller must never use a pad twice. Raises `ValueNotFinite` or `ValueOutOfRange` before anything is encrypted.
+        The caller must never use a pad twice. Raises `ValueNotFinite` or `ValueOutOfRange` before it encrypts anything.
         """
         ...
 
@@ -256,6 +254,8 @@ class PlainVector:
             raise ValueOutOfRange("a value of a plain vector is beyond the bound of its terms")
         if self.tags and len(self.tags) != self.block_count:
             raise MalformedVector(f"{self.block_count} blocks have {len(self.tags)} tags")
+        if any(not 0 <= tag < self.terms * TAG_PRIME for tag in self.tags):
+            raise MalformedVector("a tag of a plain vector is beyond that of its terms")
 
     def __repr__(self) -> str:
         return f"PlainVector({self.length} values, {self.terms} terms)"

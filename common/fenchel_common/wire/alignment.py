@@ -221,9 +221,7 @@ def client_layout_from_bytes(body: bytes, *, party: ClientId, samples: int, feat
         cohorts=tuple(
             _opened_cohort(cohort, clients, feature_sizes if cohort.features else sizes) for cohort in message.cohorts
         ),
-        leaves=tuple(
-            message.leaves[start : start + LEAF_BYTES] for start in range(0, len(message.leaves), LEAF_BYTES)
-        ),
+        leaves=tuple(message.leaves[start : start + LEAF_BYTES] for start in range(0, len(message.leaves), LEAF_BYTES)),
         rows=numbers_from_bytes(message.rows, most=samples, field="rows"),
         ignored=tuple(
             IgnoredFeatures(

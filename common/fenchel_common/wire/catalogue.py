@@ -82,8 +82,11 @@ def phases_of(settings: AlgorithmSettings) -> dict[str, PhaseMessages]:
 def _ends(messages: Messages) -> dict[str, PhaseMessages]:
     """The phases from the layout to the first round, and the last phase of the run."""
     preparation = {} if messages.preparation is None else {"LayoutResult.preparation": _KINDS[messages.preparation]}
-    layout = {"RoundResult.body": labels_pb2.LayoutResult, **preparation}
-    state = {"ModelPart.state": records_pb2.RoundTask, "RoundTask.body": _KINDS[messages.state]}
+    layout: dict[str, type[Message]] = {"RoundResult.body": labels_pb2.LayoutResult, **preparation}
+    state: dict[str, type[Message]] = {
+        "ModelPart.state": records_pb2.RoundTask,
+        "RoundTask.body": _KINDS[messages.state],
+    }
     return {
         LAYOUT: PhaseMessages(
             alignment_pb2.ClientLayout,

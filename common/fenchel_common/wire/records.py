@@ -1,14 +1,14 @@
 """Records of a run, and the envelopes of the tasks and results of a round, as bytes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
 from fenchel.v1 import records_pb2
 from fenchel_common.errors import InvalidInput, StateDamaged
+from fenchel_common.framing import framed
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import CONFIRMATION_BYTES, NONCE_BYTES, Given, Moment, Record
-from fenchel_common.framing import framed
 from fenchel_common.wire.arrays import numbers_from_bytes, numbers_to_bytes
 from fenchel_common.wire.parsing import parsed_message
 
@@ -85,6 +85,18 @@ def round_result_from_bytes(data: bytes, party: ClientId) -> tuple[bytes, Given]
             f"nonce, confirmation: must have {NONCE_BYTES} and {CONFIRMATION_BYTES} bytes in a result of a round"
         )
     return message.body, Given(party, message.nonce, message.confirmation)
+
+
+def positions_to_bytes(named: Collection[ClientId], clients: Sequence[ClientId]) -> bytes:
+    """A set of clients as positions in the roster, for the choices in a record."""
+    return numbers_to_bytes([position for position, client in enumerate(clients) if client in named])
+
+
+def positions_from_bytes(data: bytes, clients: Sequence[ClientId], field: str) -> frozenset[ClientId]:
+    positions = numbers_from_bytes(data, most=len(clients), field=field)
+    if (positions >= len(clients)).any() or not (np.diff(positions) > 0).all():
+        raise InvalidInput(f"{field}: must be ascending positions in the roster")
+    return frozenset(clients[position] for position in positions.tolist())
 
 
 def server_state_to_bytes(records: Iterable[bytes], state: bytes) -> bytes:

@@ -8,7 +8,6 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector, PlainVector, Vector
 from fenchel_common.errors import IncompatibleVectors, MalformedVector
 
-
 TAG_BYTES = 16
 """A tag of a block in clear: the sum of the tags of at most 2^39 blocks."""
 

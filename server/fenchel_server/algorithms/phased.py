@@ -190,7 +190,7 @@ class PhasedServer(ABC, Generic[S, C]):
         """The good answers; the other clients are left out of the rest of the round."""
         current = self._current()
         for client, reason in answers.failed.items():
-            current.absences[client] = f"{current.phase}: {reason}"
+            current.absences[client] = f"{current.phase}: {self._transcript.malformed.get(client, reason)}"
             current.present.remove(client)
         return answers.good
 
@@ -219,8 +219,3 @@ def read_answers(
 def not_there(missing: Iterable[ClientId]) -> dict[ClientId, str]:
     """The absences of clients that should take part in a round but were not available when it began."""
     return dict.fromkeys(sorted(missing), NOT_THERE)
-
-
-def is_due(round_id: RoundId, every: int) -> bool:
-    """Whether an action that is due in every `every`-th round is due in this one; never if `every` is 0."""
-    return every > 0 and round_id % every == 0

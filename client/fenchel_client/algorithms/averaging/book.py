@@ -115,7 +115,7 @@ class AveragingBook:
         return self.round
 
     def product_origins(self) -> Origins:
-        """The origins of the summed inner products: all holders of a block; `InvalidInput` if one did not contribute."""
+        """The origins of the summed inner products: all holders of a block, or `InvalidInput`."""
         local = self.current(MEASURE).local
 
         def origins(block: int) -> list[Origin]:
@@ -138,7 +138,7 @@ class AveragingBook:
         round_id = record.moment.round
         if not set(choices.active) <= set(choices.present) & self.layout.label_holders:
             raise InvalidInput("active: only parties that are present and have labels can train")
-        if choices.closing and choices.active or (round_id > self.settings.stop.rounds and not choices.closing):
+        if (choices.closing and choices.active) or (round_id > self.settings.stop.rounds and not choices.closing):
             raise InvalidInput("closing: nobody trains in a closing round, nor after the last round of the settings")
         begun = RoundOnRecord(
             moment=record.moment,

@@ -278,7 +278,7 @@ class AveragingClient(ABC, Generic[S]):
         return self._samples.to_blocks(PRODUCTS_FIELD, self.predictions(state), blocks, MODEL_FORMAT)
 
     def _own_figures(self, state: State) -> Vector:
-        """Of the samples that this client alone holds, and of the blocks of the model of which it is the first holder."""
+        """Of the samples that this client alone holds, and of the blocks of coordinates that it holds first."""
         alone = tuple(block for block in self._layout.reports if block not in self._rows.shared)
         measured = self._measurement(alone, self.predictions(state)) if alone else Measurement()
         # In ascending order, so that the sum does not depend on the server's order of features.

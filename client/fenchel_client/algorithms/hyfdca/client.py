@@ -18,6 +18,7 @@ Reference: Overman, Blum, Klabjan, "A Primal-Dual Algorithm for Hybrid Federated
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +56,7 @@ from fenchel_common.wire import hyfdca as wire
 Array = NDArray[np.float64]
 
 
-class HyfdcaClient(DualClient[HyfdcaSettings]):
+class HyfdcaClient(DualClient[HyfdcaSettings, Any]):
     """The client half of HyFDCA."""
 
     def __init__(

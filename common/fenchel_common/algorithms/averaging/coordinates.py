@@ -1,4 +1,4 @@
-"""Blocks of coordinates: the coordinates of features with the same holders, cut into S slots, with numbers of their own."""
+"""Blocks of coordinates: those of features with the same holders, cut into S slots, with numbers of their own."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, Recor
 from fenchel_common.algorithms.averaging.family import AVERAGING
 from fenchel_common.algorithms.averaging.rails import Vectors
 from fenchel_common.algorithms.family import Family
-from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.algorithms.settings import AlgorithmSettings, is_due
 from fenchel_common.ids import RoundId
 from fenchel_common.losses import Array, Loss
 from fenchel_common.losses.multinomial import Multinomial
@@ -45,7 +45,7 @@ class AveragingSettings(AlgorithmSettings):
 
     def measures(self, round_id: RoundId, *, closing: bool) -> bool:
         """Whether P(w) is to be measured in a round."""
-        return closing or (self.measure_every > 0 and round_id % self.measure_every == 0)
+        return closing or is_due(round_id, self.measure_every)
 
     def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
         """Raises `InvalidInput` for a plan that no honest server makes; called at every party, for each plan on record.

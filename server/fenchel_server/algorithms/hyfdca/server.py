@@ -31,6 +31,7 @@ from fenchel_common.algorithms.hyfdca.messages import (
 )
 from fenchel_common.algorithms.hyfdca.pace import Pace, follows_dual
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.settings import is_due
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.ids import ClientId, RoundId
@@ -43,7 +44,7 @@ from fenchel_server.algorithms.hyfdca.draw import draw_samples
 from fenchel_server.algorithms.hyfdca.exchange import Exchange, last_state
 from fenchel_server.algorithms.hyfdca.state import HyfdcaState
 from fenchel_server.algorithms.hyfdca.theorems import step_rule
-from fenchel_server.algorithms.phased import ENDED_HERE, PhasedServer, RoundUnderWay, is_due, not_there
+from fenchel_server.algorithms.phased import ENDED_HERE, PhasedServer, RoundUnderWay, not_there
 from fenchel_server.algorithms.rownorms import summed_row_norms
 from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
