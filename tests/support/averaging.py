@@ -61,6 +61,7 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
         )
         assert isinstance(restored, AveragingServer)
         self.server = restored
+        self.attempt += 1
 
     def kill_server_in(self, round_id: int) -> bytes:
         """Runs up to the round, and loses the server once the clients have answered the round's first phase.
@@ -70,10 +71,9 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
         for _ in range(round_id - 1):
             self.round()
         committed = self.server.snapshot()
-        step = self.server.begin_round(RoundId(round_id), self.names, frozenset())
+        step = self.server.begin_round(RoundId(round_id), self.names, frozenset(), attempt=self.attempt)
         assert isinstance(step, PhaseRequest)
-        for client, body in step.tasks.items():
-            self.clients[client].answer(step.phase, body)
+        self.answers(RoundId(round_id), step)
         self.restore(committed)
         return committed
 

@@ -8,6 +8,7 @@ from google.protobuf.message import Message
 
 from fenchel_client.algorithms.base import AlgorithmClient
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.records import Moment
 from fenchel_deploy.inprocess import halves
 from fenchel_deploy.inprocess.phases import Phased, run_phases
 from fenchel_server.contract import AlgorithmServer, PhaseRequest, RoundReport
@@ -51,19 +52,33 @@ class Halves(halves.Halves[C, S]):
             self.phases.append((round_id, phase))
         if self.absent(round_id, phase, client):
             return None
-        result = self.clients[client].answer(phase, body)
+        result = super().answer(round_id, phase, client, body)
+        assert result is not None, "only this class has absent clients"
         self.messages.append((round_id, phase, client, body, result))
         tamper = self.tampering.get((round_id, phase, client))
         return result if tamper is None else tamper(result)
 
+    def answers(self, round_id: RoundId, step: PhaseRequest) -> dict[ClientId, bytes]:
+        """Every client's result in a phase, with nobody absent and nothing recorded or altered."""
+        return {
+            client: self.participants[client].answer(Moment(self.attempt, round_id, step.phase), body)
+            for client, body in step.tasks.items()
+        }
+
 
 def half_a_round(run: Halves[C, S], round_id: int, *, until: str) -> PhaseRequest | RoundReport:
     """A round that clients answer up to a phase and the server does not finish; "" means all of them."""
-    first = run.server.begin_round(RoundId(round_id), run.names, frozenset())
+    first = run.server.begin_round(RoundId(round_id), run.names, frozenset(), attempt=run.attempt)
     if first.phase == until:
         return first
     server: Phased[RoundReport | _Reached] = _Interrupted(run.server, until)
-    step = run_phases(first, server, lambda phase, client, body: run.clients[client].answer(phase, body))
+    step = run_phases(
+        first,
+        server,
+        lambda phase, client, body: run.participants[client].answer(
+            Moment(run.attempt, RoundId(round_id), phase), body
+        ),
+    )
     return step.request if isinstance(step, _Reached) else step
 
 

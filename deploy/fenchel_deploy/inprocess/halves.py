@@ -154,7 +154,7 @@ class Halves(Generic[C, S]):
             clients=layout.clients,
             key=confirmations_key(_TAG_SECRET, _RUN),
             seed=self.settings.seed,
-            attempt=self.attempt,
+            attempt=ATTEMPT,
         )
         self.clients[client] = half
         self.participants[client] = Participant(half, transcript, seal)
