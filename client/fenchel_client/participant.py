@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.base import AlgorithmClient, Certifies
+from fenchel_client.algorithms.base import AlgorithmClient, KnowsGap
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.transcript import Transcript
 from fenchel_common.records import Moment
@@ -43,7 +43,7 @@ class Participant:
 
     def certified_gap(self) -> float | None:
         """P − D of the model on record, if this party computed it; None for an algorithm without certificates."""
-        if not isinstance(self.algorithm, Certifies):
+        if not isinstance(self.algorithm, KnowsGap):
             return None
         return self.algorithm.certified_gap(self.transcript.book)
 

@@ -81,7 +81,7 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
         raise InvalidInput(f"phase: HyFDCA with corrective steps has no phase {phase!r}")
 
     def certified_gap(self, book: CorrectiveBook) -> float | None:
-        """As for `Certifies.certified_gap`."""
+        """As for `KnowsGap.certified_gap`."""
         return self._gap[1] if self._gap is not None and self._gap[0] == book.certified else None
 
     def _model_in(self, state: bytes) -> BlockVector | None:
