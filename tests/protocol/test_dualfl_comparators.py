@@ -120,7 +120,7 @@ def test_5gcs_keeps_the_sum_of_the_dual_vectors() -> None:
         run.round()
     duals = kept(run, DUAL)
     run.round(closing=True)
-    state = run.clients[THIRD]._state
+    state = run.states()[THIRD]
     assert state[TOTAL] == pytest.approx(duals.sum(axis=0), abs=1e-9)
     assert state[TOTAL] == pytest.approx(-0.05 * state[MODEL], abs=1e-5)
 
