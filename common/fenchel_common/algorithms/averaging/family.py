@@ -35,8 +35,8 @@ def _messages(settings: AveragingChoices) -> Messages:
         phases={
             SURVEY: exchange(state, Carried()),
             LOCAL: exchange(state, local),
-            MEASURE: exchange(Carried(by_sample=1), Carried(numbers=1)),
-            MEASURED: exchange(Carried(numbers=1), Carried()),
+            MEASURE: exchange(Carried(by_sample=1, width=width), Carried(numbers=1)),
+            MEASURED: exchange(Carried(numbers=1, width=width), Carried()),
         },
         preparation=None,
         state="AveragingState",
