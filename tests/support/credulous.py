@@ -48,8 +48,8 @@ class TakesLayouts(RunRecords):
 class SaysWhy(CurrentRun):
     """Takes any layout, says why it refuses, and never locks a run."""
 
-    def _checked_layout(self, kept: PartyRun, _kit: Kit) -> ClientLayout:
-        return client_layout_of(kept, self._table)
+    def _checked_layout(self, kept: PartyRun, kit: Kit) -> ClientLayout:
+        return client_layout_of(kept, self._table, party=kit.client_id)
 
     def _not_usable(self, _active: ActiveRun, error: Exception) -> Refusal:
         return Refusal(str(error), public_reason=str(error))

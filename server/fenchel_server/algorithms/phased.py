@@ -189,8 +189,12 @@ class PhasedServer(ABC, Generic[S, C]):
         self._transcript.add(moment, contributors=contributors, choices=choices)
 
     def _without_failed(self, answers: Answers[R]) -> dict[ClientId, R]:
-        """The good answers; the other clients are left out of the rest of the round."""
+        """The good answers; the other clients are left out of the rest of the round.
+
+        A client may fail because it has restarted, and then has no records any more: it gets all of them again.
+        """
         current = self._current()
+        self._transcript.forget(answers.failed)
         for client, reason in answers.failed.items():
             current.absences[client] = f"{current.phase}: {self._transcript.malformed.get(client, reason)}"
             current.present.remove(client)
