@@ -1,34 +1,25 @@
 """A run whose set-up is over at this party."""
 
-import logging
 from dataclasses import dataclass
-from typing import Final
 
 from fenchel_client.algorithms import ALGORITHMS
-from fenchel_client.algorithms.base import AlgorithmClient
 from fenchel_client.alignment import columns_by_pseudonym
-from fenchel_client.crypto.cipher import PaillierCipher
-from fenchel_client.crypto.keyfile import private_key_from_bytes
-from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION, KeyKind
+from fenchel_client.crypto.derivedkeys import seed_of
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.crypto.timed import Stopwatch, TimedCipher
+from fenchel_client.participant import Participant
 from fenchel_client.release import check_rows
+from fenchel_client.runcipher import run_cipher
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher, PlainCipher
+from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.errors import DataUnfit, InvalidInput, Refusal
 from fenchel_common.ids import RunId
 from fenchel_common.release import ReleaseNoise
-from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import PartyRun, RunSecrets
+from fenchel_common.setup import PartyRun
 from fenchel_common.wire.limits import Extent
-
-ROUNDS_AHEAD: Final = 2
-"""Nonces for so many rounds are made in idle time; more would only keep the processor busy."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +32,8 @@ class ActiveRun:
         The record of the run on disk.
     extent
         The extent of the layout, by which tasks are limited.
-    algorithm
-        The client half of the run's algorithm.
+    participant
+        The client half of the run's algorithm, with the records of the run.
     pool
         Nonces made ahead of time; None in a run in clear.
     """
@@ -52,7 +43,7 @@ class ActiveRun:
     settings: AlgorithmSettings
     layout: ClientLayout
     extent: Extent
-    algorithm: AlgorithmClient
+    participant: Participant
     cipher: Cipher
     key: RunKey
     pool: ObfuscatorPool | None
@@ -72,28 +63,40 @@ class ActiveRun:
         table: PartyTable,
         releases: bool,
         stopwatch: Stopwatch,
+        attempt: int = 0,
     ) -> "ActiveRun":
         """The run with a new client half; `Refusal` if the record has no key, or the data do not fit the algorithm.
 
-        `layout` is the layout of the record, as `client_layout_of` gives it.
+        `layout` is the layout of the record, as `client_layout_of` gives it; `attempt` is that of the set-up, while it
+        is under way.
         """
         config = kept.config
-        settings = config.algorithm_settings()
         if kept.secrets is None:
             raise Refusal("this party has deleted the run's key", public_reason="it does not have the key of this run")
-        columns = columns_by_pseudonym(table.features, tag_secret=kept.secrets.tag_secret, run=run)
-        layout = layout.in_columns(columns)
-        plain_or_paillier, key, pool = _cipher(run, config, kept.secrets, layout)
+        tag_secret = kept.secrets.tag_secret
+        seed = seed_of(tag_secret, run, kept.view) if config.seed is None else config.seed
+        settings = config.algorithm_settings().model_copy(update={"seed": seed})
+        layout = layout.in_columns(columns_by_pseudonym(table.features, tag_secret=tag_secret, run=run))
+        plain_or_paillier, key, pool = run_cipher(run, config, kept.secrets, layout)
         cipher = TimedCipher(plain_or_paillier, stopwatch)
         try:
             noise = config.release_noise(layout.sample_count) if releases else None
-            algorithm = ALGORITHMS[settings.family.name][config.algorithm](
-                settings,
+            participant = Participant.of(
+                lambda seal: ALGORITHMS[settings.family.name][config.algorithm](
+                    settings,
+                    layout=layout,
+                    table=table,
+                    cipher=cipher,
+                    key=key,
+                    seal=seal,
+                    serialising=stopwatch.serialising,
+                ),
                 layout=layout,
-                table=table,
-                cipher=cipher,
-                key=key,
-                serialising=stopwatch.serialising,
+                tag_secret=tag_secret,
+                run=run,
+                view=kept.view,
+                seed=seed,
+                attempt=attempt,
             )
         except InvalidInput as error:
             raise DataUnfit(str(error), public_reason="its data do not fit this run") from error
@@ -103,7 +106,7 @@ class ActiveRun:
             settings=settings,
             layout=layout,
             extent=Extent.of_client(layout, key_bits=config.key.bits),
-            algorithm=algorithm,
+            participant=participant,
             cipher=cipher,
             key=key,
             pool=pool,
@@ -115,19 +118,4 @@ class ActiveRun:
     def check_rows(self) -> None:
         """Raises `Refusal` if a row is known to be longer than the noise on the released model allows for."""
         if self.noise is not None:
-            check_rows(self.algorithm, self.noise)
-
-
-def _cipher(
-    run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout
-) -> tuple[Cipher, RunKey, ObfuscatorPool | None]:
-    """The cipher, key and nonces of a run. The terms alone say whether it is encrypted, never the absence of a key."""
-    if not config.privacy.encrypts_samples:
-        return PlainCipher(config.key.bits), RunKey.in_clear(config.key.bits), None
-    private = private_key_from_bytes(secrets.private_key)
-    log.info("run %s: %r, %d slots", run, private, layout.slots)
-    if private.kind is KeyKind.SUBGROUP:
-        log.warning("%s", SUBGROUP_ASSUMPTION)
-    settings = config.algorithm_settings()
-    pool = ObfuscatorPool(private, capacity=ROUNDS_AHEAD * settings.family.ciphertexts(settings, layout))
-    return PaillierCipher(private, pool), RunKey.of(private.public_key), pool
+            check_rows(self.participant.algorithm, self.noise)

@@ -1,6 +1,7 @@
 """The ways in which a run may protect less than by default, each only if the party's operator agrees.
 
-By default a run is `sealed`, under a standard key of 3072 bits, and aligns samples by ECDH.
+By default a run is `sealed`, under a standard key of 3072 bits, aligns samples by ECDH, and has a seed that its parties
+derive from their secret.
 """
 
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ class Concession(StrEnum):
     KEY_2048 = "2048-bits"
     SUBGROUP = "subgroup"
     HMAC = "hmac"
+    SEED = "seed"
 
 
 MEANINGS: Final[Mapping[Concession, str]] = {
@@ -24,6 +26,7 @@ MEANINGS: Final[Mapping[Concession, str]] = {
     Concession.KEY_2048: "the key has 2048 bits, about 112 bits of security instead of 128",
     Concession.SUBGROUP: "the key rests on one more assumption, for faster decryption",
     Concession.HMAC: "the server together with any one party can try out sample ids",
+    Concession.SEED: "whoever wrote the terms chose the seed, and so which samples are drawn",
 }
 
 

@@ -58,5 +58,6 @@ def concessions_of(config: RunConfig) -> tuple[Concession, ...]:
         Concession.KEY_2048: config.privacy.encrypts_samples and config.key.bits < KEY_BITS,
         Concession.SUBGROUP: config.privacy.encrypts_samples and config.key.kind == "subgroup",
         Concession.HMAC: config.alignment == "hmac",
+        Concession.SEED: config.seed is not None,
     }
     return tuple(concession for concession, needed in asked.items() if needed)

@@ -5,7 +5,6 @@ model. So the layout must have every row and every feature of the shard, in bloc
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
@@ -18,40 +17,33 @@ from fenchel_common.setup import PartyRun
 from fenchel_common.wire.alignment import client_layout_from_bytes
 
 
-def client_layout_of(kept: PartyRun, table: PartyTable) -> ClientLayout:
+def client_layout_of(kept: PartyRun, table: PartyTable, *, party: ClientId) -> ClientLayout:
     """The layout in the record of a run, with features counted as the server does."""
-    return client_layout_from_bytes(kept.layout, samples=len(table.ids), features=len(table.features))
+    return client_layout_from_bytes(kept.layout, party=party, samples=len(table.ids), features=len(table.features))
 
 
-def check_coverage(
-    layout: ClientLayout, *, table: PartyTable, config: RunConfig, roster: Roster, name: ClientId
-) -> None:
-    """Refuses a layout that leaves out a row or a feature, or cuts them into more blocks than needed.
+def check_coverage(layout: ClientLayout, *, table: PartyTable, config: RunConfig, roster: Roster) -> None:
+    """Refuses a layout that leaves out a row or a feature, or cuts a cohort into more blocks than needed.
 
-    Only the server knows which parties hold which samples. But with K parties the rows of one party form at most
-    2^(K−1) cohorts, and all blocks of a cohort but the last are full.
+    It must name the parties of the roster, and this party among the label holders if and only if it has labels.
     """
+    if layout.clients != roster.names:
+        raise InvalidInput("layout: clients: are not the parties of the roster, in its order")
+    if (layout.party in layout.label_holders) != (table.y is not None):
+        raise InvalidInput("layout: label_holders: is wrong about this party")
     if layout.slots != slot_layout(VectorFormat(), config.key.bits).slots:
         raise InvalidInput("layout: slots: not as many as fit into a ciphertext of the run's key")
     if len(layout.rows) != len(table.ids):
         raise InvalidInput(f"layout: rows: has {len(layout.rows)} of this party's {len(table.ids)} rows, not all")
-    sizes = np.array([len(positions) for positions in layout.feature_blocks.values()], dtype=np.int64)
-    if sizes.sum() != len(table.features):
+    features = sum(len(positions) for positions in layout.feature_blocks.values())
+    if features != len(table.features):
         raise InvalidInput(
-            f"layout: feature_blocks: has {sizes.sum()} of this party's {len(table.features)} features, not all"
+            f"layout: feature_blocks: has {features} of this party's {len(table.features)} features, not all"
         )
-    if layout.label_holder_counts.max(initial=0) > len(roster.parties):
-        raise InvalidInput("layout: label_holder_counts: more label holders than there are parties")
-    _check_full(layout.block_sizes[~layout.shared], layout.slots, cohorts=1, field="block_sizes of unshared rows")
-    cohorts = 1 << (len(roster.parties) - 1)
-    _check_full(layout.block_sizes, layout.slots, cohorts=cohorts, field="block_sizes")
-    _check_full(sizes, layout.slots, cohorts=cohorts, field="feature_blocks")
-    _check_ignored(layout, table=table, config=config, first=name == roster.names[0])
-
-
-def _check_full(sizes: NDArray[np.int64], slots: int, *, cohorts: int, field: str) -> None:
-    if np.count_nonzero(sizes < slots) > cohorts:
-        raise InvalidInput(f"layout: {field}: more than {cohorts} blocks are not full, more than needed")
+    for opened in layout.cohorts:
+        if any(size < layout.slots for size in opened.cohort.sizes[:-1]):
+            raise InvalidInput("layout: cohorts: more than one block of a cohort is not full")
+    _check_ignored(layout, table=table, config=config, first=layout.party == roster.names[0])
 
 
 def _check_ignored(layout: ClientLayout, *, table: PartyTable, config: RunConfig, first: bool) -> None:

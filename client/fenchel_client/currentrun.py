@@ -17,7 +17,7 @@ from fenchel_client.algorithms.base import MayDiverge
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
-from fenchel_client.release import released_weights
+from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
 from fenchel_client.table import PartyTable
 from fenchel_client.tasklimits import NO_KEY
@@ -25,6 +25,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import FenchelError, InvalidInput, Refusal, ValueNotFinite, ValueOutOfRange
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
+from fenchel_common.records import first_view
 from fenchel_common.setup import NOT_USABLE, ModelPart, PartyRun
 from fenchel_common.wire.setup import model_part_from_bytes, model_release_to_bytes
 
@@ -51,10 +52,20 @@ class CurrentRun:
         self._stopwatch = stopwatch
         self._consent = consent
 
-    def begin(self, run: RunId, due: PartyRun, *, kit: Kit) -> ActiveRun:
-        """Makes a run active whose set-up has reached its layout, and stores its record for a restart."""
-        kept = self._records.with_layout(run, due)
-        active = self._activated(run, kept, self._checked_layout(kept, kit), kit)
+    def begin(self, run: RunId, due: PartyRun, *, introductions: bytes, kit: Kit, attempt: int) -> ActiveRun:
+        """Makes a run active whose set-up has reached its layout, and stores its record for a restart.
+
+        `due` has no view yet; it follows from the layout and from `introductions`, the digest of the introductions.
+        """
+        layout = self._checked_layout(due, kit)
+        view = first_view(
+            terms=due.config.digest(),
+            roster_fingerprint=kit.roster.fingerprint(),
+            introductions=introductions,
+            layout_root=layout.root,
+        )
+        kept = self._records.with_layout(run, replace(due, view=view))
+        active = self._activated(run, kept, layout, kit, attempt=attempt)
         self._records.keep_layout(run, kept)
         self.active = active
         return active
@@ -65,7 +76,8 @@ class CurrentRun:
             kept = self._records.kept(run)
             if kept is None:
                 raise Refusal(f"there is no key of run {run} in this party's state folder", public_reason=NO_KEY)
-            self.active = self._activated(run, kept, client_layout_of(kept, self._table), kit)
+            layout = client_layout_of(kept, self._table, party=kit.client_id)
+            self.active = self._activated(run, kept, layout, kit)
         return self.active
 
     def guarded(self, active: ActiveRun, work: Callable[[], T]) -> T:
@@ -86,7 +98,8 @@ class CurrentRun:
             if isinstance(error, ValueOutOfRange):
                 raise Refusal(str(error), public_reason=OUTGROWN) from error
             raise
-        if isinstance(active.algorithm, MayDiverge) and active.algorithm.diverged:
+        algorithm = active.participant.algorithm
+        if isinstance(algorithm, MayDiverge) and algorithm.diverged:
             self._count_refusal(active)
         try:
             active.check_rows()
@@ -98,8 +111,8 @@ class CurrentRun:
     def keep_model(self, active: ActiveRun, body: bytes) -> bytes:
         """Stores this party's part of the model on disk; returns the release for the server, empty if there is none."""
         features = sorted(self._table.features)
-        part = model_part_from_bytes(body, features=len(features))
-        weights = self.guarded(active, lambda: active.algorithm.final_model(part.state))
+        part = model_part_from_bytes(body)
+        weights = self.guarded(active, lambda: active.participant.final_model(part.state))
         release = _release(active, part, weights)
         figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
         self._records.folder.keep_model(active.run, features, weights, figures)
@@ -108,16 +121,23 @@ class CurrentRun:
     def _checked_layout(self, kept: PartyRun, kit: Kit) -> ClientLayout:
         """The layout in the record; `Refusal` if it does not cover the party's data as it must."""
         try:
-            layout = client_layout_of(kept, self._table)
-            check_coverage(layout, table=self._table, config=kept.config, roster=kit.roster, name=kit.client_id)
+            layout = client_layout_of(kept, self._table, party=kit.client_id)
+            check_coverage(layout, table=self._table, config=kept.config, roster=kit.roster)
         except InvalidInput as error:
             raise Refusal(str(error), public_reason=f"it refused its layout: {error}") from error
         return layout
 
-    def _activated(self, run: RunId, kept: PartyRun, layout: ClientLayout, kit: Kit) -> ActiveRun:
+    def _activated(self, run: RunId, kept: PartyRun, layout: ClientLayout, kit: Kit, *, attempt: int = 0) -> ActiveRun:
         self._consent.check(kept.config)
-        releases = kit.roster.release_model_to_server
-        return ActiveRun.of(run, kept, layout, table=self._table, releases=releases, stopwatch=self._stopwatch)
+        return ActiveRun.of(
+            run,
+            kept,
+            layout,
+            table=self._table,
+            releases=kit.roster.release_model_to_server,
+            stopwatch=self._stopwatch,
+            attempt=attempt,
+        )
 
     def _not_usable(self, active: ActiveRun, error: Exception) -> Refusal:
         refusals = self._count_refusal(active)
@@ -135,10 +155,17 @@ class CurrentRun:
 
 
 def _release(active: ActiveRun, part: ModelPart, weights: NDArray[np.float64]) -> bytes:
-    """The release of the model for the server: empty, unless this party's own roster says otherwise."""
+    """The release of the model for the server: empty, unless this party's own roster and records say otherwise."""
     if not active.releases:
         return b""
-    given = released_weights(weights, part, layout=active.layout, noise=active.noise)
+    if reason := reason_not_to_release(active.participant, active.settings.stop):
+        log.warning("run %s: the server does not get the model: %s", active.run, reason)
+        return b""
+    gap = active.participant.certified_gap()
+    if gap is not None and part.gap is not None:
+        # The server adds a bound on rounding errors, which needs the whole layout.
+        gap = max(gap, part.gap)
+    given = released_weights(weights, gap=gap, layout=active.layout, noise=active.noise)
     exact = "exact" if active.noise is None else f"with noise of standard deviation {active.noise.sigma:.3g}"
     log.info("run %s: %d weights go to the server, %s, as the roster says", active.run, len(given), exact)
     return model_release_to_bytes(given)

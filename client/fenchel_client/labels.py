@@ -9,8 +9,7 @@ sum is |B_i|·mark(i, y) at every holder, but for a chance of 2^-40 a sample. Th
 A mark depends on a block and a slot, not on an id: ids can be guessed, and a party could find them by their marks.
 
 Protects: the server learns of each label holder whether its labels differ from those of others: not how many, not
-which. It cannot make a mark, and marks of different slots never match. So a server that sends other sums learns one bit
-with each key: whether these are the sums of equal labels.
+which. A sum opens only if it is the sum of the marks that all label holders gave in this set-up.
 
 Does not protect: a holder that guesses another's label learns from the sum whether the guess is right. If two parties
 hold a sample and there are two possible labels, each party knows the other's label.
@@ -19,14 +18,18 @@ hold a sample and there are two possible labels, each party knows the other's la
 import hashlib
 import hmac
 import logging
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.algorithms.codec import BlockCodec
+from fenchel_client.crypto.seal import Seal
+from fenchel_client.crypto.stamps import Origin
 from fenchel_client.table import PartyTable
+from fenchel_client.transcript import Transcript
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
-from fenchel_common.blocks import BlockVector, filled, pack, unpack
+from fenchel_common.blocks import BlockVector, filled
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
@@ -36,6 +39,7 @@ from fenchel_common.wire.labels import label_sums_from_bytes
 
 MARK_BYTES: Final = 5
 """The sum of as many marks as a federation can have parties, 1024, is still exact as a 64-bit float."""
+MARKS: Final = "marks"
 _LABEL: Final = b"fenchel/v1/labels"
 
 DIFFERENT: Final = (
@@ -72,7 +76,7 @@ class LabelComparison:
     Parameters
     ----------
     layout
-        Which rows of `table` fill which blocks, and how many label holders each block has.
+        Which rows of `table` fill which blocks, and who else holds them.
     key
         The key of the run's vectors by sample.
     secret
@@ -86,35 +90,42 @@ class LabelComparison:
         *,
         cipher: Cipher,
         key: RunKey,
+        seal: Seal,
         secret: bytes,
         run: RunId,
     ) -> None:
         compared = (layout.label_holder_counts >= 2) & (table.y is not None)
+        self._layout = layout
         self._blocks = tuple(layout.block_ids[compared].tolist())
-        self._sizes = layout.block_sizes[compared].tolist()
-        self._slots = layout.slots
-        self._holders = np.repeat(layout.label_holder_counts[compared], self._sizes)
+        sizes = layout.block_sizes[compared].tolist()
+        self._holders = np.repeat(layout.label_holder_counts[compared], sizes)
         self._marks = np.zeros(0)
+        rows = layout.rows_of(self._blocks)
         if table.y is not None:
-            blocks, slots = np.nonzero(filled(self._sizes, layout.slots))
-            labels = table.y[layout.rows_of(self._blocks)]
-            self._marks = label_marks(labels, layout.block_ids[compared][blocks], slots, secret=secret, run=run)
-        self._cipher = cipher
+            blocks, slots = np.nonzero(filled(sizes, layout.slots))
+            block_ids = layout.block_ids[compared][blocks]
+            self._marks = label_marks(table.y[rows], block_ids, slots, secret=secret, run=run)
+        positions = np.split(np.arange(len(rows)), np.cumsum(sizes)[:-1])
+        self._codec = BlockCodec(
+            "samples",
+            dict(zip(self._blocks, positions, strict=False)),
+            [table.ids[row] for row in rows],
+            cipher,
+            seal,
+        )
         self._key = key
         self._run = run
         self._answered: tuple[bytes, bool] | None = None
 
     def marks(self) -> BlockVector | None:
         """The encrypted marks of this party's labels in blocks with other label holders; None if there are none."""
-        if not self._blocks:
-            return None
-        return pack(self._marks, self._blocks, self._sizes, cipher=self._cipher, vector_format=PRODUCT_FORMAT)
+        return self._codec.to_blocks(MARKS, self._marks, self._blocks, PRODUCT_FORMAT) if self._blocks else None
 
-    def differs(self, body: bytes) -> bool:
+    def differs(self, body: bytes, transcript: Transcript[Any]) -> bool:
         """Whether other holders have other labels, by the sums in `body`; only this party's log says how many."""
         digest = hashlib.sha256(body).digest()
         if self._answered is None:
-            self._answered = digest, self._compare(self._sums(body))
+            self._answered = digest, self._compare(body, transcript)
         if self._answered[0] != digest:
             raise Refusal(
                 "labels were compared already under this key, and the server asks to compare them with other sums",
@@ -122,15 +133,23 @@ class LabelComparison:
             )
         return self._answered[1]
 
-    def _sums(self, body: bytes) -> BlockVector:
-        sums = label_sums_from_bytes(body, blocks=frozenset(self._blocks), slots=self._slots, key=self._key)
-        if sums.blocks != self._blocks or sums.vector.terms != self._holders.max():
+    def _compare(self, body: bytes, transcript: Transcript[Any]) -> bool:
+        sums, record = label_sums_from_bytes(
+            body, blocks=frozenset(self._blocks), slots=self._layout.slots, key=self._key
+        )
+        if sums.blocks != self._blocks:
             raise InvalidInput("sums: must be over the label holders of all blocks for which this party gave marks")
-        return sums
+        transcript.take(0, [record])
+        given = transcript.preparations
+        if len(given) != len(self._layout.clients):
+            raise InvalidInput("record: every party must have answered to its layout")
 
-    def _compare(self, sums: BlockVector) -> bool:
+        def origins(block: int) -> list[Origin]:
+            holders = self._layout.holders[block]
+            return [Origin(given[holder], MARKS) for holder in holders if holder in self._layout.label_holders]
+
         try:
-            opened = unpack(sums, self._sizes, cipher=self._cipher)
+            opened = self._codec.from_blocks(sums, origins)
         except CryptoError as error:
             # The server gets the same answer as for labels that differ, and so no second bit.
             log.error(UNREADABLE, self._run, error)

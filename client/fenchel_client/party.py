@@ -7,6 +7,7 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from fenchel_client.alignment import arrange
 from fenchel_client.consent import Consent
@@ -28,6 +29,8 @@ from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, 
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.labels import labels_compared_to_bytes, layout_result_to_bytes
 from fenchel_common.wire.setup import phase_result_to_bytes
+
+ANSWERED: Final = "it has answered to its layout in this set-up already"
 
 
 class Party:
@@ -71,8 +74,8 @@ class Party:
             return setup_task_limit(key, config, table=self._table, parties=len(self._kit.roster.parties))
         active = self._current.active
         if active is not None and active.run == key.run:
-            return round_task_limit(key.phase, active.extent, active.settings)
-        return recorded_task_limit(key, self._records.kept(key.run), table=self._table)
+            return round_task_limit(key, active.extent, active.settings)
+        return recorded_task_limit(key, self._records.kept(key.run), table=self._table, kit=self._kit)
 
     def _counted_answer(self, task: Task) -> bytes:
         """The answer to a task; the values in the task and in the answer are counted."""
@@ -106,7 +109,7 @@ class Party:
             if task.phase == FINISH:
                 return self._finish(task)
             active = self._current.running(task.run, kit=self._kit)
-            return self._current.guarded(active, lambda: active.algorithm.answer(task.phase, task.body))
+            return self._current.guarded(active, lambda: active.participant.answer(task.moment, task.body))
         if task.phase == INTRODUCE:
             self._records.begin_setup(task.run)
         if task.phase == INTRODUCE or self._setup is None or self._setup.run != task.run:
@@ -114,7 +117,7 @@ class Party:
             self._kit = self._live_kit.look()
             self._setup = SetupClient(self._kit, self._table, task.run, self._consent)
         if task.phase == LAYOUT:
-            return self._begin(self._setup, task.body)
+            return self._begin(self._setup, task)
         if task.phase == LABELS:
             return self._compare_labels(self._setup, task.body)
         answered = self._setup.answer(task.phase, task.body)
@@ -122,30 +125,43 @@ class Party:
             self._records.folder.keep_features(task.run, self._setup.features_by_pseudonym())
         return answered
 
-    def _begin(self, setup: SetupClient, layout: bytes) -> bytes:
+    def _begin(self, setup: SetupClient, task: Task) -> bytes:
         """Makes the run active; returns the algorithm's preparation and the marks of labels with other holders."""
-        if setup.config is None or setup.secrets is None:
+        if setup.config is None or setup.secrets is None or setup.introductions is None:
             raise Refusal("the layout came before the key", public_reason="it restarted during the set-up")
-        due = PartyRun(setup.config, setup.secrets, setup.secrets.digest(), layout)
-        active = self._current.begin(setup.run, due, kit=self._kit)
-        if setup.labels is None:
-            setup.labels = LabelComparison(
-                active.layout,
-                self._table,
-                cipher=active.cipher,
-                key=active.key,
-                secret=setup.secrets.alignment_secret,
-                run=setup.run,
-            )
-        result = LayoutResult(self._current.guarded(active, active.algorithm.preparation), setup.labels.marks())
-        with self._stopwatch.serialising():
-            return layout_result_to_bytes(result)
+        if setup.labels is not None:
+            # With a second answer the run would begin anew under the same key, and forget the records of its rounds.
+            raise Refusal("the server gives the layout of a set-up a second time", public_reason=ANSWERED)
+        due = PartyRun(setup.config, setup.secrets, setup.secrets.digest(), task.body, view=b"")
+        active = self._current.begin(
+            setup.run, due, introductions=setup.introductions, kit=self._kit, attempt=task.attempt
+        )
+        participant = active.participant
+        labels = LabelComparison(
+            active.layout,
+            self._table,
+            cipher=active.cipher,
+            key=active.key,
+            seal=participant.seal,
+            secret=setup.secrets.alignment_secret,
+            run=setup.run,
+        )
+        setup.labels = labels
+        seed = active.settings.seed if setup.config.seed is None else None
+
+        def made() -> bytes:
+            result = LayoutResult(participant.algorithm.preparation(), labels.marks(), seed)
+            with self._stopwatch.serialising():
+                return layout_result_to_bytes(result)
+
+        return self._current.guarded(active, lambda: participant.contribution(task.moment, made))
 
     def _compare_labels(self, setup: SetupClient, sums: bytes) -> bytes:
         """The answer whether labels differ. If they do, training is meaningless, and the party deletes its key."""
         if setup.labels is None:
             raise Refusal("the sums of labels came before the layout", public_reason="it restarted during the set-up")
-        differ = setup.labels.differs(sums)
+        transcript = self._current.running(setup.run, kit=self._kit).participant.transcript
+        differ = setup.labels.differs(sums, transcript)
         kept = self._records.kept(setup.run)
         if differ and kept is not None:
             self._records.folder.keep_run(setup.run, replace(kept, secrets=None))

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.base import AlgorithmClient, KnowsRows
+from fenchel_client.participant import Participant
+from fenchel_common.algorithms.settings import StopRules
 from fenchel_common.clientlayout import ClientLayout
-from fenchel_common.errors import InvalidInput, Refusal
+from fenchel_common.errors import Refusal
 from fenchel_common.release import NORM_ERROR, ReleaseNoise, longest
-from fenchel_common.setup import ModelPart
 
 Array = NDArray[np.float64]
 
@@ -36,20 +37,33 @@ def check_rows(algorithm: AlgorithmClient, noise: ReleaseNoise) -> None:
         )
 
 
-def released_weights(weights: Array, part: ModelPart, *, layout: ClientLayout, noise: ReleaseNoise | None) -> Array:
+def reason_not_to_release(participant: Participant, stop: StopRules) -> str | None:
+    """Why the server does not get the model: by this party's own records, the run has not met its stopping rule.
+
+    A model of an early round could show single rows: after one step on one sample it is a row.
+    """
+    gap = participant.certified_gap()
+    # The comparison is written so that NaN fails it.
+    if stop.gap is not None and gap is not None and gap <= stop.gap:
+        return None
+    if participant.transcript.round >= stop.rounds:
+        return None
+    goal = "" if stop.gap is None else f"a duality gap of {stop.gap:g} was not seen here, and "
+    return f"{goal}the run ended before its {stop.rounds} rounds"
+
+
+def released_weights(weights: Array, *, gap: float | None, layout: ClientLayout, noise: ReleaseNoise | None) -> Array:
     """The weights that the server gets, in the server's order of features.
 
-    Without noise these are all of this party's weights, with noise those of its blocks as a first holder. With noise,
-    the server gets no weights if the model is farther from the optimum than the noise allows for.
+    Without noise these are all of this party's weights, with noise those of which it is the first holder. With noise,
+    the server gets no weights if the model is farther from the optimum than the noise allows for, by its `gap`.
     """
     if noise is None:
         return weights[layout.columns]
-    if unknown := [block for block in part.first_holder_of if block not in layout.feature_blocks]:
-        raise InvalidInput(f"first_holder_of: {unknown[0]} is not a block of features of this party")
-    # The comparison is written so that NaN fails it.
-    if part.gap is None or not part.gap <= noise.gap or not part.first_holder_of:
+    blocks = layout.first_holder_of(layout.clients)
+    if gap is None or not gap <= noise.gap or not blocks:
         return np.zeros(0)
-    positions = np.concatenate([layout.feature_blocks[block] for block in part.first_holder_of])
+    positions = np.concatenate([layout.feature_blocks[block] for block in blocks])
     return with_noise(weights[positions], sigma=noise.sigma)
 
 

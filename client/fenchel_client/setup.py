@@ -64,13 +64,13 @@ class SetupClient:
     consent: Consent
     config: RunConfig | None = None
     secrets: RunSecrets | None = field(default=None, repr=False)
+    introductions: bytes | None = field(default=None, repr=False)
+    """The digest of the introductions of this set-up, once this party has verified them."""
     labels: LabelComparison | None = None
     _alignment: AlignmentClient | None = None
     _introduction: Introduction | None = field(default=None, repr=False)
     _ephemeral: ec.EllipticCurvePrivateKey | None = field(default=None, repr=False)
     """The private half of the key to which this party's secrets are sealed, until the party has opened them."""
-    _relayed: bytes | None = field(default=None, repr=False)
-    """The digest of the introductions for which this party, the key holder, has sealed the run's secrets."""
 
     def answer(self, phase: str, body: bytes) -> bytes:
         if phase == INTRODUCE:
@@ -139,8 +139,8 @@ class SetupClient:
             raise Refusal(str(error), public_reason=NOT_INTRODUCED) from error
         introductions = introductions_digest(introduced.values())
         if self.secrets is None:
-            self.secrets, self._relayed = fresh_secrets(config), introductions
-        if self._relayed != introductions:
+            self.secrets, self.introductions = fresh_secrets(config), introductions
+        if self.introductions != introductions:
             raise Refusal(
                 "the server relays a second list of introductions in one set-up", public_reason=NOT_INTRODUCED
             )
@@ -170,6 +170,7 @@ class SetupClient:
         try:
             take = key_take_from_bytes(body)
             introduced = self._introduced(take.introductions, config)
+            introductions = introductions_digest(introduced.values())
             opened = unwrap(
                 wrapped_key_from_bytes(take.wrapped),
                 recipient=self.kit.client_id,
@@ -178,7 +179,7 @@ class SetupClient:
                 roster=self.kit.roster,
                 run=self.run,
                 terms=config.digest(),
-                introductions=introductions_digest(introduced.values()),
+                introductions=introductions,
             )
             taken = secrets_from_bytes(opened)
             public = public_key_of(taken, config)
@@ -186,7 +187,7 @@ class SetupClient:
                 raise InvalidInput("the server's public key is not the one of the wrapped private key")
         except (CryptoError, IdentityError, InvalidInput) as error:
             raise Refusal(str(error), public_reason=f"it refused the run's key: {error}") from error
-        self.secrets = taken
+        self.secrets, self.introductions = taken, introductions
         # Nothing that was sealed to this key opens again, here or for whoever takes this machine later.
         self._ephemeral = None
         return key_taken_to_bytes(b"" if public is None else public.fingerprint)

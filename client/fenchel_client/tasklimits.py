@@ -4,6 +4,7 @@ from fenchel_client.coverage import client_layout_of
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidInput, Refusal
+from fenchel_common.identity import Kit
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH, LABELS, LAYOUT, PartyRun
 from fenchel_common.wire.frames import TaskKey
@@ -30,25 +31,27 @@ def setup_task_limit(key: TaskKey, config: RunConfig | None, *, table: PartyTabl
     )
 
 
-def round_task_limit(phase: str, extent: Extent, settings: AlgorithmSettings) -> int:
+def round_task_limit(key: TaskKey, extent: Extent, settings: AlgorithmSettings) -> int:
     """The limit of a task after the layout, by the extent of the party's layout."""
     try:
-        return round_limits(phase, extent, settings).task
+        return round_limits(key.phase, extent, settings, round_id=key.round).task
     except InvalidInput as error:
         raise _no_phase(error) from error
 
 
-def recorded_task_limit(key: TaskKey, kept: PartyRun | None, *, table: PartyTable) -> int:
+def recorded_task_limit(key: TaskKey, kept: PartyRun | None, *, table: PartyTable, kit: Kit) -> int:
     """The limit of a task after the layout, if the run is not active; `kept` is the party's record of the run."""
     if kept is None:
         if key.phase == FINISH:
-            return finish_task_limit(features=len(table.features))
+            parties = len(kit.roster.parties)
+            return finish_task_limit(features=len(table.features), parties=parties, round_id=key.round)
         raise Refusal(f"there is no key of run {key.run} here", public_reason=NO_KEY)
     try:
-        extent = Extent.of_client(client_layout_of(kept, table), key_bits=kept.config.key.bits)
+        layout = client_layout_of(kept, table, party=kit.client_id)
+        extent = Extent.of_client(layout, key_bits=kept.config.key.bits)
     except InvalidInput as error:
         raise _no_phase(error) from error
-    return round_task_limit(key.phase, extent, kept.config.algorithm_settings())
+    return round_task_limit(key, extent, kept.config.algorithm_settings())
 
 
 def _no_phase(error: InvalidInput) -> Refusal:

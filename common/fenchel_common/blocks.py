@@ -1,7 +1,6 @@
-"""Vectors by block: made from values, restricted to some blocks, split into parts, summed block by block, joined.
+"""Vectors by block: restricted to some blocks, split into parts, summed block by block, joined.
 
-A *part* is the vector of one block. `pack` and `unpack` need a cipher, which only parties have. All other functions
-read no value, and work in the same way on ciphertext and in clear.
+A *part* is the vector of one block. These functions read no value, and work in the same way on ciphertext and in clear.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,11 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_common.crypto.packing import VectorFormat
-from fenchel_common.crypto.vectors import Cipher, Vector, join, total
+from fenchel_common.crypto.vectors import Vector, join, total
 from fenchel_common.errors import InvalidInput
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +65,6 @@ def check_fresh(vector: BlockVector, blocks: tuple[int, ...], name: str) -> None
         raise InvalidInput(f"{name}.blocks: are not the blocks that were asked for")
     if vector.vector.terms != 1:
         raise InvalidInput(f"{name}.vector: must be freshly made, with one term")
-
-
-def pack(
-    values: Array, blocks: Sequence[int], sizes: Sequence[int], *, cipher: Cipher, vector_format: VectorFormat
-) -> BlockVector:
-    """Encrypts values that are listed block after block, as many for each block as its size; other slots are zero."""
-    padded = np.zeros((len(blocks), cipher.slots))
-    padded[filled(sizes, cipher.slots)] = values
-    return BlockVector(tuple(blocks), cipher.encrypt(padded.reshape(-1), vector_format))
-
-
-def unpack(vector: BlockVector, sizes: Sequence[int], *, cipher: Cipher) -> Array:
-    """Decrypts a vector; the values are listed block after block, as many for each block as its size."""
-    padded = cipher.decrypt(vector.vector).reshape(len(vector.blocks), vector.vector.slots)
-    return padded[filled(sizes, vector.vector.slots)]
 
 
 def filled(sizes: Sequence[int], slots: int) -> NDArray[np.bool_]:

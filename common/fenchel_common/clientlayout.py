@@ -1,6 +1,6 @@
 """One party's view of where its samples live in the encrypted vectors: which of its rows fill which of its blocks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -8,7 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_common.errors import InvalidInput
-from fenchel_common.layout import MAX_CLIENTS, MAX_SAMPLES, all_within, check_counts, frozen_int64, is_ascending
+from fenchel_common.ids import ClientId
+from fenchel_common.layout import (
+    MAX_CLIENTS,
+    MAX_SAMPLES,
+    all_within,
+    check_counts,
+    check_names,
+    frozen_int64,
+    is_ascending,
+)
+from fenchel_common.layoutroot import OpenedCohort, layout_root
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,10 +46,16 @@ class IgnoredFeatures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClientLayout:
-    """One party's view of the layout: its blocks, and the rows that fill them.
+    """One party's view of the layout: its blocks, who else holds them, and the rows that fill them.
 
     Attributes
     ----------
+    party
+        The party whose view this is; no part of any message.
+    clients
+        All parties in roster order.
+    label_holders
+        The parties whose shards have labels.
     sample_count
         N, the number of distinct samples in the federation.
     slots
@@ -48,10 +64,10 @@ class ClientLayout:
         (B,) the ids of this party's blocks, ascending.
     block_sizes
         (B,) the number of samples in each block.
-    label_holder_counts
-        (B,) |B_n|: the number of the block's holders that have labels.
-    shared
-        (B,) whether another party holds the block too.
+    cohorts
+        The cohorts of this party's blocks, each with its leaf.
+    leaves
+        The leaves of all cohorts of the federation.
     rows
         (n,) the row of this party's shard in each slot, for the blocks in the order of `block_ids`. A row
         occurs exactly once.
@@ -62,35 +78,79 @@ class ClientLayout:
         server counts features by pseudonym; `in_columns` gives the layout that counts them as the party's table does.
     columns
         (m,) the position in the party's table of each feature that the server counts; no part of any message.
+    holders, feature_holders
+        The holders of each of this party's blocks of samples, and of features, in roster order.
+    label_holder_counts
+        (B,) |B_n|: the number of the block's holders that have labels.
+    shared
+        (B,) whether another party holds the block too.
     """
 
+    party: ClientId
+    clients: tuple[ClientId, ...]
+    label_holders: frozenset[ClientId]
     sample_count: int
     slots: int
     block_ids: NDArray[np.int64]
     block_sizes: NDArray[np.int64]
-    label_holder_counts: NDArray[np.int64]
-    shared: NDArray[np.bool_]
+    cohorts: tuple[OpenedCohort, ...]
+    leaves: tuple[bytes, ...]
     rows: NDArray[np.int64]
     ignored: tuple[IgnoredFeatures, ...] = ()
     feature_blocks: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     columns: NDArray[np.int64] = field(init=False, repr=False)
+    holders: Mapping[int, tuple[ClientId, ...]] = field(init=False, repr=False)
+    feature_holders: Mapping[int, tuple[ClientId, ...]] = field(init=False, repr=False)
+    label_holder_counts: NDArray[np.int64] = field(init=False, repr=False)
+    shared: NDArray[np.bool_] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         features = {
             block: frozen_int64(positions, "feature_blocks") for block, positions in self.feature_blocks.items()
         }
         object.__setattr__(self, "feature_blocks", MappingProxyType(features))
-        for name in ("block_ids", "block_sizes", "label_holder_counts", "rows"):
+        for name in ("block_ids", "block_sizes", "rows"):
             object.__setattr__(self, name, frozen_int64(getattr(self, name), name))
-        shared = np.array(self.shared, dtype=bool)
-        shared.setflags(write=False)
-        object.__setattr__(self, "shared", shared)
         count = sum(len(positions) for positions in features.values())
         object.__setattr__(self, "columns", frozen_int64(np.arange(count), "columns"))
         check_counts(self.sample_count, self.slots)
         self._check_blocks()
         self._check_rows()
         self._check_features()
+        self._check_parties()
+        self._find_holders()
+
+    @property
+    def root(self) -> bytes:
+        """The hash of the whole layout, the same at every party."""
+        return layout_root(
+            sample_count=self.sample_count,
+            slots=self.slots,
+            clients=self.clients,
+            label_holders=self.label_holders,
+            leaves=self.leaves,
+        )
+
+    @property
+    def reports(self) -> tuple[int, ...]:
+        """The blocks of samples that this party reports on: it is the first of their holders that has labels."""
+        return tuple(block for block, held_by in self.holders.items() if self.reporter_of(held_by) == self.party)
+
+    def reporter_of(self, holders: Sequence[ClientId]) -> ClientId | None:
+        """The first label holder among the holders of a block of samples."""
+        return next((holder for holder in holders if holder in self.label_holders), None)
+
+    def live_blocks(self, available: Collection[ClientId]) -> tuple[int, ...]:
+        """This party's blocks of samples all of whose holders are available, ascending."""
+        return tuple(block for block, held_by in self.holders.items() if all(one in available for one in held_by))
+
+    def first_holder_of(self, among: Collection[ClientId]) -> tuple[int, ...]:
+        """The blocks of features of which this party is the first holder among the given parties, ascending."""
+        return tuple(
+            block
+            for block, held_by in self.feature_holders.items()
+            if next((holder for holder in held_by if holder in among), None) == self.party
+        )
 
     def in_columns(self, columns: NDArray[np.int64]) -> "ClientLayout":
         """The same layout, with features counted as the columns of the party's table.
@@ -124,9 +184,10 @@ class ClientLayout:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClientLayout):
             return NotImplemented
-        arrays = ("block_ids", "block_sizes", "label_holder_counts", "shared", "rows")
+        arrays = ("block_ids", "block_sizes", "rows")
+        values = ("party", "clients", "label_holders", "sample_count", "slots", "cohorts", "leaves", "ignored")
         return (
-            (self.sample_count, self.slots, self.ignored) == (other.sample_count, other.slots, other.ignored)
+            all(getattr(self, name) == getattr(other, name) for name in values)
             and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in arrays)
             and self.feature_blocks.keys() == other.feature_blocks.keys()
             and all(np.array_equal(own, other.feature_blocks[block]) for block, own in self.feature_blocks.items())
@@ -134,15 +195,12 @@ class ClientLayout:
 
     def _check_blocks(self) -> None:
         count = len(self.block_ids)
-        for name in ("block_sizes", "label_holder_counts", "shared"):
-            if getattr(self, name).shape != (count,):
-                raise InvalidInput(f"{name}: must have one entry for each of the {count} blocks")
+        if self.block_sizes.shape != (count,):
+            raise InvalidInput(f"block_sizes: must have one entry for each of the {count} blocks")
         if not is_ascending(self.block_ids) or not all_within(self.block_ids, 0, MAX_SAMPLES):
             raise InvalidInput("block_ids: must be ascending, from 0 up")
         if not all_within(self.block_sizes, 1, self.slots):
             raise InvalidInput(f"block_sizes: a block must have 1 to {self.slots} samples")
-        if not all_within(self.label_holder_counts, 0, MAX_CLIENTS):
-            raise InvalidInput(f"label_holder_counts: must lie between 0 and {MAX_CLIENTS}")
         for cut in self.ignored:
             if not np.isin(cut.block_ids, self.block_ids).all():
                 raise InvalidInput("ignored: names a block that this party does not hold")
@@ -164,3 +222,32 @@ class ClientLayout:
             raise InvalidInput("feature_blocks: every feature must occur exactly once")
         if any(cut.features[-1] >= len(positions) for cut in self.ignored):
             raise InvalidInput("ignored.features: a position beyond the party's features")
+
+    def _check_parties(self) -> None:
+        check_names(self.clients, "clients", limit=MAX_CLIENTS)
+        if self.party not in self.clients or not self.label_holders <= set(self.clients):
+            raise InvalidInput("clients: this party and all label holders must be among them")
+        position = {client: number for number, client in enumerate(self.clients)}
+        for opened in self.cohorts:
+            places = [position.get(holder, -1) for holder in opened.cohort.holders]
+            if self.party not in opened.cohort.holders or -1 in places or places != sorted(set(places)):
+                raise InvalidInput("cohorts: holders must be clients in roster order, this party among them")
+            if not 0 <= opened.leaf < len(self.leaves) or self.leaves[opened.leaf] != opened.cohort.leaf(opened.salt):
+                raise InvalidInput("cohorts: the leaf of a cohort is not among the leaves of the federation")
+
+    def _find_holders(self) -> None:
+        """Makes the holders of each block; every block must be in one cohort, and cohorts of one kind must differ."""
+        sizes = dict(zip(self.block_ids.tolist(), self.block_sizes.tolist(), strict=True))
+        feature_sizes = {block: len(positions) for block, positions in self.feature_blocks.items()}
+        for name, features, due in (("holders", False, sizes), ("feature_holders", True, feature_sizes)):
+            own = [opened.cohort for opened in self.cohorts if opened.cohort.features is features]
+            listed = [pair for cohort in own for pair in zip(cohort.blocks, cohort.sizes, strict=True)]
+            if len({cohort.holders for cohort in own}) != len(own) or sorted(listed) != sorted(due.items()):
+                raise InvalidInput("cohorts: each block of this party must be in exactly one cohort, with its size")
+            held = {block: cohort.holders for cohort in own for block in cohort.blocks}
+            object.__setattr__(self, name, MappingProxyType({block: held[block] for block in due}))
+        counts = [sum(holder in self.label_holders for holder in held_by) for held_by in self.holders.values()]
+        object.__setattr__(self, "label_holder_counts", frozen_int64(np.array(counts, dtype=np.int64), "counts"))
+        shared = np.array([len(held_by) > 1 for held_by in self.holders.values()], dtype=bool)
+        shared.setflags(write=False)
+        object.__setattr__(self, "shared", shared)

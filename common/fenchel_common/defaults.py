@@ -62,7 +62,7 @@ DEFAULTS: Final[Mapping[str, object]] = {
     "stop.rounds": ROUNDS,
     "stop.seconds": None,
     "release": None,
-    "seed": SEED,
+    "seed": None,
 }
 """`settings.local` is HyFDCA's. Each algorithm has further parameters of its own, which `fenchel algorithms` lists."""
 

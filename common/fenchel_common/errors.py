@@ -49,7 +49,7 @@
             ├── IncompatibleVectors     vectors of unequal format, length or kind
             ├── MalformedVector         not the canonical bytes of a vector
             ├── InvalidCiphertext       not an element of the ciphertext group
-            ├── ChecksumMismatch        the plaintext is not that of an honest sum
+            ├── TagMismatch             not the sum of the contributions that a party expects
             └── WrappedKeyError         a wrapped private key was refused
                 ├── MalformedWrappedKey     not the canonical bytes of a wrapped key
                 ├── WrappedKeyAltered       its signature is not valid
@@ -281,8 +281,8 @@ class InvalidCiphertext(CryptoError):
     """A number is not an element of the ciphertext group."""
 
 
-class ChecksumMismatch(CryptoError):
-    """No sum of honest vectors has this plaintext: an overflow or a foreign ciphertext."""
+class TagMismatch(CryptoError):
+    """A vector is not the sum of the contributions that this party expects."""
 
 
 class WrappedKeyError(CryptoError):

@@ -78,7 +78,7 @@ class RunConfig(_Section):
     round: RoundConfig = RoundConfig()
     stop: StopRules = StopRules()
     release: ReleaseConfig | None = None
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = defaults.SEED
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
 
     @field_validator("algorithm")
     @classmethod
@@ -144,13 +144,16 @@ class RunConfig(_Section):
         return hashlib.sha256(TERMS_LABEL + self.to_json().encode()).digest()
 
     def algorithm_settings(self) -> AlgorithmSettings:
-        """The algorithm's settings, checked; seed and stopping rules are the run's."""
+        """The algorithm's settings, checked; seed and stopping rules are the run's.
+
+        If the terms name no seed, the parties derive one in the set-up, and it replaces the seed of these settings.
+        """
         for name in RUN_LEVEL & self.settings.keys():
             raise InvalidConfig(f"settings.{name}: the whole run has one; set {name} beside settings, not inside")
         check_privacy(self.algorithm, self.privacy)
         try:
             check_loss(self.algorithm, self.settings.get("loss"))
-            run_level = {"privacy": self.privacy, "seed": self.seed, "stop": self.stop.model_dump()}
+            run_level = {"privacy": self.privacy, "seed": self.seed or 0, "stop": self.stop.model_dump()}
             return SETTINGS[self.algorithm].parse({**self.settings, **run_level})
         except InvalidConfig as error:
             raise InvalidConfig(f"settings.{error}") from None

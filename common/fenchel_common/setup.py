@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fenchel_common.blocks import BlockVector
+from fenchel_common.framing import framed
 from fenchel_common.identity import Certificate
 from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES
 from fenchel_common.ids import ClientId, RunId
@@ -145,38 +146,40 @@ class PartyRun:
     """The record of a run that a party keeps until the run is over.
 
     `secrets` is None once the party has deleted the key; `key_digest` is the digest of the secrets, deleted or not.
-    `layout` is the message that the party got, byte for byte. `setups` counts the set-ups of this run that reached
-    their layout, `refusals` the tasks that the party refused after it had opened something in them.
+    `layout` is the message that the party got, byte for byte, and `view` the view before the first record. `setups`
+    counts the set-ups of this run that reached their layout, `refusals` the tasks that the party refused after it had
+    opened something in them.
     """
 
     config: RunConfig
     secrets: RunSecrets | None
     key_digest: bytes = field(repr=False)
     layout: bytes = field(repr=False)
+    view: bytes = field(repr=False)
     setups: int = 1
     refusals: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutResult:
-    """The algorithm's preparation, and the marks of the labels of samples whose labels other parties hold too."""
+    """The algorithm's preparation, and the marks of the labels of samples whose labels other parties hold too.
+
+    `seed` is the seed of the run, which the parties derive from their secret; None if the terms name one.
+    """
 
     preparation: bytes = field(repr=False)
     marks: BlockVector | None
+    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPart:
-    """The state from which a party's algorithm computes the weights of its features, and the last certificate.
-
-    If the released model is noisy, `first_holder_of` are the blocks of features to whose weights the party adds noise.
-    """
+    """The state from which a party's algorithm computes the weights of its features, and the last certificate."""
 
     state: bytes = field(repr=False)
     primal: float | None
     dual: float | None
     gap: float | None
-    first_holder_of: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +198,3 @@ class Spent:
     @property
     def total_s(self) -> float:
         return self.encrypt_s + self.decrypt_s + self.compute_s + self.serialise_s
-
-
-def framed(*parts: bytes) -> bytes:
-    """The parts end to end, each with its length before it, so that no two lists of parts give the same bytes."""
-    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)

@@ -6,6 +6,7 @@ differ from run to run, and blocks of samples must follow from the seed and the 
 samples. Features are in the order of their pseudonyms, so that their order tells nothing of their names.
 """
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -17,7 +18,9 @@ from numpy.typing import NDArray
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.errors import AlignmentError, ResultRejected
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import Block, FederationLayout
+from fenchel_common.layout import Block, BlockIndex, FederationLayout
+from fenchel_common.layoutroot import SALT_BYTES, OpenedCohort
+from fenchel_common.layoutroot import Cohort as BlockCohort
 
 _SHUFFLE_STREAM = int.from_bytes(b"cohorts", "big")
 _NAMES_SHOWN = 5
@@ -77,8 +80,9 @@ def lay_out(holdings: Sequence[Holding], *, slots: int, seed: int, overlap: Over
     slot_of = np.empty(federation.sample_count, dtype=np.int64)
     slot_of[np.concatenate([cohort.samples for cohort in shuffled])] = np.arange(federation.sample_count)
     cuts = _ignored(holdings, federation)
+    opened = _opened_cohorts(federation)
     clients = {
-        holding.client: _client_layout(federation, holding.client, slot_of[numbers[position]], cuts[position])
+        holding.client: _client_layout(federation, holding.client, slot_of[numbers[position]], cuts[position], opened)
         for position, holding in enumerate(holdings)
     }
     return Alignment(federation=federation, clients=clients)
@@ -144,20 +148,43 @@ def _client_layout(
     client: ClientId,
     slot_of_row: NDArray[np.int64],
     ignored: tuple[IgnoredFeatures, ...],
+    opened_cohorts: Sequence[OpenedCohort],
 ) -> ClientLayout:
     blocks = federation.sample_index.of(client)
     return ClientLayout(
+        party=client,
+        clients=federation.clients,
+        label_holders=federation.label_holders,
         sample_count=federation.sample_count,
         slots=federation.slots,
         block_ids=np.array(list(blocks)),
         block_sizes=np.array(list(blocks.values())),
-        label_holder_counts=np.array([len(federation.label_index.holders[block]) for block in blocks]),
-        shared=np.array([block in federation.sample_index.shared for block in blocks]),
+        cohorts=tuple(opened for opened in opened_cohorts if client in opened.cohort.holders),
+        leaves=tuple(opened.cohort.leaf(opened.salt) for opened in opened_cohorts),
         # Slots are numbered through all blocks in order, so sorting by slot fills this party's blocks in order.
         rows=np.argsort(slot_of_row),
         ignored=ignored,
         feature_blocks=federation.feature_positions(client),
     )
+
+
+def _opened_cohorts(federation: FederationLayout) -> list[OpenedCohort]:
+    """All cohorts of blocks, of samples first, each with a fresh salt."""
+    cohorts = [
+        *_block_cohorts(federation.sample_index, features=False),
+        *_block_cohorts(federation.feature_index, features=True),
+    ]
+    return [OpenedCohort(cohort, leaf, secrets.token_bytes(SALT_BYTES)) for leaf, cohort in enumerate(cohorts)]
+
+
+def _block_cohorts(index: BlockIndex, *, features: bool) -> list[BlockCohort]:
+    blocks: dict[tuple[ClientId, ...], list[int]] = {}
+    for block, held_by in enumerate(index.holders):
+        blocks.setdefault(held_by, []).append(block)
+    return [
+        BlockCohort(features, holders, tuple(held), tuple(index.sizes[block] for block in held))
+        for holders, held in blocks.items()
+    ]
 
 
 def _ignored(holdings: Sequence[Holding], federation: FederationLayout) -> list[tuple[IgnoredFeatures, ...]]:

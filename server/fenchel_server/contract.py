@@ -50,6 +50,7 @@ class AlgorithmServer(Protocol):
         available: frozenset[ClientId],
         restarted: frozenset[ClientId],
         *,
+        attempt: int,
         closing: bool = False,
     ) -> PhaseRequest:
         """Begins a round.
@@ -63,6 +64,8 @@ class AlgorithmServer(Protocol):
         restarted
             The available clients that have lost their state since the last round. An algorithm that was restored from
             a snapshot cannot know the state of the other clients before they have answered.
+        attempt
+            The number of the attempt at the run; a round that is begun again has a higher one.
         closing
             Whether the round is the last one of a run that is to stop: it certifies the model and changes nothing.
 

@@ -34,8 +34,8 @@ class FederationRun:
     def clients(self) -> frozenset[ClientId]:
         return frozenset(self._roster.names)
 
-    def setup(self) -> FederationSetup:
-        return FederationSetup(self._config, self._roster)
+    def setup(self, attempt: int) -> FederationSetup:
+        return FederationSetup(self._config, self._roster, attempt=attempt)
 
     def restore(self, setup: SetupRecord, snapshot: bytes) -> AlgorithmServer:
         settings = self._config.algorithm_settings()
@@ -49,8 +49,6 @@ class FederationRun:
     def finish(self, setup: SetupRecord, algorithm: AlgorithmServer) -> PhaseRequest:
         layout = federation_layout_from_bytes(setup.layout)
         certificate = self._certificate()
-        releases = self._config.release is not None
-        answering = layout.feature_index.first_holders(layout.clients) if releases else {}
         tasks = {
             client: model_part_to_bytes(
                 ModelPart(
@@ -58,7 +56,6 @@ class FederationRun:
                     primal=certificate.primal,
                     dual=certificate.dual,
                     gap=certificate.gap,
-                    first_holder_of=answering.get(client, ()),
                 )
             )
             for client in layout.clients

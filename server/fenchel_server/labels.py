@@ -42,15 +42,18 @@ def _layout_result(data: bytes, *, blocks: tuple[int, ...], slots: int, key: Run
     return result
 
 
-def label_tasks(results: Mapping[ClientId, LayoutResult]) -> dict[ClientId, bytes]:
-    """For each party that gave marks, the sums over all label holders of its blocks; empty if no party gave marks."""
+def label_tasks(results: Mapping[ClientId, LayoutResult], record: bytes) -> dict[ClientId, bytes]:
+    """For each party that gave marks, the sums over all label holders of its blocks; empty if no party gave marks.
+
+    `record` is the record of the phase in which the marks were given.
+    """
     given = {client: result.marks for client, result in results.items() if result.marks is not None}
     sums = summed(given.values())
     tasks = {}
     for client, marks in given.items():
         own = joined(marks.blocks, sums)
         assert own is not None, "marks have at least one block"
-        tasks[client] = label_sums_to_bytes(own)
+        tasks[client] = label_sums_to_bytes(own, record)
     return tasks
 
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.identity import Roster
-from fenchel_common.ids import ClientId
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.records import Moment
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import LABELS, LAYOUT
 from fenchel_common.wire.alignment import (
@@ -24,6 +25,7 @@ from fenchel_server.ceremony import CEREMONY_PHASES, KeyCeremony
 from fenchel_server.cohorts import Alignment, OverlapRule
 from fenchel_server.contract import PhaseRequest
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
+from fenchel_server.layoutrecord import agreed_seed, layout_record, opened_results
 from fenchel_server.preconditions import check_preconditions
 from fenchel_server.rounds.setup import SetupDone
 from fenchel_server.runterms import result_limits, run_key
@@ -33,21 +35,23 @@ log = logging.getLogger(__name__)
 
 
 class FederationSetup:
-    """Drives the set-up of one run; all parties of the roster take part."""
+    """Drives the set-up of one run; all parties of the roster take part. `attempt` is the number of this attempt."""
 
-    def __init__(self, config: RunConfig, roster: Roster) -> None:
+    def __init__(self, config: RunConfig, roster: Roster, *, attempt: int) -> None:
         self._config = config
+        self._attempt = attempt
         self._roster = roster
         self._ceremony = KeyCeremony(config, roster)
         self._alignment = AlignmentServer(
             roster.names,
             method=AlignmentMethod(config.alignment),
             slots=slot_layout(VectorFormat(), config.key.bits).slots,
-            seed=config.seed,
+            seed=config.seed or 0,
             overlap=OverlapRule(config.overlap),
         )
         self._aligned: Alignment | None = None
         self._preparations: dict[ClientId, bytes] = {}
+        self._record = b""
         self._warnings: tuple[str, ...] = ()
 
     def begin(self) -> PhaseRequest:
@@ -81,10 +85,15 @@ class FederationSetup:
 
     def _compare_labels(self, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
         assert self._aligned is not None, "layouts follow the alignment"
+        layout = self._aligned.federation
+        bodies, given = opened_results(results)
         key = run_key(self._config, self._ceremony.public_key)
-        read = read_layout_results(results, layout=self._aligned.federation, key=key)
+        read = read_layout_results(bodies, layout=layout, key=key)
+        seed = agreed_seed([result.seed for result in read.values()], configured=self._config.seed)
+        moment = Moment(self._attempt, RoundId(0), LAYOUT)
+        self._record = layout_record(given, moment, seed=seed, layout=layout)
         self._preparations = {client: result.preparation for client, result in read.items()}
-        tasks = label_tasks(read)
+        tasks = label_tasks(read, self._record)
         return PhaseRequest(LABELS, tasks) if tasks else self._done()
 
     def _done(self) -> SetupDone:
@@ -93,7 +102,7 @@ class FederationSetup:
         key = run_key(self._config, self._ceremony.public_key)
         settings = self._config.algorithm_settings()
         half = ALGORITHMS[settings.family.name][self._config.algorithm]
-        algorithm = half(settings, layout=layout, key=key, preparations=self._preparations)
+        algorithm = half(settings, layout=layout, key=key, preparations=self._preparations, record=self._record)
         if key.public is not None:
             log.info(
                 "the run's key: Paillier (%s), %d bits, %d slots, fingerprint %s, made by %s, known to %s",

@@ -13,6 +13,7 @@ from fenchel_common.wire.alignment import AlignmentMethod
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.cohorts import Alignment, OverlapRule
+from support.layouts import unsalted
 
 RUN = RunId("run-1")
 SHARED_SECRET = bytes(range(32))
@@ -28,6 +29,11 @@ class Aligned:
     outcome: Alignment
     tables: dict[ClientId, PartyTable]
     transcript: list[tuple[str, ClientId, bytes, bytes]] = field(default_factory=list)
+
+    def unsalted(self) -> Alignment:
+        """The outcome without random salts, to be compared with others."""
+        clients = {client: unsalted(layout) for client, layout in self.outcome.clients.items()}
+        return Alignment(self.outcome.federation, clients)
 
     def ids_by_block(self, client: ClientId) -> dict[int, tuple[str, ...]]:
         layout = self.outcome.clients[client]

@@ -75,7 +75,7 @@ class Federation:
         to_server: Tamper = lambda _phase, _client, body: body,
         run: RunId = RUN,
     ) -> SetupDone:
-        setup = FederationSetup(terms or config(), self.kits["server"].roster)
+        setup = FederationSetup(terms or config(), self.kits["server"].roster, attempt=1)
 
         def answer(phase: str, client: ClientId, body: bytes) -> bytes:
             answered = self.answer(client, phase, to_party(phase, client, body), run=run)
@@ -112,7 +112,7 @@ def refused(federation: Federation, phase: str, body: bytes, *, round_id: int = 
 def layout_of(body: bytes) -> ClientLayout:
     """The layout in a task for the other party."""
     shard = SHARDS[OTHER]
-    return client_layout_from_bytes(body, samples=len(shard.ids), features=len(shard.features))
+    return client_layout_from_bytes(body, party=OTHER, samples=len(shard.ids), features=len(shard.features))
 
 
 def finish(state: bytes = b"") -> bytes:

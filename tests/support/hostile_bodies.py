@@ -9,8 +9,10 @@ from pathlib import Path
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from fenchel.v1 import alignment_pb2
+from fenchel.v1 import alignment_pb2, records_pb2
 from fenchel_common.layout import MAX_FEATURES, MAX_PARTY_SAMPLES
+from fenchel_common.records import CONFIRMATION_BYTES, NONCE_BYTES
+from fenchel_common.wire.records import round_result_to_bytes
 from support.messages import varint
 
 ROOM_BYTES = 24 * 1024 * 1024
@@ -70,6 +72,23 @@ def full_of_elements(kind: type[Message], size: int) -> Bodies:
     return made
 
 
+def in_tasks(bodies: Bodies) -> Bodies:
+    """The bodies in envelopes of tasks of a round."""
+    return {
+        f"inside, {name}": partial(lambda make: records_pb2.RoundTask(body=make()).SerializeToString(), make)
+        for name, make in bodies.items()
+    }
+
+
+def in_results(bodies: Bodies) -> Bodies:
+    """The bodies in envelopes of results of a round."""
+
+    def enclosed(make: Callable[[], bytes]) -> bytes:
+        return round_result_to_bytes(make(), nonce=bytes(NONCE_BYTES), confirmation=bytes(CONFIRMATION_BYTES))
+
+    return {f"inside, {name}": partial(enclosed, make) for name, make in bodies.items()}
+
+
 def too_long(limit: int) -> Bodies:
     return {"too long": lambda: bytes(max(LONG_BYTES, limit + 1))}
 
@@ -93,11 +112,19 @@ def listings() -> Bodies:
 
 
 def layouts(size: int) -> Bodies:
-    """Layouts of empty lists of features to ignore, and of more rows than the shard has."""
-    frame = alignment_pb2.ClientLayout(sample_count=40, slots=31)
+    """Layouts of empty lists of features to ignore, of empty cohorts, of leaves, of more rows than the shard has."""
+    frame = alignment_pb2.ClientLayout(sample_count=40, slots=30)
 
     def rows() -> bytes:
         frame.rows = bytes((size - 64) // 4 * 4)
         return frame.SerializeToString()
 
-    return {"empty cuts": lambda: frame.SerializeToString() + b"\x42\x00" * ((size - 64) // 2), "too many rows": rows}
+    def repeated(field: bytes) -> Callable[[], bytes]:
+        return lambda: frame.SerializeToString() + field * ((size - 64) // len(field))
+
+    return {
+        "empty cuts": repeated(b"\x42\x00"),
+        "empty cohorts": repeated(b"\x62\x00"),
+        "leaves one by one": repeated(b"\x6a\x00"),
+        "too many rows": rows,
+    }

@@ -6,9 +6,13 @@ from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind, PrivateKey
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
+from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.crypto.tags import Tagger
 
 SMALL_BITS = 256
+WEIGHTS_KEY = bytes(range(96, 128))
+"""The key of the weights of all taggers of tests."""
 
 
 def private_key(bits: int = 2048, kind: KeyKind = KeyKind.STANDARD) -> PrivateKey:
@@ -21,6 +25,12 @@ def cipher(bits: int = 2048, kind: KeyKind = KeyKind.STANDARD) -> PaillierCipher
     return _made_once(bits, kind)
 
 
+@lru_cache(maxsize=16)
+def tagger(bits: int = 2048) -> Tagger:
+    """A tagger of blocks of all formats, under keys of that size."""
+    return Tagger(WEIGHTS_KEY, slots=slot_layout(VectorFormat(slot_bits=48), bits).slots)
+
+
 def run_key(bits: int = 2048) -> RunKey:
     """The run key of vectors by sample in a run with that key."""
     return RunKey.of(private_key(bits).public_key)
@@ -29,4 +39,4 @@ def run_key(bits: int = 2048) -> RunKey:
 @lru_cache(maxsize=16)
 def _made_once(bits: int, kind: KeyKind) -> PaillierCipher:
     key = generate_private_key(bits, kind, test_only_small=bits < 2048)
-    return PaillierCipher(key, ObfuscatorPool(key))
+    return PaillierCipher(key, ObfuscatorPool(key), tagger(bits))

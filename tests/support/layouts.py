@@ -1,12 +1,19 @@
-"""Two small layouts with something in every field."""
+"""Layouts of parties, made from the holders of their blocks, and two small layouts with something in every field."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import Block, FederationLayout
+from fenchel_common.layoutroot import SALT_BYTES, Cohort, OpenedCohort
 
 A, B = ClientId("a"), ClientId("b")
+
+Holders = Mapping[int, tuple[ClientId, ...]]
 
 
 def small_federation_layout() -> FederationLayout:
@@ -22,14 +29,89 @@ def small_federation_layout() -> FederationLayout:
 
 
 def small_client_layout() -> ClientLayout:
-    return ClientLayout(
-        sample_count=9,
+    """The layout of B, which holds block 4 together with A."""
+    return client_layout(
+        {1: 2, 4: 1},
         slots=2,
-        block_ids=np.array([1, 4]),
-        block_sizes=np.array([2, 1]),
-        label_holder_counts=np.array([1, 2]),
-        shared=np.array([False, True]),
+        party=B,
+        sample_count=9,
+        holders={4: (A, B)},
         rows=np.array([2, 0, 1]),
-        ignored=(IgnoredFeatures(np.array([0]), np.array([4])),),
         feature_blocks={0: np.array([1]), 2: np.array([0])},
+        feature_holders={2: (A, B)},
+        ignored=(IgnoredFeatures(np.array([0]), np.array([4])),),
+        unopened=2,
     )
+
+
+def client_layout(
+    sizes: Mapping[int, int],
+    *,
+    slots: int,
+    party: ClientId = A,
+    clients: Sequence[ClientId] = (A, B),
+    label_holders: Collection[ClientId] | None = None,
+    sample_count: int | None = None,
+    holders: Holders | None = None,
+    rows: NDArray[np.int64] | None = None,
+    feature_blocks: Mapping[int, NDArray[np.int64]] | None = None,
+    feature_holders: Holders | None = None,
+    ignored: tuple[IgnoredFeatures, ...] = (),
+    unopened: int = 0,
+) -> ClientLayout:
+    """A party's layout, with the cohorts and leaves that follow from the holders of its blocks.
+
+    Parameters
+    ----------
+    sizes
+        The size of each block of samples, by its id.
+    label_holders
+        All clients, unless given.
+    holders, feature_holders
+        The holders of blocks that the party does not hold alone.
+    rows
+        The rows of the table in their order, unless given.
+    unopened
+        The number of cohorts to which the party does not belong.
+    """
+    features = {} if feature_blocks is None else feature_blocks
+    feature_sizes = {block: len(positions) for block, positions in features.items()}
+    cohorts = [
+        *_cohorts(sizes, holders or {}, party, features=False),
+        *_cohorts(feature_sizes, feature_holders or {}, party, features=True),
+    ]
+    opened = tuple(OpenedCohort(cohort, leaf, bytes([leaf]) * SALT_BYTES) for leaf, cohort in enumerate(cohorts))
+    count = sum(sizes.values())
+    return ClientLayout(
+        party=party,
+        clients=tuple(clients),
+        label_holders=frozenset(clients if label_holders is None else label_holders),
+        sample_count=count if sample_count is None else sample_count,
+        slots=slots,
+        block_ids=np.array(list(sizes), dtype=np.int64),
+        block_sizes=np.array(list(sizes.values()), dtype=np.int64),
+        cohorts=opened,
+        leaves=(
+            *(one.cohort.leaf(one.salt) for one in opened),
+            *(bytes([number]) * 32 for number in range(unopened)),
+        ),
+        rows=np.arange(count) if rows is None else rows,
+        ignored=ignored,
+        feature_blocks=features,
+    )
+
+
+def unsalted(layout: ClientLayout) -> ClientLayout:
+    """A layout without the random salts of its leaves, and without the leaves that the party cannot open."""
+    opened = tuple(OpenedCohort(one.cohort, leaf, bytes(SALT_BYTES)) for leaf, one in enumerate(layout.cohorts))
+    return replace(layout, cohorts=opened, leaves=tuple(one.cohort.leaf(one.salt) for one in opened))
+
+
+def _cohorts(sizes: Mapping[int, int], holders: Holders, party: ClientId, *, features: bool) -> list[Cohort]:
+    blocks: dict[tuple[ClientId, ...], list[int]] = {}
+    for block in sizes:
+        blocks.setdefault(holders.get(block, (party,)), []).append(block)
+    return [
+        Cohort(features, held_by, tuple(held), tuple(sizes[block] for block in held))
+        for held_by, held in blocks.items()
+    ]

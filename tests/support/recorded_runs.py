@@ -5,15 +5,21 @@ HyFDCA, whatever the order in which a processor's linear algebra adds.
 """
 
 import hashlib
+import itertools
 import json
 import sys
+from collections.abc import Callable
 from typing import Any, Final, Literal
+from unittest.mock import patch
 
 import numpy as np
 
+from fenchel_client.crypto.stamps import Stamp
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.partition import partition
+from fenchel_common.ids import ClientId
+from fenchel_common.records import NONCE_BYTES, Moment
 from support.averaging import Averaging
 from support.keys import cipher, run_key
 from support.simulation import Simulation
@@ -67,17 +73,19 @@ def digest(*parts: bytes) -> str:
 
 
 def digests(name: str, level: Level) -> tuple[str, str]:
-    """The digests of the model and of all messages, after three rounds."""
-    run = simulated(name, level)
-    for _ in range(ROUNDS):
-        run.round()
-    messages = [
-        part
-        for _, phase, client, task, result in run.messages
-        for part in (phase.encode(), client.encode(), task, result)
-    ]
-    model = run.weights(table().features).astype("<f8").tobytes()
-    return digest(model), digest(*messages)
+    """The digests of the model and of all messages, with their records, after three rounds."""
+    with patch.object(Stamp, "fresh", counting_stamps()):
+        run = simulated(name, level)
+        for _ in range(ROUNDS):
+            run.round()
+        model = run.weights(table().features).astype("<f8").tobytes()
+    return digest(model), digest(*run.envelopes)
+
+
+def counting_stamps() -> Callable[[ClientId, Moment, bytes], Stamp]:
+    """Makes stamps whose nonces count up, so that a run repeats the bytes of its messages."""
+    numbers = itertools.count(1)
+    return lambda party, moment, view: Stamp(party, moment, view, next(numbers).to_bytes(NONCE_BYTES, "big"))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.crypto.seal import Seal
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
@@ -28,10 +29,15 @@ class AlgorithmClient(Protocol):
         """
         ...
 
-    def answer(self, phase: str, body: bytes) -> bytes:
+    def first_book(self) -> Any:
+        """The book of this algorithm before the first record of the run; called once."""
+        ...
+
+    def answer(self, phase: str, body: bytes, book: Any) -> bytes:
         """The result of one task.
 
-        Called for each task of a round, in the order in which the server sends them.
+        Called for each task of a round, in the order in which the server sends them. The caller has set the stamp of
+        the seal with which the half was made.
 
         Parameters
         ----------
@@ -39,6 +45,9 @@ class AlgorithmClient(Protocol):
             The name of a phase of this algorithm.
         body
             The task as the server sent it; not trusted.
+        book
+            What follows from all records up to this task, made from `first_book`. The half opens no sum but those of
+            the contributions that the book names.
 
         Raises
         ------
@@ -49,7 +58,7 @@ class AlgorithmClient(Protocol):
         """
         ...
 
-    def final_model(self, state: bytes) -> NDArray[np.float64]:
+    def final_model(self, state: bytes, book: Any) -> NDArray[np.float64]:
         """(m,) or (m, classes) the weights of this client's features, sorted by name.
 
         Called after the last round, also at a half that has had no task.
@@ -58,6 +67,8 @@ class AlgorithmClient(Protocol):
         ----------
         state
             The state of the algorithm that the server sends in the phase `finish`; not trusted.
+        book
+            As for `answer`.
 
         Raises
         ------
@@ -87,6 +98,15 @@ class KnowsRows(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsGap(Protocol):
+    """The client half of an algorithm that computes the duality gap itself, from sums over all parties."""
+
+    def certified_gap(self, book: Any) -> float | None:
+        """P − D of the model on record; None if this half did not open the sums that show it."""
+        ...
+
+
 class ClientHalf(Protocol):
     """The constructor of a client half; `settings` are those of the algorithm under which `ALGORITHMS` lists it."""
 
@@ -98,6 +118,7 @@ class ClientHalf(Protocol):
         table: PartyTable,
         cipher: Cipher,
         key: RunKey,
+        seal: Seal,
         serialising: Callable[[], AbstractContextManager[None]],
     ) -> AlgorithmClient:
         """The half before its first task.
@@ -112,6 +133,8 @@ class ClientHalf(Protocol):
             Encrypts the values that leave the party, decrypts those that come.
         key
             The key of the run's vectors by sample.
+        seal
+            Tags the vectors that leave the party, checks the tags of those that come.
         serialising
             Makes a context in which the half turns messages into values and values into messages; it is timed.
 

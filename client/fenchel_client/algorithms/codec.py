@@ -3,56 +3,85 @@
 Values by sample are (n,), in the order of the party's rows; values by feature are (m,), sorted by name.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.rows import PartyRows, Positions, positions_of
+from fenchel_client.crypto.seal import Seal
+from fenchel_client.crypto.stamps import Origin, block_token, number_tokens
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
-from fenchel_common.blocks import BlockVector, pack, unpack
+from fenchel_common.blocks import BlockVector, filled
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher, PlainCipher, Vector
+from fenchel_common.crypto.vectors import Cipher, Vector
 from fenchel_common.privacy import Privacy
 
 Array = NDArray[np.float64]
+Origins = Callable[[int], Sequence[Origin]]
+"""For a block, the origins of the contributions that its sum must consist of."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BlockCodec:
     """Turns an array of values into vectors of whole blocks of one kind, and back.
 
     Attributes
     ----------
+    kind
+        A word for what the values are values of; blocks of two kinds may have the same numbers.
     positions
         The positions of each block's values in the array.
+    names
+        The name of each entry of the array, the same at every party that holds the entry.
     cipher
         Encrypts the values that leave the party, decrypts those that come.
     """
 
+    kind: str
     positions: Mapping[int, Positions]
+    names: Sequence[str]
     cipher: Cipher
+    seal: Seal
+
+    @cached_property
+    def _tokens(self) -> dict[int, bytes]:
+        return {
+            block: block_token(self.kind, block, [self.names[position] for position in own])
+            for block, own in self.positions.items()
+        }
 
     def positions_of(self, blocks: Sequence[int]) -> Positions:
         """The positions of the values of these blocks, in the given order of blocks."""
         return positions_of(self.positions, blocks)
 
-    def to_blocks(self, values: Array, blocks: Sequence[int], vector_format: VectorFormat) -> BlockVector:
-        """The values of these blocks, encrypted."""
-        chosen = values[self.positions_of(blocks)]
-        return pack(chosen, blocks, self._sizes(blocks), cipher=self.cipher, vector_format=vector_format)
+    def to_blocks(self, field: str, values: Array, blocks: Sequence[int], vector_format: VectorFormat) -> BlockVector:
+        """The values of these blocks, encrypted, as a field of the message that is being made."""
+        padded = np.zeros((len(blocks), self.cipher.slots))
+        padded[filled(self._sizes(blocks), self.cipher.slots)] = values[self.positions_of(blocks)]
+        tokens = [self._tokens[block] for block in blocks]
+        vector = self.seal.close(padded.reshape(-1), vector_format, cipher=self.cipher, field=field, tokens=tokens)
+        return BlockVector(tuple(blocks), vector)
 
-    def from_blocks(self, vector: BlockVector) -> Array:
+    def from_blocks(self, vector: BlockVector, origins: Origins) -> Array:
         """The decrypted values at `positions_of(vector.blocks)`."""
-        return unpack(vector, self._sizes(vector.blocks), cipher=self.cipher)
+        opened = self.seal.open(
+            vector.vector,
+            cipher=self.cipher,
+            origins=[origins(block) for block in vector.blocks],
+            tokens=[self._tokens[block] for block in vector.blocks],
+        )
+        slots = vector.vector.slots
+        return opened.reshape(len(vector.blocks), slots)[filled(self._sizes(vector.blocks), slots)]
 
-    def put_into(self, values: Array, vector: BlockVector) -> Array:
+    def put_into(self, values: Array, vector: BlockVector, origins: Origins) -> Array:
         """A copy of `values` with the decrypted values of the vector in it."""
         changed = values.copy()
-        changed[self.positions_of(vector.blocks)] = self.from_blocks(vector)
+        changed[self.positions_of(vector.blocks)] = self.from_blocks(vector, origins)
         return changed
 
     def _sizes(self, blocks: Sequence[int]) -> list[int]:
@@ -68,35 +97,47 @@ class RowCodec:
         Encrypts vectors by sample, at every level that has a key, and in a sealed run all other vectors too.
     """
 
-    def __init__(self, rows: PartyRows, *, layout: ClientLayout, cipher: Cipher, key: RunKey, privacy: Privacy) -> None:
-        self._samples = BlockCodec(rows.positions, cipher)
-        self._number_cipher = cipher if key.by_feature(privacy) == key else PlainCipher(key.bits)
-        self._features = BlockCodec(layout.feature_blocks, self._number_cipher)
+    def __init__(
+        self,
+        rows: PartyRows,
+        *,
+        layout: ClientLayout,
+        cipher: Cipher,
+        key: RunKey,
+        privacy: Privacy,
+        seal: Seal,
+    ) -> None:
+        self._number_cipher = cipher if key.by_feature(privacy) == key else cipher.in_clear()
+        self._samples = BlockCodec("samples", rows.positions, rows.ids, cipher, seal)
+        self._features = BlockCodec("features", layout.feature_blocks, rows.features, self._number_cipher, seal)
+        self._seal = seal
         self._width = rows.width
 
-    def to_blocks(self, blocks: Sequence[int], values: Array, vector_format: VectorFormat) -> BlockVector:
+    def to_blocks(self, field: str, blocks: Sequence[int], values: Array, vector_format: VectorFormat) -> BlockVector:
         """Of values by sample, those of these blocks, encrypted."""
-        return self._samples.to_blocks(values, blocks, vector_format)
+        return self._samples.to_blocks(field, values, blocks, vector_format)
 
-    def from_blocks(self, vector: BlockVector) -> Array:
+    def from_blocks(self, vector: BlockVector, origins: Origins) -> Array:
         """The decrypted values at `PartyRows.positions_of(vector.blocks)`."""
-        return self._samples.from_blocks(vector)
+        return self._samples.from_blocks(vector, origins)
 
     def feature_positions(self, blocks: Sequence[int]) -> Positions:
         """The positions of the features of these blocks, ascending: sums do not depend on the server's order."""
         return np.sort(self._features.positions_of(blocks))
 
-    def to_features(self, values: Array, blocks: Sequence[int] | None = None) -> BlockVector:
+    def to_features(self, field: str, values: Array, blocks: Sequence[int] | None = None) -> BlockVector:
         """Values by feature, encrypted; always whole blocks, so that nobody learns which entries have changed."""
         chosen = tuple(self._features.positions) if blocks is None else tuple(blocks)
-        return self._features.to_blocks(values, chosen, PRODUCT_FORMAT)
+        return self._features.to_blocks(field, values, chosen, PRODUCT_FORMAT)
 
-    def from_features(self, vector: BlockVector) -> Array:
+    def from_features(self, vector: BlockVector, origins: Origins) -> Array:
         """The decrypted values by feature; zero in blocks that the vector does not have."""
-        return self._features.put_into(np.zeros(self._width), vector)
+        return self._features.put_into(np.zeros(self._width), vector, origins)
 
-    def to_numbers(self, numbers: Array) -> Vector:
-        return self._number_cipher.encrypt(numbers, PRODUCT_FORMAT)
+    def to_numbers(self, field: str, numbers: Array) -> Vector:
+        tokens = number_tokens(-(-len(numbers) // self._number_cipher.slots))
+        return self._seal.close(numbers, PRODUCT_FORMAT, cipher=self._number_cipher, field=field, tokens=tokens)
 
-    def from_numbers(self, vector: Vector) -> Array:
-        return self._number_cipher.decrypt(vector)
+    def from_numbers(self, vector: Vector, origins: Sequence[Origin]) -> Array:
+        tokens = number_tokens(vector.block_count)
+        return self._seal.open(vector, cipher=self._number_cipher, origins=[origins] * len(tokens), tokens=tokens)

@@ -8,22 +8,26 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.codec import RowCodec
+from fenchel_client.algorithms.codec import Origins, RowCodec
 from fenchel_client.algorithms.duals import own_norms
 from fenchel_client.algorithms.rows import PartyRows
+from fenchel_client.crypto.seal import Seal
 from fenchel_client.table import PartyTable
+from fenchel_client.transcript import Book
 from fenchel_common.algorithms.dual import DualSettings, ProductResult
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
+from fenchel_common.errors import InvalidInput
 from fenchel_common.wire.hyfdca import product_result_to_bytes
 from fenchel_common.wire.scope import Scope
 
 S = TypeVar("S", bound=DualSettings)
+B = TypeVar("B", bound=Book)
 
 
-class DualClient(ABC, Generic[S]):
+class DualClient(ABC, Generic[S, B]):
     """The client half of an algorithm on dual variables; a subclass answers the phases of its rounds.
 
     Parameters
@@ -34,6 +38,8 @@ class DualClient(ABC, Generic[S]):
         Encrypts the values that leave the party, decrypts those that come.
     key
         The key of the vectors by sample, or none in a run in clear.
+    seal
+        Tags the vectors that leave the party, checks the tags of those that come.
     serialising
         Makes a context in which messages are turned into values and values into messages; it is timed.
     """
@@ -46,6 +52,7 @@ class DualClient(ABC, Generic[S]):
         table: PartyTable,
         cipher: Cipher,
         key: RunKey,
+        seal: Seal,
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._settings = settings
@@ -54,7 +61,8 @@ class DualClient(ABC, Generic[S]):
         self._rows = PartyRows(layout, table)
         if self._rows.y is not None:
             settings.check_labels(self._rows.y)
-        self._codec = RowCodec(self._rows, layout=layout, cipher=cipher, key=key, privacy=settings.privacy)
+        self._layout = layout
+        self._codec = RowCodec(self._rows, layout=layout, cipher=cipher, key=key, privacy=settings.privacy, seal=seal)
         self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy, alpha_format=settings.alpha_format)
 
     def preparation(self) -> bytes:
@@ -66,14 +74,26 @@ class DualClient(ABC, Generic[S]):
             return product_result_to_bytes(ProductResult(norms))
 
     @abstractmethod
-    def answer(self, phase: str, body: bytes) -> bytes:
+    def first_book(self) -> B:
+        """As for `AlgorithmClient.first_book`."""
+
+    @abstractmethod
+    def answer(self, phase: str, body: bytes, book: B) -> bytes:
         """As for `AlgorithmClient.answer`; `InvalidInput` for a phase that the algorithm does not have."""
 
-    def final_model(self, state: bytes) -> NDArray[np.float64]:
+    def final_model(self, state: bytes, book: B) -> NDArray[np.float64]:
         """The weights of this client's features, sorted by name; its memory is neither used nor changed."""
         model = self._model_in(state)
-        return np.zeros(self._rows.width) if model is None else self._codec.from_features(model)
+        origins = self._model_origins(book)
+        due = tuple(block for block in self._layout.feature_blocks if origins(block))
+        if due != (() if model is None else model.blocks):
+            raise InvalidInput("model.blocks: must be the blocks of features that have a model on record")
+        return np.zeros(self._rows.width) if model is None else self._codec.from_features(model, origins)
 
     @abstractmethod
     def _model_in(self, state: bytes) -> BlockVector | None:
         """The model by feature in the run's last state, None for a model of zeros; `InvalidInput` if malformed."""
+
+    @abstractmethod
+    def _model_origins(self, book: B) -> Origins:
+        """The contributions of which the final model consists; none for a block that is zero."""

@@ -38,6 +38,8 @@ class PartyRows:
         The positions of each block's samples among the rows.
     features_apart
         Whether no other party gives a feature of this party for a sample of this party.
+    ids, features
+        The ids of the samples, and the names of the features, in the order of the rows and of the columns.
     """
 
     def __init__(self, layout: ClientLayout, table: PartyTable) -> None:
@@ -56,6 +58,8 @@ class PartyRows:
             }
         )
         self.features_apart = not layout.ignored
+        self.ids = [table.ids[row] for row in layout.rows]
+        self.features = sorted(table.features)
 
     @property
     def X(self) -> Matrix:  # noqa: N802 - the papers' symbol

@@ -19,8 +19,8 @@ import hmac
 from collections.abc import Sequence
 
 from fenchel_common.errors import InvalidInput, Refusal
+from fenchel_common.framing import framed
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.setup import framed
 from fenchel_common.wire.alignment import TaggedList
 
 LABEL = b"fenchel/v1/ring\x00"

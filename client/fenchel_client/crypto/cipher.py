@@ -1,16 +1,19 @@
 """Encryption of vectors of numbers, by the parties that have the private key."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from gmpy2 import mpz
 from numpy.typing import NDArray
 
 from fenchel_client.crypto.keys import PrivateKey
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import concatenate, split
-from fenchel_common.crypto.vectors import EncryptedVector, Vector
-from fenchel_common.errors import IncompatibleVectors, WrongKey
+from fenchel_common.crypto.tags import NOT_THE_SUM, PadSum, Tagger
+from fenchel_common.crypto.vectors import EncryptedVector, PlainCipher, Vector
+from fenchel_common.errors import IncompatibleVectors, TagMismatch, WrongKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,7 @@ class PaillierCipher:
 
     key: PrivateKey
     pool: ObfuscatorPool
+    tagger: Tagger
     slot_bits: int = 64
     threads: int | None = None
 
@@ -30,8 +34,11 @@ class PaillierCipher:
     def slots(self) -> int:
         return slot_layout(VectorFormat(slot_bits=self.slot_bits), self.key.public_key.bits).slots
 
-    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat) -> EncryptedVector:
-        """The encrypted values: one ciphertext for every S values, each with a nonce of its own.
+    def in_clear(self) -> PlainCipher:
+        return PlainCipher(self.key.public_key.bits, self.tagger, self.slot_bits)
+
+    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]) -> EncryptedVector:
+        """The encrypted values: one ciphertext for every S values, each with a nonce and a pad of its own.
 
         Raises
         ------
@@ -39,7 +46,9 @@ class PaillierCipher:
             A value does not fit the format; no nonce is used then.
         """
         public = self.key.public_key
-        plaintexts = slot_layout(vector_format, public.bits).pack(vector_format.quantise(values))
+        layout = slot_layout(vector_format, public.bits)
+        grid = layout.grid(vector_format.quantise(values))
+        plaintexts = layout.pack(grid, self.tagger.tags(grid, pads))
         n, n_squared = public.n, public.n_squared
         numbers = []
         for m, nonce in zip(plaintexts, self.pool.take(len(plaintexts)), strict=True):
@@ -49,13 +58,13 @@ class PaillierCipher:
         ciphertexts = concatenate(numbers, public.ciphertext_bytes)
         return EncryptedVector(public, vector_format, int(values.size), 1, ciphertexts)
 
-    def decrypt(self, vector: Vector) -> NDArray[np.float64]:
-        """The values of a vector, or of a sum of vectors.
+    def decrypt(self, vector: Vector, expected: Sequence[PadSum]) -> NDArray[np.float64]:
+        """The values of a vector, or of a sum of vectors, whose tags have these pads.
 
         Raises
         ------
-        WrongKey, ChecksumMismatch
-            The vector is under another key, or is not an honest sum.
+        WrongKey, TagMismatch
+            The vector is under another key, or is not the expected sum.
         """
         if not isinstance(vector, EncryptedVector):
             raise IncompatibleVectors("this run is encrypted, but the vector is in clear")
@@ -65,6 +74,14 @@ class PaillierCipher:
                 f"this party has {self.key.public_key.short_fingerprint}"
             )
         numbers = split(vector.ciphertexts, vector.key.ciphertext_bytes)
-        plaintexts = self.key.raw_decrypt(numbers, threads=self.threads)
-        integers = vector.layout.unpack(plaintexts, length=vector.length, terms=vector.terms)
-        return vector.format.dequantise(integers)
+        return self.checked(vector, self.key.raw_decrypt(numbers, threads=self.threads), expected)
+
+    def checked(
+        self, vector: EncryptedVector, plaintexts: Sequence[mpz], expected: Sequence[PadSum]
+    ) -> NDArray[np.float64]:
+        """The values of a vector that decrypts to these plaintexts; `TagMismatch` if it is not the expected sum."""
+        grid, tags = vector.layout.unpack(plaintexts)
+        self.tagger.check(grid, tags, expected)
+        if grid.reshape(-1)[vector.length :].any():
+            raise TagMismatch(NOT_THE_SUM)
+        return vector.format.dequantise(grid.reshape(-1)[: vector.length].copy())

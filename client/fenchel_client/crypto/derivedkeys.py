@@ -12,6 +12,10 @@ from fenchel_common.ids import RunId
 
 NAMES_LABEL = b"fenchel/v1/tag-secret/names\x00"
 RING_LABEL = b"fenchel/v1/tag-secret/ring\x00"
+WEIGHTS_LABEL = b"fenchel/v1/tag-secret/weights\x00"
+PADS_LABEL = b"fenchel/v1/tag-secret/pads\x00"
+CONFIRMATIONS_LABEL = b"fenchel/v1/tag-secret/confirmations\x00"
+SEED_LABEL = b"fenchel/v1/tag-secret/seed\x00"
 
 _KEY_BYTES = 32
 
@@ -24,6 +28,26 @@ def names_key(tag_secret: bytes, run: RunId) -> bytes:
 def ring_key(tag_secret: bytes, run: RunId) -> bytes:
     """The key of the tags that the lists of the alignment carry."""
     return _derived(tag_secret, RING_LABEL, run)
+
+
+def weights_key(tag_secret: bytes, run: RunId) -> bytes:
+    """The key of the weights with which tags of vectors are made."""
+    return _derived(tag_secret, WEIGHTS_LABEL, run)
+
+
+def pads_key(tag_secret: bytes, run: RunId) -> bytes:
+    """The key of the pads that hide tags of vectors."""
+    return _derived(tag_secret, PADS_LABEL, run)
+
+
+def confirmations_key(tag_secret: bytes, run: RunId) -> bytes:
+    """The key with which parties confirm the records of a run."""
+    return _derived(tag_secret, CONFIRMATIONS_LABEL, run)
+
+
+def seed_of(tag_secret: bytes, run: RunId, first_view: bytes) -> int:
+    """The seed of a run whose terms name none: a number below 2^63 that the server cannot choose."""
+    return int.from_bytes(_derived(tag_secret, SEED_LABEL + first_view, run)[:8], "big") >> 1
 
 
 def _derived(tag_secret: bytes, label: bytes, run: RunId) -> bytes:

@@ -3,7 +3,7 @@
 import math
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.tags import PadSum
 from fenchel_common.crypto.vectors import Cipher, Vector
 from fenchel_common.setup import Spent
 
@@ -77,15 +78,18 @@ class TimedCipher:
     def slots(self) -> int:
         return self.cipher.slots
 
-    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat) -> Vector:
+    def in_clear(self) -> Cipher:
+        return self.cipher.in_clear()
+
+    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]) -> Vector:
         began = time.perf_counter()
-        vector = self.cipher.encrypt(values, vector_format)
+        vector = self.cipher.encrypt(values, vector_format, pads)
         self.stopwatch.encrypt_s += time.perf_counter() - began
         return vector
 
-    def decrypt(self, vector: Vector) -> NDArray[np.float64]:
+    def decrypt(self, vector: Vector, expected: Sequence[PadSum]) -> NDArray[np.float64]:
         began = time.perf_counter()
         self.stopwatch.opened += 1
-        values = self.cipher.decrypt(vector)
+        values = self.cipher.decrypt(vector, expected)
         self.stopwatch.decrypt_s += time.perf_counter() - began
         return values

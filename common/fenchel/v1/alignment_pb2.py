@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from fenchel.v1 import visibility_pb2 as fenchel_dot_v1_dot_visibility__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x66\x65nchel/v1/alignment.proto\x12\nfenchel.v1\x1a\x1b\x66\x65nchel/v1/visibility.proto\"C\n\x0e\x41lignmentStart\x12\x31\n\x06method\x18\x01 \x01(\x0e\x32\x1b.fenchel.v1.AlignmentMethodB\x04\xe8\xe0\x18\x03\"\xc9\x01\n\x10\x41lignmentListing\x12\x45\n\x08\x66\x65\x61tures\x18\x01 \x01(\x0c\x42\x33\xe8\xe0\x18\x02\xf0\xe0\x18\x10\xfa\xe0\x18\'feature names under the parties\' secret\x12\x18\n\nhas_labels\x18\x02 \x01(\x08\x42\x04\xe8\xe0\x18\x03\x12\x41\n\x08\x65lements\x18\x03 \x01(\x0c\x42/\xe8\xe0\x18\x02\xf0\xe0\x18 \xfa\xe0\x18#sample ids under the party\'s secret\x12\x11\n\x03tag\x18\x04 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"s\n\x0e\x41lignmentRelay\x12N\n\x08\x65lements\x18\x01 \x01(\x0c\x42<\xe8\xe0\x18\x02\xf0\xe0\x18 \xfa\xe0\x18\x30\x61nother party\'s sample ids under several secrets\x12\x11\n\x03tag\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"t\n\x0f\x41lignmentRaised\x12N\n\x08\x65lements\x18\x01 \x01(\x0c\x42<\xe8\xe0\x18\x02\xf0\xe0\x18 \xfa\xe0\x18\x30\x61nother party\'s sample ids under one secret more\x12\x11\n\x03tag\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"e\n\x0bLayoutBlock\x12\x12\n\x04size\x18\x01 \x01(\rB\x04\xe8\xe0\x18\x03\x12\x42\n\x07holders\x18\x02 \x03(\rB1\xe8\xe0\x18\x04\xfa\xe0\x18)which parties hold the samples of a block\"X\n\x0cLayoutClient\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x1a\n\x08\x66\x65\x61tures\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x18\n\nhas_labels\x18\x03 \x01(\x08\x42\x04\xe8\xe0\x18\x03\"\xea\x01\n\x10\x46\x65\x64\x65rationLayout\x12\x1a\n\x0csample_count\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12\x13\n\x05slots\x18\x02 \x01(\rB\x04\xe8\xe0\x18\x03\x12/\n\x07\x63lients\x18\x03 \x03(\x0b\x32\x18.fenchel.v1.LayoutClientB\x04\xe8\xe0\x18\x06\x12\x45\n\x08\x66\x65\x61tures\x18\x04 \x01(\x0c\x42\x33\xe8\xe0\x18\x02\xfa\xe0\x18\'feature names under the parties\' secret\x80\xe1\x18\x01\x12-\n\x06\x62locks\x18\x05 \x03(\x0b\x32\x17.fenchel.v1.LayoutBlockB\x04\xe8\xe0\x18\x06\"J\n\x0fIgnoredFeatures\x12\x1a\n\x08\x66\x65\x61tures\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1b\n\tblock_ids\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"`\n\x0e\x42lockPositions\x12\x18\n\x06\x62locks\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x17\n\x05sizes\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1b\n\tpositions\x18\x03 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"\xe5\x03\n\x0c\x43lientLayout\x12\x1a\n\x0csample_count\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12\x13\n\x05slots\x18\x02 \x01(\rB\x04\xe8\xe0\x18\x03\x12\x1b\n\tblock_ids\x18\x03 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1d\n\x0b\x62lock_sizes\x18\x04 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12_\n\x13label_holder_counts\x18\x05 \x01(\x0c\x42\x42\xe8\xe0\x18\x04\xf0\xe0\x18\x04\xfa\xe0\x18\x36how many parties have labels of the samples of a block\x12M\n\x06shared\x18\x06 \x01(\x0c\x42=\xe8\xe0\x18\x04\xf0\xe0\x18\x01\xfa\xe0\x18\x31whether other parties hold the samples of a block\x12J\n\x04rows\x18\x07 \x01(\x0c\x42<\xe8\xe0\x18\x02\xf0\xe0\x18\x04\xfa\xe0\x18\x30positions of the party\'s samples in its own list\x12\x32\n\x07ignored\x18\x08 \x03(\x0b\x32\x1b.fenchel.v1.IgnoredFeaturesB\x04\xe8\xe0\x18\x06\x12\x38\n\x0e\x66\x65\x61ture_blocks\x18\t \x01(\x0b\x32\x1a.fenchel.v1.BlockPositionsB\x04\xe8\xe0\x18\x06*i\n\x0f\x41lignmentMethod\x12 \n\x1c\x41LIGNMENT_METHOD_UNSPECIFIED\x10\x00\x12\x19\n\x15\x41LIGNMENT_METHOD_ECDH\x10\x01\x12\x19\n\x15\x41LIGNMENT_METHOD_HMAC\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x66\x65nchel/v1/alignment.proto\x12\nfenchel.v1\x1a\x1b\x66\x65nchel/v1/visibility.proto\"C\n\x0e\x41lignmentStart\x12\x31\n\x06method\x18\x01 \x01(\x0e\x32\x1b.fenchel.v1.AlignmentMethodB\x04\xe8\xe0\x18\x03\"\xc9\x01\n\x10\x41lignmentListing\x12\x45\n\x08\x66\x65\x61tures\x18\x01 \x01(\x0c\x42\x33\xe8\xe0\x18\x02\xf0\xe0\x18\x10\xfa\xe0\x18\'feature names under the parties\' secret\x12\x18\n\nhas_labels\x18\x02 \x01(\x08\x42\x04\xe8\xe0\x18\x03\x12\x41\n\x08\x65lements\x18\x03 \x01(\x0c\x42/\xe8\xe0\x18\x02\xf0\xe0\x18 \xfa\xe0\x18#sample ids under the party\'s secret\x12\x11\n\x03tag\x18\x04 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"s\n\x0e\x41lignmentRelay\x12N\n\x08\x65lements\x18\x01 \x01(\x0c\x42<\xe8\xe0\x18\x02\xf0\xe0\x18 \xfa\xe0\x18\x30\x61nother party\'s sample ids under several secrets\x12\x11\n\x03tag\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"t\n\x0f\x41lignmentRaised\x12N\n\x08\x65lements\x18\x01 \x01(\x0c\x42<\xe8\xe0\x18\x02\xf0\xe0\x18 \xfa\xe0\x18\x30\x61nother party\'s sample ids under one secret more\x12\x11\n\x03tag\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"e\n\x0bLayoutBlock\x12\x12\n\x04size\x18\x01 \x01(\rB\x04\xe8\xe0\x18\x03\x12\x42\n\x07holders\x18\x02 \x03(\rB1\xe8\xe0\x18\x04\xfa\xe0\x18)which parties hold the samples of a block\"X\n\x0cLayoutClient\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x1a\n\x08\x66\x65\x61tures\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x18\n\nhas_labels\x18\x03 \x01(\x08\x42\x04\xe8\xe0\x18\x03\"\xea\x01\n\x10\x46\x65\x64\x65rationLayout\x12\x1a\n\x0csample_count\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12\x13\n\x05slots\x18\x02 \x01(\rB\x04\xe8\xe0\x18\x03\x12/\n\x07\x63lients\x18\x03 \x03(\x0b\x32\x18.fenchel.v1.LayoutClientB\x04\xe8\xe0\x18\x06\x12\x45\n\x08\x66\x65\x61tures\x18\x04 \x01(\x0c\x42\x33\xe8\xe0\x18\x02\xfa\xe0\x18\'feature names under the parties\' secret\x80\xe1\x18\x01\x12-\n\x06\x62locks\x18\x05 \x03(\x0b\x32\x17.fenchel.v1.LayoutBlockB\x04\xe8\xe0\x18\x06\"J\n\x0fIgnoredFeatures\x12\x1a\n\x08\x66\x65\x61tures\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1b\n\tblock_ids\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"`\n\x0e\x42lockPositions\x12\x18\n\x06\x62locks\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x17\n\x05sizes\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1b\n\tpositions\x18\x03 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"\xbe\x01\n\x0cLayoutCohort\x12\x16\n\x08\x66\x65\x61tures\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x03\x12T\n\x07holders\x18\x02 \x01(\x0c\x42\x43\xe8\xe0\x18\x04\xf0\xe0\x18\x04\xfa\xe0\x18\x37which other parties hold samples or features of a party\x12\x18\n\x06\x62locks\x18\x03 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x12\n\x04leaf\x18\x04 \x01(\rB\x04\xe8\xe0\x18\x03\x12\x12\n\x04salt\x18\x05 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"\xb9\x03\n\x0c\x43lientLayout\x12\x1a\n\x0csample_count\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12\x13\n\x05slots\x18\x02 \x01(\rB\x04\xe8\xe0\x18\x03\x12\x1b\n\tblock_ids\x18\x03 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1d\n\x0b\x62lock_sizes\x18\x04 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12J\n\x04rows\x18\x07 \x01(\x0c\x42<\xe8\xe0\x18\x02\xf0\xe0\x18\x04\xfa\xe0\x18\x30positions of the party\'s samples in its own list\x12\x32\n\x07ignored\x18\x08 \x03(\x0b\x32\x1b.fenchel.v1.IgnoredFeaturesB\x04\xe8\xe0\x18\x06\x12\x38\n\x0e\x66\x65\x61ture_blocks\x18\t \x01(\x0b\x32\x1a.fenchel.v1.BlockPositionsB\x04\xe8\xe0\x18\x06\x12\x19\n\x07\x63lients\x18\n \x01(\x0c\x42\x08\xe8\xe0\x18\x03\x80\xe1\x18\x01\x12\x1c\n\nhas_labels\x18\x0b \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x01\x12/\n\x07\x63ohorts\x18\x0c \x03(\x0b\x32\x18.fenchel.v1.LayoutCohortB\x04\xe8\xe0\x18\x06\x12\x18\n\x06leaves\x18\r \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18 *i\n\x0f\x41lignmentMethod\x12 \n\x1c\x41LIGNMENT_METHOD_UNSPECIFIED\x10\x00\x12\x19\n\x15\x41LIGNMENT_METHOD_ECDH\x10\x01\x12\x19\n\x15\x41LIGNMENT_METHOD_HMAC\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -80,6 +80,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BLOCKPOSITIONS'].fields_by_name['sizes']._serialized_options = b'\350\340\030\003\360\340\030\004'
   _globals['_BLOCKPOSITIONS'].fields_by_name['positions']._loaded_options = None
   _globals['_BLOCKPOSITIONS'].fields_by_name['positions']._serialized_options = b'\350\340\030\003\360\340\030\004'
+  _globals['_LAYOUTCOHORT'].fields_by_name['features']._loaded_options = None
+  _globals['_LAYOUTCOHORT'].fields_by_name['features']._serialized_options = b'\350\340\030\003'
+  _globals['_LAYOUTCOHORT'].fields_by_name['holders']._loaded_options = None
+  _globals['_LAYOUTCOHORT'].fields_by_name['holders']._serialized_options = b'\350\340\030\004\360\340\030\004\372\340\0307which other parties hold samples or features of a party'
+  _globals['_LAYOUTCOHORT'].fields_by_name['blocks']._loaded_options = None
+  _globals['_LAYOUTCOHORT'].fields_by_name['blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
+  _globals['_LAYOUTCOHORT'].fields_by_name['leaf']._loaded_options = None
+  _globals['_LAYOUTCOHORT'].fields_by_name['leaf']._serialized_options = b'\350\340\030\003'
+  _globals['_LAYOUTCOHORT'].fields_by_name['salt']._loaded_options = None
+  _globals['_LAYOUTCOHORT'].fields_by_name['salt']._serialized_options = b'\350\340\030\006'
   _globals['_CLIENTLAYOUT'].fields_by_name['sample_count']._loaded_options = None
   _globals['_CLIENTLAYOUT'].fields_by_name['sample_count']._serialized_options = b'\350\340\030\003'
   _globals['_CLIENTLAYOUT'].fields_by_name['slots']._loaded_options = None
@@ -88,18 +98,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CLIENTLAYOUT'].fields_by_name['block_ids']._serialized_options = b'\350\340\030\003\360\340\030\004'
   _globals['_CLIENTLAYOUT'].fields_by_name['block_sizes']._loaded_options = None
   _globals['_CLIENTLAYOUT'].fields_by_name['block_sizes']._serialized_options = b'\350\340\030\003\360\340\030\004'
-  _globals['_CLIENTLAYOUT'].fields_by_name['label_holder_counts']._loaded_options = None
-  _globals['_CLIENTLAYOUT'].fields_by_name['label_holder_counts']._serialized_options = b'\350\340\030\004\360\340\030\004\372\340\0306how many parties have labels of the samples of a block'
-  _globals['_CLIENTLAYOUT'].fields_by_name['shared']._loaded_options = None
-  _globals['_CLIENTLAYOUT'].fields_by_name['shared']._serialized_options = b'\350\340\030\004\360\340\030\001\372\340\0301whether other parties hold the samples of a block'
   _globals['_CLIENTLAYOUT'].fields_by_name['rows']._loaded_options = None
   _globals['_CLIENTLAYOUT'].fields_by_name['rows']._serialized_options = b'\350\340\030\002\360\340\030\004\372\340\0300positions of the party\'s samples in its own list'
   _globals['_CLIENTLAYOUT'].fields_by_name['ignored']._loaded_options = None
   _globals['_CLIENTLAYOUT'].fields_by_name['ignored']._serialized_options = b'\350\340\030\006'
   _globals['_CLIENTLAYOUT'].fields_by_name['feature_blocks']._loaded_options = None
   _globals['_CLIENTLAYOUT'].fields_by_name['feature_blocks']._serialized_options = b'\350\340\030\006'
-  _globals['_ALIGNMENTMETHOD']._serialized_start=1671
-  _globals['_ALIGNMENTMETHOD']._serialized_end=1776
+  _globals['_CLIENTLAYOUT'].fields_by_name['clients']._loaded_options = None
+  _globals['_CLIENTLAYOUT'].fields_by_name['clients']._serialized_options = b'\350\340\030\003\200\341\030\001'
+  _globals['_CLIENTLAYOUT'].fields_by_name['has_labels']._loaded_options = None
+  _globals['_CLIENTLAYOUT'].fields_by_name['has_labels']._serialized_options = b'\350\340\030\003\360\340\030\001'
+  _globals['_CLIENTLAYOUT'].fields_by_name['cohorts']._loaded_options = None
+  _globals['_CLIENTLAYOUT'].fields_by_name['cohorts']._serialized_options = b'\350\340\030\006'
+  _globals['_CLIENTLAYOUT'].fields_by_name['leaves']._loaded_options = None
+  _globals['_CLIENTLAYOUT'].fields_by_name['leaves']._serialized_options = b'\350\340\030\003\360\340\030 '
+  _globals['_ALIGNMENTMETHOD']._serialized_start=1820
+  _globals['_ALIGNMENTMETHOD']._serialized_end=1925
   _globals['_ALIGNMENTSTART']._serialized_start=71
   _globals['_ALIGNMENTSTART']._serialized_end=138
   _globals['_ALIGNMENTLISTING']._serialized_start=141
@@ -118,6 +132,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_IGNOREDFEATURES']._serialized_end=1083
   _globals['_BLOCKPOSITIONS']._serialized_start=1085
   _globals['_BLOCKPOSITIONS']._serialized_end=1181
-  _globals['_CLIENTLAYOUT']._serialized_start=1184
-  _globals['_CLIENTLAYOUT']._serialized_end=1669
+  _globals['_LAYOUTCOHORT']._serialized_start=1184
+  _globals['_LAYOUTCOHORT']._serialized_end=1374
+  _globals['_CLIENTLAYOUT']._serialized_start=1377
+  _globals['_CLIENTLAYOUT']._serialized_end=1818
 # @@protoc_insertion_point(module_scope)

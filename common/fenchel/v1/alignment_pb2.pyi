@@ -290,8 +290,44 @@ class BlockPositions(_message.Message):
 Global___BlockPositions: _TypeAlias = BlockPositions  # noqa: Y015
 
 @_typing.final
+class LayoutCohort(_message.Message):
+    """Blocks of one kind with the same holders, one of whom gets this message. All numbers are unsigned and of 32 bits."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FEATURES_FIELD_NUMBER: _builtins.int
+    HOLDERS_FIELD_NUMBER: _builtins.int
+    BLOCKS_FIELD_NUMBER: _builtins.int
+    LEAF_FIELD_NUMBER: _builtins.int
+    SALT_FIELD_NUMBER: _builtins.int
+    features: _builtins.bool
+    """Whether these are blocks of features, not of samples."""
+    holders: _builtins.bytes
+    """Positions in ClientLayout.clients, ascending."""
+    blocks: _builtins.bytes
+    leaf: _builtins.int
+    """The position of the cohort's hash in ClientLayout.leaves, and the 16 random bytes that went into it."""
+    salt: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        features: _builtins.bool = ...,
+        holders: _builtins.bytes = ...,
+        blocks: _builtins.bytes = ...,
+        leaf: _builtins.int = ...,
+        salt: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "features", b"features", "holders", b"holders", "leaf", b"leaf", "salt", b"salt"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LayoutCohort: _TypeAlias = LayoutCohort  # noqa: Y015
+
+@_typing.final
 class ClientLayout(_message.Message):
-    """One party's view of its own samples. Numbers in fields of bytes are unsigned and of 32 bits, except in `shared`."""
+    """One party's view of the layout. Numbers in fields of bytes are unsigned and of 32 bits."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -299,25 +335,31 @@ class ClientLayout(_message.Message):
     SLOTS_FIELD_NUMBER: _builtins.int
     BLOCK_IDS_FIELD_NUMBER: _builtins.int
     BLOCK_SIZES_FIELD_NUMBER: _builtins.int
-    LABEL_HOLDER_COUNTS_FIELD_NUMBER: _builtins.int
-    SHARED_FIELD_NUMBER: _builtins.int
     ROWS_FIELD_NUMBER: _builtins.int
     IGNORED_FIELD_NUMBER: _builtins.int
     FEATURE_BLOCKS_FIELD_NUMBER: _builtins.int
+    CLIENTS_FIELD_NUMBER: _builtins.int
+    HAS_LABELS_FIELD_NUMBER: _builtins.int
+    COHORTS_FIELD_NUMBER: _builtins.int
+    LEAVES_FIELD_NUMBER: _builtins.int
     sample_count: _builtins.int
     slots: _builtins.int
     block_ids: _builtins.bytes
     block_sizes: _builtins.bytes
-    label_holder_counts: _builtins.bytes
-    shared: _builtins.bytes
-    """One byte each, 0 or 1."""
     rows: _builtins.bytes
+    clients: _builtins.bytes
+    """The names of all parties in roster order, and for each of them whether it has labels, one byte, 0 or 1."""
+    has_labels: _builtins.bytes
+    leaves: _builtins.bytes
+    """Salted hashes of all cohorts of the federation, 32 bytes each."""
     @_builtins.property
     def ignored(self) -> _containers.RepeatedCompositeFieldContainer[Global___IgnoredFeatures]: ...
     @_builtins.property
     def feature_blocks(self) -> Global___BlockPositions:
         """Features with the same holders that fill one ciphertext: their positions among the party's features by pseudonym."""
 
+    @_builtins.property
+    def cohorts(self) -> _containers.RepeatedCompositeFieldContainer[Global___LayoutCohort]: ...
     def __init__(
         self,
         *,
@@ -325,15 +367,17 @@ class ClientLayout(_message.Message):
         slots: _builtins.int = ...,
         block_ids: _builtins.bytes = ...,
         block_sizes: _builtins.bytes = ...,
-        label_holder_counts: _builtins.bytes = ...,
-        shared: _builtins.bytes = ...,
         rows: _builtins.bytes = ...,
         ignored: _abc.Iterable[Global___IgnoredFeatures] | None = ...,
         feature_blocks: Global___BlockPositions | None = ...,
+        clients: _builtins.bytes = ...,
+        has_labels: _builtins.bytes = ...,
+        cohorts: _abc.Iterable[Global___LayoutCohort] | None = ...,
+        leaves: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["feature_blocks", b"feature_blocks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "feature_blocks", b"feature_blocks", "ignored", b"ignored", "label_holder_counts", b"label_holder_counts", "rows", b"rows", "sample_count", b"sample_count", "shared", b"shared", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "clients", b"clients", "cohorts", b"cohorts", "feature_blocks", b"feature_blocks", "has_labels", b"has_labels", "ignored", b"ignored", "leaves", b"leaves", "rows", b"rows", "sample_count", b"sample_count", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

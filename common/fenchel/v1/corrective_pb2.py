@@ -27,7 +27,7 @@ from fenchel.v1 import vectors_pb2 as fenchel_dot_v1_dot_vectors__pb2
 from fenchel.v1 import visibility_pb2 as fenchel_dot_v1_dot_visibility__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66\x65nchel/v1/corrective.proto\x12\nfenchel.v1\x1a\x17\x66\x65nchel/v1/hyfdca.proto\x1a\x18\x66\x65nchel/v1/vectors.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"\xda\x01\n\x10\x43orrectiveAnchor\x12P\n\x05\x61lpha\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\x12\x39\n\x07weights\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x0f\xe8\xe0\x18\x04\xfa\xe0\x18\x07\x61 model\x12\x39\n\x05model\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\"\x98\x04\n\x14\x43orrectiveRoundStart\x12\x1a\n\x0cmemory_round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x0c\x61nchor_round\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x16\n\x08\x63ollapse\x18\x03 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12\x34\n\x08restored\x18\x04 \x01(\x0b\x32\x1c.fenchel.v1.CorrectiveAnchorB\x04\xe8\xe0\x18\x06\x12\x1d\n\x0blive_blocks\x18\x05 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1f\n\rreport_blocks\x18\x06 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12 \n\x0e\x66\x65\x61ture_blocks\x18\x07 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12J\n\x05point\x18\x08 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\"\xe8\xe0\x18\x04\xfa\xe0\x18\x1athe model of the new point\x12L\n\x06vertex\x18\t \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB#\xe8\xe0\x18\x04\xfa\xe0\x18\x1bthe model of the new vertex\x12~\n\x17\x63onjugates_and_products\x18\n \x01(\x0b\x32\x12.fenchel.v1.VectorBI\xe8\xe0\x18\x04\xfa\xe0\x18\x41sums of conjugates and inner products of points, over all samples\"T\n\x15\x43orrectiveProductTask\x12;\n\x0bround_start\x18\x01 \x01(\x0b\x32 .fenchel.v1.CorrectiveRoundStartB\x04\xe8\xe0\x18\x06\"\xea\x02\n\x17\x43orrectiveProductResult\x12\x12\n\x04lost\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12m\n\x05point\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBE\xe8\xe0\x18\x05\xfa\xe0\x18=one party\'s contribution to the predictions of single samples\x12n\n\x06vertex\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBE\xe8\xe0\x18\x05\xfa\xe0\x18=one party\'s contribution to the predictions of single samples\x12\\\n\x04gram\x18\x04 \x01(\x0b\x32\x12.fenchel.v1.VectorB:\xe8\xe0\x18\x05\xfa\xe0\x18\x32one party\'s contribution to the products of models\"\x88\x04\n\x12\x43orrectiveDualTask\x12;\n\x0bround_start\x18\x01 \x01(\x0b\x32 .fenchel.v1.CorrectiveRoundStartB\x04\xe8\xe0\x18\x06\x12\x13\n\x05round\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12G\n\x05norms\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x1f\xe8\xe0\x18\x05\xfa\xe0\x18\x17norms of single samples\x12M\n\x05point\x18\x04 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\x12N\n\x06vertex\x18\x05 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\x12<\n\x04gram\x18\x06 \x01(\x0b\x32\x12.fenchel.v1.VectorB\x1a\xe8\xe0\x18\x04\xfa\xe0\x18\x12products of models\x12I\n\x08\x64ivisors\x18\x07 \x01(\x0c\x42\x37\xe8\xe0\x18\x04\xf0\xe0\x18\x04\xfa\xe0\x18+how many parties have the labels of a block\x12\x13\n\x05scale\x18\x08 \x01(\x01\x42\x04\xe8\xe0\x18\x03\x12\x1a\n\x0c\x63\x65rtify_only\x18\t \x01(\x08\x42\x04\xe8\xe0\x18\x06\"\x97\x03\n\x14\x43orrectiveDualResult\x12\x12\n\x04lost\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12p\n\x05point\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBH\xe8\xe0\x18\x05\xfa\xe0\x18@one party\'s contribution to new dual variables of single samples\x12Q\n\x07\x66igures\x18\x03 \x01(\x0b\x32\x12.fenchel.v1.VectorB,\xe8\xe0\x18\x05\xfa\xe0\x18$one party\'s sums of losses and norms\x12P\n\x05\x61lpha\x18\x04 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\x12\x39\n\x07weights\x18\x05 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x0f\xe8\xe0\x18\x04\xfa\xe0\x18\x07\x61 model\x12\x19\n\x0b\x63ombination\x18\x06 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"\x9c\x02\n\x14\x43orrectivePrimalTask\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12T\n\x05point\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB,\xe8\xe0\x18\x05\xfa\xe0\x18$new dual variables of single samples\x12U\n\x07\x66igures\x18\x03 \x01(\x0b\x32\x12.fenchel.v1.VectorB0\xe8\xe0\x18\x04\xfa\xe0\x18(losses and norms of the whole federation\x12\x16\n\x08relative\x18\x04 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12\x14\n\x06vertex\x18\x05 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12\x14\n\x06report\x18\x06 \x01(\x08\x42\x04\xe8\xe0\x18\x06\"\x86\x04\n\x16\x43orrectivePrimalResult\x12\x66\n\x05point\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB>\xe8\xe0\x18\x05\xfa\xe0\x18\x36one party\'s contribution to the model of the new point\x12h\n\x06vertex\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB?\xe8\xe0\x18\x05\xfa\xe0\x18\x37one party\'s contribution to the model of the new vertex\x12\x8a\x01\n\x17\x63onjugates_and_products\x18\x03 \x01(\x0b\x32\x12.fenchel.v1.VectorBU\xe8\xe0\x18\x05\xfa\xe0\x18Mone party\'s sums of conjugates and inner products of points, over its samples\x12:\n\nobjectives\x18\x04 \x01(\x0b\x32 .fenchel.v1.CorrectiveObjectivesB\x04\xe8\xe0\x18\x06\x12\x16\n\x08\x61\x63\x63\x65pted\x18\x05 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12\x39\n\x05model\x18\x06 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\"\xa6\x02\n\x14\x43orrectiveObjectives\x12%\n\x06primal\x18\x01 \x01(\x01\x42\x15\xe8\xe0\x18\x04\xfa\xe0\x18\rthe objective\x12(\n\x04\x64ual\x18\x02 \x01(\x01\x42\x1a\xe8\xe0\x18\x04\xfa\xe0\x18\x12the dual objective\x12O\n\x08\x61\x63\x63uracy\x18\x03 \x01(\x01\x42=\xe8\xe0\x18\x04\xfa\xe0\x18\x35the accuracy, or in regression the mean squared error\x12\x34\n\x0csquared_norm\x18\x04 \x01(\x01\x42\x1e\xe8\xe0\x18\x04\xfa\xe0\x18\x16\x61 model\'s squared norm\x12\x36\n\x08row_norm\x18\x05 \x01(\x01\x42$\xe8\xe0\x18\x04\xfa\xe0\x18\x1cthe mean norm of all samples\"N\n\x0f\x43orrectiveModel\x12;\n\x07weights\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\"\x94\x06\n\x12\x43orrectiveSnapshot\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x0cmemory_round\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x0c\x61nchor_round\x18\x03 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x0cparticipants\x18\x04 \x03(\tB\x04\xe8\xe0\x18\x03\x12\x14\n\x06intact\x18\x05 \x03(\tB\x04\xe8\xe0\x18\x03\x12U\n\x05\x61lpha\x18\x06 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\x12>\n\x07weights\x18\x07 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\x0f\xe8\xe0\x18\x04\xfa\xe0\x18\x07\x61 model\x12L\n\x05norms\x18\x08 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\x1f\xe8\xe0\x18\x05\xfa\xe0\x18\x17norms of single samples\x12>\n\x05model\x18\t \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\x12O\n\x05point\x18\n \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\"\xe8\xe0\x18\x04\xfa\xe0\x18\x1athe model of the new point\x12Q\n\x06vertex\x18\x0b \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB#\xe8\xe0\x18\x04\xfa\xe0\x18\x1bthe model of the new vertex\x12~\n\x17\x63onjugates_and_products\x18\x0c \x01(\x0b\x32\x12.fenchel.v1.VectorBI\xe8\xe0\x18\x04\xfa\xe0\x18\x41sums of conjugates and inner products of points, over all samples\x12\x17\n\tcollapses\x18\r \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1d\n\x0frelative_rounds\x18\x0e \x01(\x04\x42\x04\xe8\xe0\x18\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66\x65nchel/v1/corrective.proto\x12\nfenchel.v1\x1a\x17\x66\x65nchel/v1/hyfdca.proto\x1a\x18\x66\x65nchel/v1/vectors.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"\xda\x01\n\x10\x43orrectiveAnchor\x12P\n\x05\x61lpha\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\x12\x39\n\x07weights\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x0f\xe8\xe0\x18\x04\xfa\xe0\x18\x07\x61 model\x12\x39\n\x05model\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\"\x83\x01\n\x16\x43orrectiveRoundChoices\x12\x1e\n\x0cparticipants\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x16\n\x08\x63ollapse\x18\x02 \x01(\x08\x42\x04\xe8\xe0\x18\x03\x12\x15\n\x07\x63losing\x18\x03 \x01(\x08\x42\x04\xe8\xe0\x18\x03\x12\x1a\n\x0clive_samples\x18\x04 \x01(\x04\x42\x04\xe8\xe0\x18\x03\"I\n\x17\x43orrectivePrimalChoices\x12\x16\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x03\x12\x16\n\x08reported\x18\x02 \x01(\x08\x42\x04\xe8\xe0\x18\x03\"\xe6\x02\n\x14\x43orrectiveRoundStart\x12\x34\n\x08restored\x18\x01 \x01(\x0b\x32\x1c.fenchel.v1.CorrectiveAnchorB\x04\xe8\xe0\x18\x06\x12J\n\x05point\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\"\xe8\xe0\x18\x04\xfa\xe0\x18\x1athe model of the new point\x12L\n\x06vertex\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB#\xe8\xe0\x18\x04\xfa\xe0\x18\x1bthe model of the new vertex\x12~\n\x17\x63onjugates_and_products\x18\x04 \x01(\x0b\x32\x12.fenchel.v1.VectorBI\xe8\xe0\x18\x04\xfa\xe0\x18\x41sums of conjugates and inner products of points, over all samples\"T\n\x15\x43orrectiveProductTask\x12;\n\x0bround_start\x18\x01 \x01(\x0b\x32 .fenchel.v1.CorrectiveRoundStartB\x04\xe8\xe0\x18\x06\"\xea\x02\n\x17\x43orrectiveProductResult\x12\x12\n\x04lost\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12m\n\x05point\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBE\xe8\xe0\x18\x05\xfa\xe0\x18=one party\'s contribution to the predictions of single samples\x12n\n\x06vertex\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBE\xe8\xe0\x18\x05\xfa\xe0\x18=one party\'s contribution to the predictions of single samples\x12\\\n\x04gram\x18\x04 \x01(\x0b\x32\x12.fenchel.v1.VectorB:\xe8\xe0\x18\x05\xfa\xe0\x18\x32one party\'s contribution to the products of models\"\xf7\x02\n\x12\x43orrectiveDualTask\x12;\n\x0bround_start\x18\x01 \x01(\x0b\x32 .fenchel.v1.CorrectiveRoundStartB\x04\xe8\xe0\x18\x06\x12G\n\x05norms\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x1f\xe8\xe0\x18\x05\xfa\xe0\x18\x17norms of single samples\x12M\n\x05point\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\x12N\n\x06vertex\x18\x04 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\x12<\n\x04gram\x18\x05 \x01(\x0b\x32\x12.fenchel.v1.VectorB\x1a\xe8\xe0\x18\x04\xfa\xe0\x18\x12products of models\"\x97\x03\n\x14\x43orrectiveDualResult\x12\x12\n\x04lost\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12p\n\x05point\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBH\xe8\xe0\x18\x05\xfa\xe0\x18@one party\'s contribution to new dual variables of single samples\x12Q\n\x07\x66igures\x18\x03 \x01(\x0b\x32\x12.fenchel.v1.VectorB,\xe8\xe0\x18\x05\xfa\xe0\x18$one party\'s sums of losses and norms\x12P\n\x05\x61lpha\x18\x04 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\x12\x39\n\x07weights\x18\x05 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x0f\xe8\xe0\x18\x04\xfa\xe0\x18\x07\x61 model\x12\x19\n\x0b\x63ombination\x18\x06 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"\xc3\x01\n\x14\x43orrectivePrimalTask\x12T\n\x05point\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB,\xe8\xe0\x18\x05\xfa\xe0\x18$new dual variables of single samples\x12U\n\x07\x66igures\x18\x02 \x01(\x0b\x32\x12.fenchel.v1.VectorB0\xe8\xe0\x18\x04\xfa\xe0\x18(losses and norms of the whole federation\"\x86\x04\n\x16\x43orrectivePrimalResult\x12\x66\n\x05point\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB>\xe8\xe0\x18\x05\xfa\xe0\x18\x36one party\'s contribution to the model of the new point\x12h\n\x06vertex\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB?\xe8\xe0\x18\x05\xfa\xe0\x18\x37one party\'s contribution to the model of the new vertex\x12\x8a\x01\n\x17\x63onjugates_and_products\x18\x03 \x01(\x0b\x32\x12.fenchel.v1.VectorBU\xe8\xe0\x18\x05\xfa\xe0\x18Mone party\'s sums of conjugates and inner products of points, over its samples\x12:\n\nobjectives\x18\x04 \x01(\x0b\x32 .fenchel.v1.CorrectiveObjectivesB\x04\xe8\xe0\x18\x06\x12\x16\n\x08\x61\x63\x63\x65pted\x18\x05 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12\x39\n\x05model\x18\x06 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\"\xa6\x02\n\x14\x43orrectiveObjectives\x12%\n\x06primal\x18\x01 \x01(\x01\x42\x15\xe8\xe0\x18\x04\xfa\xe0\x18\rthe objective\x12(\n\x04\x64ual\x18\x02 \x01(\x01\x42\x1a\xe8\xe0\x18\x04\xfa\xe0\x18\x12the dual objective\x12O\n\x08\x61\x63\x63uracy\x18\x03 \x01(\x01\x42=\xe8\xe0\x18\x04\xfa\xe0\x18\x35the accuracy, or in regression the mean squared error\x12\x34\n\x0csquared_norm\x18\x04 \x01(\x01\x42\x1e\xe8\xe0\x18\x04\xfa\xe0\x18\x16\x61 model\'s squared norm\x12\x36\n\x08row_norm\x18\x05 \x01(\x01\x42$\xe8\xe0\x18\x04\xfa\xe0\x18\x1cthe mean norm of all samples\"N\n\x0f\x43orrectiveModel\x12;\n\x07weights\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\"\x94\x06\n\x12\x43orrectiveSnapshot\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x0cmemory_round\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x0c\x61nchor_round\x18\x03 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x0cparticipants\x18\x04 \x03(\tB\x04\xe8\xe0\x18\x03\x12\x14\n\x06intact\x18\x05 \x03(\tB\x04\xe8\xe0\x18\x03\x12U\n\x05\x61lpha\x18\x06 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\x12>\n\x07weights\x18\x07 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\x0f\xe8\xe0\x18\x04\xfa\xe0\x18\x07\x61 model\x12L\n\x05norms\x18\x08 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\x1f\xe8\xe0\x18\x05\xfa\xe0\x18\x17norms of single samples\x12>\n\x05model\x18\t \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\x12O\n\x05point\x18\n \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\"\xe8\xe0\x18\x04\xfa\xe0\x18\x1athe model of the new point\x12Q\n\x06vertex\x18\x0b \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB#\xe8\xe0\x18\x04\xfa\xe0\x18\x1bthe model of the new vertex\x12~\n\x17\x63onjugates_and_products\x18\x0c \x01(\x0b\x32\x12.fenchel.v1.VectorBI\xe8\xe0\x18\x04\xfa\xe0\x18\x41sums of conjugates and inner products of points, over all samples\x12\x17\n\tcollapses\x18\r \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1d\n\x0frelative_rounds\x18\x0e \x01(\x04\x42\x04\xe8\xe0\x18\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,20 +40,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CORRECTIVEANCHOR'].fields_by_name['weights']._serialized_options = b'\350\340\030\004\372\340\030\007a model'
   _globals['_CORRECTIVEANCHOR'].fields_by_name['model']._loaded_options = None
   _globals['_CORRECTIVEANCHOR'].fields_by_name['model']._serialized_options = b'\350\340\030\004\372\340\030\tthe model'
-  _globals['_CORRECTIVEROUNDSTART'].fields_by_name['memory_round']._loaded_options = None
-  _globals['_CORRECTIVEROUNDSTART'].fields_by_name['memory_round']._serialized_options = b'\350\340\030\006'
-  _globals['_CORRECTIVEROUNDSTART'].fields_by_name['anchor_round']._loaded_options = None
-  _globals['_CORRECTIVEROUNDSTART'].fields_by_name['anchor_round']._serialized_options = b'\350\340\030\006'
-  _globals['_CORRECTIVEROUNDSTART'].fields_by_name['collapse']._loaded_options = None
-  _globals['_CORRECTIVEROUNDSTART'].fields_by_name['collapse']._serialized_options = b'\350\340\030\006'
+  _globals['_CORRECTIVEROUNDCHOICES'].fields_by_name['participants']._loaded_options = None
+  _globals['_CORRECTIVEROUNDCHOICES'].fields_by_name['participants']._serialized_options = b'\350\340\030\003\360\340\030\004'
+  _globals['_CORRECTIVEROUNDCHOICES'].fields_by_name['collapse']._loaded_options = None
+  _globals['_CORRECTIVEROUNDCHOICES'].fields_by_name['collapse']._serialized_options = b'\350\340\030\003'
+  _globals['_CORRECTIVEROUNDCHOICES'].fields_by_name['closing']._loaded_options = None
+  _globals['_CORRECTIVEROUNDCHOICES'].fields_by_name['closing']._serialized_options = b'\350\340\030\003'
+  _globals['_CORRECTIVEROUNDCHOICES'].fields_by_name['live_samples']._loaded_options = None
+  _globals['_CORRECTIVEROUNDCHOICES'].fields_by_name['live_samples']._serialized_options = b'\350\340\030\003'
+  _globals['_CORRECTIVEPRIMALCHOICES'].fields_by_name['accepted']._loaded_options = None
+  _globals['_CORRECTIVEPRIMALCHOICES'].fields_by_name['accepted']._serialized_options = b'\350\340\030\003'
+  _globals['_CORRECTIVEPRIMALCHOICES'].fields_by_name['reported']._loaded_options = None
+  _globals['_CORRECTIVEPRIMALCHOICES'].fields_by_name['reported']._serialized_options = b'\350\340\030\003'
   _globals['_CORRECTIVEROUNDSTART'].fields_by_name['restored']._loaded_options = None
   _globals['_CORRECTIVEROUNDSTART'].fields_by_name['restored']._serialized_options = b'\350\340\030\006'
-  _globals['_CORRECTIVEROUNDSTART'].fields_by_name['live_blocks']._loaded_options = None
-  _globals['_CORRECTIVEROUNDSTART'].fields_by_name['live_blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
-  _globals['_CORRECTIVEROUNDSTART'].fields_by_name['report_blocks']._loaded_options = None
-  _globals['_CORRECTIVEROUNDSTART'].fields_by_name['report_blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
-  _globals['_CORRECTIVEROUNDSTART'].fields_by_name['feature_blocks']._loaded_options = None
-  _globals['_CORRECTIVEROUNDSTART'].fields_by_name['feature_blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
   _globals['_CORRECTIVEROUNDSTART'].fields_by_name['point']._loaded_options = None
   _globals['_CORRECTIVEROUNDSTART'].fields_by_name['point']._serialized_options = b'\350\340\030\004\372\340\030\032the model of the new point'
   _globals['_CORRECTIVEROUNDSTART'].fields_by_name['vertex']._loaded_options = None
@@ -72,8 +72,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CORRECTIVEPRODUCTRESULT'].fields_by_name['gram']._serialized_options = b'\350\340\030\005\372\340\0302one party\'s contribution to the products of models'
   _globals['_CORRECTIVEDUALTASK'].fields_by_name['round_start']._loaded_options = None
   _globals['_CORRECTIVEDUALTASK'].fields_by_name['round_start']._serialized_options = b'\350\340\030\006'
-  _globals['_CORRECTIVEDUALTASK'].fields_by_name['round']._loaded_options = None
-  _globals['_CORRECTIVEDUALTASK'].fields_by_name['round']._serialized_options = b'\350\340\030\006'
   _globals['_CORRECTIVEDUALTASK'].fields_by_name['norms']._loaded_options = None
   _globals['_CORRECTIVEDUALTASK'].fields_by_name['norms']._serialized_options = b'\350\340\030\005\372\340\030\027norms of single samples'
   _globals['_CORRECTIVEDUALTASK'].fields_by_name['point']._loaded_options = None
@@ -82,12 +80,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CORRECTIVEDUALTASK'].fields_by_name['vertex']._serialized_options = b'\350\340\030\005\372\340\030\035predictions of single samples'
   _globals['_CORRECTIVEDUALTASK'].fields_by_name['gram']._loaded_options = None
   _globals['_CORRECTIVEDUALTASK'].fields_by_name['gram']._serialized_options = b'\350\340\030\004\372\340\030\022products of models'
-  _globals['_CORRECTIVEDUALTASK'].fields_by_name['divisors']._loaded_options = None
-  _globals['_CORRECTIVEDUALTASK'].fields_by_name['divisors']._serialized_options = b'\350\340\030\004\360\340\030\004\372\340\030+how many parties have the labels of a block'
-  _globals['_CORRECTIVEDUALTASK'].fields_by_name['scale']._loaded_options = None
-  _globals['_CORRECTIVEDUALTASK'].fields_by_name['scale']._serialized_options = b'\350\340\030\003'
-  _globals['_CORRECTIVEDUALTASK'].fields_by_name['certify_only']._loaded_options = None
-  _globals['_CORRECTIVEDUALTASK'].fields_by_name['certify_only']._serialized_options = b'\350\340\030\006'
   _globals['_CORRECTIVEDUALRESULT'].fields_by_name['lost']._loaded_options = None
   _globals['_CORRECTIVEDUALRESULT'].fields_by_name['lost']._serialized_options = b'\350\340\030\006'
   _globals['_CORRECTIVEDUALRESULT'].fields_by_name['point']._loaded_options = None
@@ -100,18 +92,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CORRECTIVEDUALRESULT'].fields_by_name['weights']._serialized_options = b'\350\340\030\004\372\340\030\007a model'
   _globals['_CORRECTIVEDUALRESULT'].fields_by_name['combination']._loaded_options = None
   _globals['_CORRECTIVEDUALRESULT'].fields_by_name['combination']._serialized_options = b'\350\340\030\006'
-  _globals['_CORRECTIVEPRIMALTASK'].fields_by_name['round']._loaded_options = None
-  _globals['_CORRECTIVEPRIMALTASK'].fields_by_name['round']._serialized_options = b'\350\340\030\006'
   _globals['_CORRECTIVEPRIMALTASK'].fields_by_name['point']._loaded_options = None
   _globals['_CORRECTIVEPRIMALTASK'].fields_by_name['point']._serialized_options = b'\350\340\030\005\372\340\030$new dual variables of single samples'
   _globals['_CORRECTIVEPRIMALTASK'].fields_by_name['figures']._loaded_options = None
   _globals['_CORRECTIVEPRIMALTASK'].fields_by_name['figures']._serialized_options = b'\350\340\030\004\372\340\030(losses and norms of the whole federation'
-  _globals['_CORRECTIVEPRIMALTASK'].fields_by_name['relative']._loaded_options = None
-  _globals['_CORRECTIVEPRIMALTASK'].fields_by_name['relative']._serialized_options = b'\350\340\030\006'
-  _globals['_CORRECTIVEPRIMALTASK'].fields_by_name['vertex']._loaded_options = None
-  _globals['_CORRECTIVEPRIMALTASK'].fields_by_name['vertex']._serialized_options = b'\350\340\030\006'
-  _globals['_CORRECTIVEPRIMALTASK'].fields_by_name['report']._loaded_options = None
-  _globals['_CORRECTIVEPRIMALTASK'].fields_by_name['report']._serialized_options = b'\350\340\030\006'
   _globals['_CORRECTIVEPRIMALRESULT'].fields_by_name['point']._loaded_options = None
   _globals['_CORRECTIVEPRIMALRESULT'].fields_by_name['point']._serialized_options = b'\350\340\030\005\372\340\0306one party\'s contribution to the model of the new point'
   _globals['_CORRECTIVEPRIMALRESULT'].fields_by_name['vertex']._loaded_options = None
@@ -166,24 +150,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CORRECTIVESNAPSHOT'].fields_by_name['relative_rounds']._serialized_options = b'\350\340\030\006'
   _globals['_CORRECTIVEANCHOR']._serialized_start=124
   _globals['_CORRECTIVEANCHOR']._serialized_end=342
-  _globals['_CORRECTIVEROUNDSTART']._serialized_start=345
-  _globals['_CORRECTIVEROUNDSTART']._serialized_end=881
-  _globals['_CORRECTIVEPRODUCTTASK']._serialized_start=883
-  _globals['_CORRECTIVEPRODUCTTASK']._serialized_end=967
-  _globals['_CORRECTIVEPRODUCTRESULT']._serialized_start=970
-  _globals['_CORRECTIVEPRODUCTRESULT']._serialized_end=1332
-  _globals['_CORRECTIVEDUALTASK']._serialized_start=1335
-  _globals['_CORRECTIVEDUALTASK']._serialized_end=1855
-  _globals['_CORRECTIVEDUALRESULT']._serialized_start=1858
-  _globals['_CORRECTIVEDUALRESULT']._serialized_end=2265
-  _globals['_CORRECTIVEPRIMALTASK']._serialized_start=2268
-  _globals['_CORRECTIVEPRIMALTASK']._serialized_end=2552
-  _globals['_CORRECTIVEPRIMALRESULT']._serialized_start=2555
-  _globals['_CORRECTIVEPRIMALRESULT']._serialized_end=3073
-  _globals['_CORRECTIVEOBJECTIVES']._serialized_start=3076
-  _globals['_CORRECTIVEOBJECTIVES']._serialized_end=3370
-  _globals['_CORRECTIVEMODEL']._serialized_start=3372
-  _globals['_CORRECTIVEMODEL']._serialized_end=3450
-  _globals['_CORRECTIVESNAPSHOT']._serialized_start=3453
-  _globals['_CORRECTIVESNAPSHOT']._serialized_end=4241
+  _globals['_CORRECTIVEROUNDCHOICES']._serialized_start=345
+  _globals['_CORRECTIVEROUNDCHOICES']._serialized_end=476
+  _globals['_CORRECTIVEPRIMALCHOICES']._serialized_start=478
+  _globals['_CORRECTIVEPRIMALCHOICES']._serialized_end=551
+  _globals['_CORRECTIVEROUNDSTART']._serialized_start=554
+  _globals['_CORRECTIVEROUNDSTART']._serialized_end=912
+  _globals['_CORRECTIVEPRODUCTTASK']._serialized_start=914
+  _globals['_CORRECTIVEPRODUCTTASK']._serialized_end=998
+  _globals['_CORRECTIVEPRODUCTRESULT']._serialized_start=1001
+  _globals['_CORRECTIVEPRODUCTRESULT']._serialized_end=1363
+  _globals['_CORRECTIVEDUALTASK']._serialized_start=1366
+  _globals['_CORRECTIVEDUALTASK']._serialized_end=1741
+  _globals['_CORRECTIVEDUALRESULT']._serialized_start=1744
+  _globals['_CORRECTIVEDUALRESULT']._serialized_end=2151
+  _globals['_CORRECTIVEPRIMALTASK']._serialized_start=2154
+  _globals['_CORRECTIVEPRIMALTASK']._serialized_end=2349
+  _globals['_CORRECTIVEPRIMALRESULT']._serialized_start=2352
+  _globals['_CORRECTIVEPRIMALRESULT']._serialized_end=2870
+  _globals['_CORRECTIVEOBJECTIVES']._serialized_start=2873
+  _globals['_CORRECTIVEOBJECTIVES']._serialized_end=3167
+  _globals['_CORRECTIVEMODEL']._serialized_start=3169
+  _globals['_CORRECTIVEMODEL']._serialized_end=3247
+  _globals['_CORRECTIVESNAPSHOT']._serialized_start=3250
+  _globals['_CORRECTIVESNAPSHOT']._serialized_end=4038
 # @@protoc_insertion_point(module_scope)

@@ -58,37 +58,80 @@ class CorrectiveAnchor(_message.Message):
 Global___CorrectiveAnchor: _TypeAlias = CorrectiveAnchor  # noqa: Y015
 
 @_typing.final
+class CorrectiveRoundChoices(_message.Message):
+    """The choices of the server in the record with which a round begins."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTICIPANTS_FIELD_NUMBER: _builtins.int
+    COLLAPSE_FIELD_NUMBER: _builtins.int
+    CLOSING_FIELD_NUMBER: _builtins.int
+    LIVE_SAMPLES_FIELD_NUMBER: _builtins.int
+    participants: _builtins.bytes
+    """The clients of live blocks, as unsigned 32-bit positions in the roster, ascending."""
+    collapse: _builtins.bool
+    """The clients forget all but the anchor and the best model, and round these two to the fixed-point numbers that are
+    on record at the server.
+    """
+    closing: _builtins.bool
+    """The round certifies the model; the clients solve no local problem."""
+    live_samples: _builtins.int
+    """The number of samples in live blocks."""
+    def __init__(
+        self,
+        *,
+        participants: _builtins.bytes = ...,
+        collapse: _builtins.bool = ...,
+        closing: _builtins.bool = ...,
+        live_samples: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["closing", b"closing", "collapse", b"collapse", "live_samples", b"live_samples", "participants", b"participants"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CorrectiveRoundChoices: _TypeAlias = CorrectiveRoundChoices  # noqa: Y015
+
+@_typing.final
+class CorrectivePrimalChoices(_message.Message):
+    """The choices of the server in the record of the phase primal."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    REPORTED_FIELD_NUMBER: _builtins.int
+    accepted: _builtins.bool
+    """The combined dual variables are the anchor from now on, as the clients said."""
+    reported: _builtins.bool
+    """All clients that report on a part of the best model have done so."""
+    def __init__(
+        self,
+        *,
+        accepted: _builtins.bool = ...,
+        reported: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "reported", b"reported"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CorrectivePrimalChoices: _TypeAlias = CorrectivePrimalChoices  # noqa: Y015
+
+@_typing.final
 class CorrectiveRoundStart(_message.Message):
     """Part of the first task that a client gets in a round."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    MEMORY_ROUND_FIELD_NUMBER: _builtins.int
-    ANCHOR_ROUND_FIELD_NUMBER: _builtins.int
-    COLLAPSE_FIELD_NUMBER: _builtins.int
     RESTORED_FIELD_NUMBER: _builtins.int
-    LIVE_BLOCKS_FIELD_NUMBER: _builtins.int
-    REPORT_BLOCKS_FIELD_NUMBER: _builtins.int
-    FEATURE_BLOCKS_FIELD_NUMBER: _builtins.int
     POINT_FIELD_NUMBER: _builtins.int
     VERTEX_FIELD_NUMBER: _builtins.int
     CONJUGATES_AND_PRODUCTS_FIELD_NUMBER: _builtins.int
-    memory_round: _builtins.int
-    """The client continues with the memory that it stored at the end of this round."""
-    anchor_round: _builtins.int
-    """The round whose dual variables are the anchor; 0 before the first."""
-    collapse: _builtins.bool
-    """The client forgets all but the anchor and the best model, and rounds these two to the fixed-point numbers that are
-    on record at the server.
-    """
-    live_blocks: _builtins.bytes
-    """Live blocks of the client: blocks of samples all of whose holders take part in the round."""
-    report_blocks: _builtins.bytes
-    """Live blocks of samples, and blocks of features, for which this client alone reports."""
-    feature_blocks: _builtins.bytes
     @_builtins.property
     def restored(self) -> Global___CorrectiveAnchor:
-        """With a collapse, for a client that has lost its memory."""
+        """In a collapse, for a client that has lost its memory."""
 
     @_builtins.property
     def point(self) -> _hyfdca_pb2.BlockVector:
@@ -103,20 +146,14 @@ class CorrectiveRoundStart(_message.Message):
     def __init__(
         self,
         *,
-        memory_round: _builtins.int = ...,
-        anchor_round: _builtins.int = ...,
-        collapse: _builtins.bool = ...,
         restored: Global___CorrectiveAnchor | None = ...,
-        live_blocks: _builtins.bytes = ...,
-        report_blocks: _builtins.bytes = ...,
-        feature_blocks: _builtins.bytes = ...,
         point: _hyfdca_pb2.BlockVector | None = ...,
         vertex: _hyfdca_pb2.BlockVector | None = ...,
         conjugates_and_products: _vectors_pb2.Vector | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates_and_products", b"conjugates_and_products", "point", b"point", "restored", b"restored", "vertex", b"vertex"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["anchor_round", b"anchor_round", "collapse", b"collapse", "conjugates_and_products", b"conjugates_and_products", "feature_blocks", b"feature_blocks", "live_blocks", b"live_blocks", "memory_round", b"memory_round", "point", b"point", "report_blocks", b"report_blocks", "restored", b"restored", "vertex", b"vertex"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conjugates_and_products", b"conjugates_and_products", "point", b"point", "restored", b"restored", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -189,21 +226,10 @@ class CorrectiveDualTask(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ROUND_START_FIELD_NUMBER: _builtins.int
-    ROUND_FIELD_NUMBER: _builtins.int
     NORMS_FIELD_NUMBER: _builtins.int
     POINT_FIELD_NUMBER: _builtins.int
     VERTEX_FIELD_NUMBER: _builtins.int
     GRAM_FIELD_NUMBER: _builtins.int
-    DIVISORS_FIELD_NUMBER: _builtins.int
-    SCALE_FIELD_NUMBER: _builtins.int
-    CERTIFY_ONLY_FIELD_NUMBER: _builtins.int
-    round: _builtins.int
-    divisors: _builtins.bytes
-    """For each live block the number of its label holders, as unsigned 32-bit numbers."""
-    scale: _builtins.float
-    """The number of all live samples, divided by the number of this client's live samples."""
-    certify_only: _builtins.bool
-    """The round certifies the model; the client solves no local problem."""
     @_builtins.property
     def round_start(self) -> Global___CorrectiveRoundStart:
         """Only where every client has whole rows: such a run has no phase inner_product."""
@@ -222,18 +248,14 @@ class CorrectiveDualTask(_message.Message):
         self,
         *,
         round_start: Global___CorrectiveRoundStart | None = ...,
-        round: _builtins.int = ...,
         norms: _hyfdca_pb2.BlockVector | None = ...,
         point: _hyfdca_pb2.BlockVector | None = ...,
         vertex: _hyfdca_pb2.BlockVector | None = ...,
         gram: _vectors_pb2.Vector | None = ...,
-        divisors: _builtins.bytes = ...,
-        scale: _builtins.float = ...,
-        certify_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["gram", b"gram", "norms", b"norms", "point", b"point", "round_start", b"round_start", "vertex", b"vertex"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["certify_only", b"certify_only", "divisors", b"divisors", "gram", b"gram", "norms", b"norms", "point", b"point", "round", b"round", "round_start", b"round_start", "scale", b"scale", "vertex", b"vertex"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gram", b"gram", "norms", b"norms", "point", b"point", "round_start", b"round_start", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -257,14 +279,15 @@ class CorrectiveDualResult(_message.Message):
     def point(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
     def figures(self) -> _vectors_pb2.Vector:
-        """This client's contribution to the figures: sums over its report_blocks, divided by the number of all samples. 17
-        sums of losses, then 17 numbers of correct predictions, at 17 models from the best one to that of the round; then
-        the sums of conjugates, of row norms and of squared dual variables.
+        """This client's contribution to the figures: sums over the live blocks that it reports on, divided by the number of
+        all samples. 17 sums of losses, then 17 numbers of correct predictions, at 17 models from the best one to that of
+        the round; then the sums of conjugates, of row norms and of squared dual variables. Last, the number of samples that
+        the client reports on, divided by 1024.
         """
 
     @_builtins.property
     def alpha(self) -> _hyfdca_pb2.BlockVector:
-        """The combined dual variables on report_blocks, and their model on feature_blocks."""
+        """The combined dual variables, and their model, on the blocks that this client reports on."""
 
     @_builtins.property
     def weights(self) -> _hyfdca_pb2.BlockVector: ...
@@ -292,19 +315,8 @@ class CorrectivePrimalTask(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ROUND_FIELD_NUMBER: _builtins.int
     POINT_FIELD_NUMBER: _builtins.int
     FIGURES_FIELD_NUMBER: _builtins.int
-    RELATIVE_FIELD_NUMBER: _builtins.int
-    VERTEX_FIELD_NUMBER: _builtins.int
-    REPORT_FIELD_NUMBER: _builtins.int
-    round: _builtins.int
-    relative: _builtins.bool
-    """The results give the models of point and vertex as differences from the anchor's model."""
-    vertex: _builtins.bool
-    """The result has a vertex."""
-    report: _builtins.bool
-    """The result has the objectives, in clear."""
     @_builtins.property
     def point(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
@@ -314,16 +326,12 @@ class CorrectivePrimalTask(_message.Message):
     def __init__(
         self,
         *,
-        round: _builtins.int = ...,
         point: _hyfdca_pb2.BlockVector | None = ...,
         figures: _vectors_pb2.Vector | None = ...,
-        relative: _builtins.bool = ...,
-        vertex: _builtins.bool = ...,
-        report: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "point", b"point"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "point", b"point", "relative", b"relative", "report", b"report", "round", b"round", "vertex", b"vertex"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "point", b"point"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -349,7 +357,7 @@ class CorrectivePrimalResult(_message.Message):
     def vertex(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
     def conjugates_and_products(self) -> _vectors_pb2.Vector:
-        """Sums over this client's report_blocks, divided by the number of all samples. First the sum of conjugates of each
+        """Sums over the live blocks that this client reports on, divided by the number of all samples. First the sum of conjugates of each
         new point. If the conjugate of the loss is strongly convex (smoothed hinge, logistic), then for each new point p
         the inner product of the dual variables of p and q, with q each entry of the memory and each new point in turn.
         Entries of the memory that are models and no points count as q = 0.
@@ -359,7 +367,7 @@ class CorrectivePrimalResult(_message.Message):
     def objectives(self) -> Global___CorrectiveObjectives: ...
     @_builtins.property
     def model(self) -> _hyfdca_pb2.BlockVector:
-        """The best model on feature_blocks."""
+        """The best model on the blocks of features that this client reports on."""
 
     def __init__(
         self,

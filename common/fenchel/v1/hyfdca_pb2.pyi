@@ -49,31 +49,23 @@ Global___BlockVector: _TypeAlias = BlockVector  # noqa: Y015
 
 @_typing.final
 class HyfdcaState(_message.Message):
+    """Phase finish."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
-    RESET_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
-    ALPHA_FIELD_NUMBER: _builtins.int
-    reset: _builtins.bool
-    """The client first forgets dual variables, model and row norms."""
     @_builtins.property
     def model(self) -> Global___BlockVector:
         """Blocks of features; missing blocks are zero."""
 
-    @_builtins.property
-    def alpha(self) -> Global___BlockVector:
-        """Blocks of samples."""
-
     def __init__(
         self,
         *,
-        reset: _builtins.bool = ...,
         model: Global___BlockVector | None = ...,
-        alpha: Global___BlockVector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "model", b"model"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "model", b"model", "reset", b"reset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -85,10 +77,12 @@ class HyfdcaPrimalTask(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    STATE_FIELD_NUMBER: _builtins.int
+    ALPHA_FIELD_NUMBER: _builtins.int
     TOTALS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def state(self) -> Global___HyfdcaState: ...
+    def alpha(self) -> Global___BlockVector:
+        """Blocks of samples."""
+
     @_builtins.property
     def totals(self) -> _vectors_pb2.Vector:
         """The sum of all contributions to the figures of the round, which the client opens."""
@@ -96,12 +90,12 @@ class HyfdcaPrimalTask(_message.Message):
     def __init__(
         self,
         *,
-        state: Global___HyfdcaState | None = ...,
+        alpha: Global___BlockVector | None = ...,
         totals: _vectors_pb2.Vector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["state", b"state", "totals", b"totals"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "totals", b"totals"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["state", b"state", "totals", b"totals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "totals", b"totals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -119,7 +113,7 @@ class HyfdcaPrimalResult(_message.Message):
 
     @_builtins.property
     def figures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """The opened totals."""
+        """The opened totals, without the number of samples."""
 
     def __init__(
         self,
@@ -141,20 +135,19 @@ class HyfdcaProductTask(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    STATE_FIELD_NUMBER: _builtins.int
-    BLOCKS_FIELD_NUMBER: _builtins.int
-    blocks: _builtins.bytes
+    MODEL_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def state(self) -> Global___HyfdcaState: ...
+    def model(self) -> Global___BlockVector:
+        """Blocks of features; missing blocks are zero."""
+
     def __init__(
         self,
         *,
-        state: Global___HyfdcaState | None = ...,
-        blocks: _builtins.bytes = ...,
+        model: Global___BlockVector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["state", b"state"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -186,29 +179,13 @@ class HyfdcaDualTask(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    STATE_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
     NORMS_FIELD_NUMBER: _builtins.int
     PRODUCTS_FIELD_NUMBER: _builtins.int
-    RANGES_FIELD_NUMBER: _builtins.int
-    GAMMA_FIELD_NUMBER: _builtins.int
-    STEP_SCALE_FIELD_NUMBER: _builtins.int
-    REPORT_BLOCKS_FIELD_NUMBER: _builtins.int
-    NORM_BLOCKS_FIELD_NUMBER: _builtins.int
-    WITH_LOSSES_FIELD_NUMBER: _builtins.int
-    DIVISORS_FIELD_NUMBER: _builtins.int
-    ranges: _builtins.bytes
-    """Three unsigned 32-bit numbers for each range of slots, start to stop - 1 of a block: the block's id, start, stop."""
-    gamma: _builtins.float
-    step_scale: _builtins.float
-    report_blocks: _builtins.bytes
-    """Blocks of samples and of features that the figures cover; without any, the result has no figures."""
-    norm_blocks: _builtins.bytes
-    with_losses: _builtins.bool
-    """The figures include losses and correct predictions."""
-    divisors: _builtins.bytes
-    """For each range the number of clients that divide the step, as unsigned 32-bit numbers."""
     @_builtins.property
-    def state(self) -> Global___HyfdcaState: ...
+    def model(self) -> Global___BlockVector:
+        """Blocks of features; missing blocks are zero."""
+
     @_builtins.property
     def norms(self) -> Global___BlockVector: ...
     @_builtins.property
@@ -216,20 +193,13 @@ class HyfdcaDualTask(_message.Message):
     def __init__(
         self,
         *,
-        state: Global___HyfdcaState | None = ...,
+        model: Global___BlockVector | None = ...,
         norms: Global___BlockVector | None = ...,
         products: Global___BlockVector | None = ...,
-        ranges: _builtins.bytes = ...,
-        gamma: _builtins.float = ...,
-        step_scale: _builtins.float = ...,
-        report_blocks: _builtins.bytes = ...,
-        norm_blocks: _builtins.bytes = ...,
-        with_losses: _builtins.bool = ...,
-        divisors: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["norms", b"norms", "products", b"products", "state", b"state"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "norms", b"norms", "products", b"products"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["divisors", b"divisors", "gamma", b"gamma", "norm_blocks", b"norm_blocks", "norms", b"norms", "products", b"products", "ranges", b"ranges", "report_blocks", b"report_blocks", "state", b"state", "step_scale", b"step_scale", "with_losses", b"with_losses"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "norms", b"norms", "products", b"products"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -241,25 +211,95 @@ class HyfdcaDualResult(_message.Message):
 
     CHANGES_FIELD_NUMBER: _builtins.int
     FIGURES_FIELD_NUMBER: _builtins.int
+    RESTATED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def changes(self) -> Global___BlockVector: ...
     @_builtins.property
     def figures(self) -> _vectors_pb2.Vector:
-        """Contributions to mean loss, mean conjugate, fraction of correct predictions and regulariser."""
+        """Contributions to mean loss, mean conjugate, fraction of correct predictions, regulariser and number of samples."""
+
+    @_builtins.property
+    def restated(self) -> Global___BlockVector:
+        """The dual variables that entered the round."""
 
     def __init__(
         self,
         *,
         changes: Global___BlockVector | None = ...,
         figures: _vectors_pb2.Vector | None = ...,
+        restated: Global___BlockVector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "figures", b"figures"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "figures", b"figures", "restated", b"restated"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "figures", b"figures"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "figures", b"figures", "restated", b"restated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___HyfdcaDualResult: _TypeAlias = HyfdcaDualResult  # noqa: Y015
+
+@_typing.final
+class HyfdcaRoundChoices(_message.Message):
+    """In the record with which a round begins: what the server chose. Parties are unsigned 32-bit positions in the roster,
+    ascending.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AVAILABLE_FIELD_NUMBER: _builtins.int
+    ACTIVE_FIELD_NUMBER: _builtins.int
+    CLOSING_FIELD_NUMBER: _builtins.int
+    SHARES_FIELD_NUMBER: _builtins.int
+    PROPORTIONAL_FIELD_NUMBER: _builtins.int
+    available: _builtins.bytes
+    active: _builtins.bytes
+    """The available parties that update samples."""
+    closing: _builtins.bool
+    """The round certifies the model and changes nothing."""
+    proportional: _builtins.bool
+    """Steps are scaled by a party's fraction of all samples."""
+    @_builtins.property
+    def shares(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """For each active party with labels, the fraction of its samples that it updates."""
+
+    def __init__(
+        self,
+        *,
+        available: _builtins.bytes = ...,
+        active: _builtins.bytes = ...,
+        closing: _builtins.bool = ...,
+        shares: _abc.Iterable[_builtins.float] | None = ...,
+        proportional: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "available", b"available", "closing", b"closing", "proportional", b"proportional", "shares", b"shares"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HyfdcaRoundChoices: _TypeAlias = HyfdcaRoundChoices  # noqa: Y015
+
+@_typing.final
+class HyfdcaLeftOut(_message.Message):
+    """In the record with which a phase ends: the parties that failed in it, as unsigned 32-bit positions in the roster,
+    ascending. They are left out of the rest of the round.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTIES_FIELD_NUMBER: _builtins.int
+    parties: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        parties: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["parties", b"parties"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HyfdcaLeftOut: _TypeAlias = HyfdcaLeftOut  # noqa: Y015
 
 @_typing.final
 class HyfdcaBlockState(_message.Message):

@@ -22,15 +22,18 @@ class LayoutResult(_message.Message):
     """The end of a run's set-up, round 0: parties that hold labels of the same samples compare marks of these labels. The
     mark of a label is a keyed hash of the label, its block and its slot; the parties have the key, the server has not.
 
-    Party to server, phase layout.
+    Party to server, phase layout, in a RoundResult.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PREPARATION_FIELD_NUMBER: _builtins.int
     MARKS_FIELD_NUMBER: _builtins.int
+    SEED_FIELD_NUMBER: _builtins.int
     preparation: _builtins.bytes
     """The algorithm's preparation: its message before the first round."""
+    seed: _builtins.int
+    """The seed of the run, derived from the parties' secret; missing if the terms name one."""
     @_builtins.property
     def marks(self) -> _hyfdca_pb2.BlockVector:
         """The party's blocks of samples with two or more label holders, if it is one of these."""
@@ -40,12 +43,15 @@ class LayoutResult(_message.Message):
         *,
         preparation: _builtins.bytes = ...,
         marks: _hyfdca_pb2.BlockVector | None = ...,
+        seed: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["marks", b"marks"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "marks", b"marks", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["marks", b"marks", "preparation", b"preparation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "marks", b"marks", "preparation", b"preparation", "seed", b"seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
+    _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__seed) -> _WhichOneofReturnType__seed | None: ...
 
 Global___LayoutResult: _TypeAlias = LayoutResult  # noqa: Y015
 
@@ -56,16 +62,20 @@ class LabelSums(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SUMS_FIELD_NUMBER: _builtins.int
+    RECORD_FIELD_NUMBER: _builtins.int
+    record: _builtins.bytes
+    """The PhaseRecord of the phase layout."""
     @_builtins.property
     def sums(self) -> _hyfdca_pb2.BlockVector: ...
     def __init__(
         self,
         *,
         sums: _hyfdca_pb2.BlockVector | None = ...,
+        record: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["sums", b"sums"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["sums", b"sums"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["record", b"record", "sums", b"sums"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

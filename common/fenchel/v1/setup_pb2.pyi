@@ -219,6 +219,7 @@ class PartyRun(_message.Message):
     REFUSALS_FIELD_NUMBER: _builtins.int
     KEY_DIGEST_FIELD_NUMBER: _builtins.int
     FORMAT_FIELD_NUMBER: _builtins.int
+    VIEW_FIELD_NUMBER: _builtins.int
     config: _builtins.str
     layout: _builtins.bytes
     """A ClientLayout."""
@@ -230,6 +231,8 @@ class PartyRun(_message.Message):
     """SHA-256 of the secrets, by which the party recognises a key that it has deleted."""
     format: _builtins.int
     """The version of this message; a file of another version is refused."""
+    view: _builtins.bytes
+    """SHA-256 of terms, roster, introductions and layout: the view before the first record."""
     @_builtins.property
     def secrets(self) -> Global___RunSecrets:
         """Missing once the party has deleted the key."""
@@ -244,10 +247,11 @@ class PartyRun(_message.Message):
         refusals: _builtins.int = ...,
         key_digest: _builtins.bytes = ...,
         format: _builtins.int = ...,
+        view: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["secrets", b"secrets"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "format", b"format", "key_digest", b"key_digest", "layout", b"layout", "refusals", b"refusals", "secrets", b"secrets", "setups", b"setups"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "format", b"format", "key_digest", b"key_digest", "layout", b"layout", "refusals", b"refusals", "secrets", b"secrets", "setups", b"setups", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -263,16 +267,11 @@ class ModelPart(_message.Message):
     PRIMAL_FIELD_NUMBER: _builtins.int
     DUAL_FIELD_NUMBER: _builtins.int
     GAP_FIELD_NUMBER: _builtins.int
-    FIRST_HOLDER_OF_FIELD_NUMBER: _builtins.int
     state: _builtins.bytes
-    """The party's algorithm computes the weights from this; the server cannot read them."""
+    """A RoundTask, from whose body the party's algorithm computes the weights; the server cannot read them."""
     primal: _builtins.float
     dual: _builtins.float
     gap: _builtins.float
-    first_holder_of: _builtins.bytes
-    """In a run whose released model is noisy: the party's blocks of features that no earlier party of the roster holds.
-    Unsigned 32-bit ids, ascending.
-    """
     def __init__(
         self,
         *,
@@ -280,11 +279,10 @@ class ModelPart(_message.Message):
         primal: _builtins.float | None = ...,
         dual: _builtins.float | None = ...,
         gap: _builtins.float | None = ...,
-        first_holder_of: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "gap", b"gap", "primal", b"primal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "first_holder_of", b"first_holder_of", "gap", b"gap", "primal", b"primal", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "gap", b"gap", "primal", b"primal", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__dual: _TypeAlias = _typing.Literal["dual"]  # noqa: Y015
     _WhichOneofArgType__dual: _TypeAlias = _typing.Literal["_dual", b"_dual"]  # noqa: Y015
@@ -310,7 +308,7 @@ class ModelRelease(_message.Message):
     WEIGHTS_FIELD_NUMBER: _builtins.int
     weights: _builtins.bytes
     """Little-endian doubles, in the order of the pseudonyms of the party's features. In a run whose released model is
-    noisy, the weights of the blocks in first_holder_of only, in the order of these blocks.
+    noisy, the weights of those blocks only that no earlier party of the roster holds, in the order of these blocks.
     """
     def __init__(
         self,

@@ -84,9 +84,12 @@ class PlainVector(_message.Message):
     FORMAT_FIELD_NUMBER: _builtins.int
     TERMS_FIELD_NUMBER: _builtins.int
     VALUES_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
     terms: _builtins.int
     values: _builtins.bytes
     """Little-endian signed 64-bit fixed-point values, end to end."""
+    tags: _builtins.bytes
+    """One little-endian tag of 16 bytes for each block; none in a run without encryption."""
     @_builtins.property
     def format(self) -> Global___VectorFormat: ...
     def __init__(
@@ -95,10 +98,11 @@ class PlainVector(_message.Message):
         format: Global___VectorFormat | None = ...,
         terms: _builtins.int = ...,
         values: _builtins.bytes = ...,
+        tags: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["format", b"format"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["format", b"format", "terms", b"terms", "values", b"values"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["format", b"format", "tags", b"tags", "terms", b"terms", "values", b"values"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

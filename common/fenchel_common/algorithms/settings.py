@@ -204,3 +204,8 @@ def _problem(settings: type[AlgorithmSettings], detail: dict[str, object]) -> st
     said = f"{message[:1].lower()}{message[1:]}"
     # A fault of several fields together has no path; its message begins with the name of one of them.
     return f"{name}: {said}" if name else said
+
+
+def is_due(round_id: int, every: int) -> bool:
+    """Whether an action that is due in every `every`-th round is due in this one; never if `every` is 0."""
+    return every > 0 and round_id % every == 0

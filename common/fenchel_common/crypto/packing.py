@@ -1,11 +1,11 @@
-"""Fixed point values in the slots of one big integer.
+"""Fixed point values in the slots of one big integer, with a tag above them.
 
 The algebra that must hold
-    A value v is the integer round(v·2^f). A plaintext of S slots of b bits is m = Σ_j v_j·2^(b·j) + c·2^(b·S), a plain
-    signed sum: negative slots borrow from their upper neighbours, and adding two plaintexts adds every slot. c is a
-    checksum, a linear function of the slots modulo 2^20, so sums and integer multiples keep it valid.
-    Slots and checksum fill at most |n| − 2 bits, which keeps |m| below n/2: m and its sign survive the reduction
-    modulo n. That leaves 31 slots of 64 bits to a 2048-bit key, 47 to a 3072-bit key.
+    A value v is the integer round(v·2^f). A plaintext of S slots of b bits is m = Σ_j v_j·2^(b·j) + t·2^(b·S), a plain
+    signed sum: negative slots borrow from their upper neighbours, and adding two plaintexts adds every slot and the
+    tags. `fenchel_common.crypto.tags` says what a tag is. Slots and tag fill at most |n| − 2 bits, which keeps |m|
+    below n/2: m and its sign survive the reduction modulo n. The tag has at least 126 bits. That leaves 30 slots of 64
+    bits to a 2048-bit key, 46 to a 3072-bit key.
 
 Decoding
     Adding OFF = Σ_j 2^(b·j+b−1) + 2^(b·S+W−1) repairs all borrows at once: every field is then an unsigned number. A
@@ -13,10 +13,10 @@ Decoding
 
 Overflow
     A sum of t terms, each below the public bound M, stays in its slot while t·M·2^f ≤ 2^(b−1). That bound and the count
-    of terms make overflow impossible among honest peers. The checksum catches the rest: one slot that wraps changes
-    itself by 2^b and its upper neighbour by 1, which a range check cannot see.
+    of terms make overflow impossible among honest parties; the tag shows every other sum.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
@@ -25,13 +25,11 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from fenchel_common.errors import ChecksumMismatch, TooManyTerms, ValueNotFinite, ValueOutOfRange
+from fenchel_common.crypto.tags import TAG_BITS
+from fenchel_common.errors import TagMismatch, TooManyTerms, ValueNotFinite, ValueOutOfRange
 
-CHECKSUM_BITS: Final = 20
-CHECKSUM_MASK: Final = np.uint64((1 << CHECKSUM_BITS) - 1)
-# Slot j counts MULTIPLIER^j times. With unequal odd weights, overflows of opposite sign in two slots do not cancel.
-CHECKSUM_MULTIPLIER: Final = 0x9E375
-MAXIMUM_CHECKSUM_WIDTH: Final = 62  # handled in one 64-bit word
+RESERVED_BITS: Final = 128
+"""Bits of a key that no slot uses: 126 for the tag, and 2 so that every plaintext is below n/2."""
 FRACTION_BITS: Final = {64: 32, 48: 24}
 GUARD_BITS: Final = {64: 10, 48: 8}
 
@@ -128,43 +126,33 @@ class SlotLayout:
 
     @cached_property
     def slots(self) -> int:
-        reserved = 2 + CHECKSUM_BITS + GUARD_BITS[self.format.slot_bits]
-        return (self.key_bits - reserved) // self.format.slot_bits
+        return (self.key_bits - RESERVED_BITS) // self.format.slot_bits
 
     @cached_property
-    def checksum_width(self) -> int:
-        """Bits above the slots that the checksum and its carries may use."""
-        return min(self.key_bits - 2 - self.slots * self.format.slot_bits, MAXIMUM_CHECKSUM_WIDTH)
+    def tag_width(self) -> int:
+        """Bits above the slots, for the sum of the tags and its sign."""
+        return self.key_bits - 2 - self.slots * self.format.slot_bits
 
     @cached_property
     def term_limit(self) -> int:
-        """The most terms of a sum with which neither a slot nor the checksum can overflow."""
+        """The most terms of a sum with which neither a slot nor the tag can overflow."""
         in_slot = int(float(1 << self.format.headroom_bits) / self.format.bound)
-        in_checksum = 1 << (self.checksum_width - 1 - CHECKSUM_BITS)
-        return min(in_slot, in_checksum)
+        in_tag = 1 << (self.tag_width - 1 - TAG_BITS)
+        return min(in_slot, in_tag)
 
     @cached_property
     def slot_bytes(self) -> int:
         return self.format.slot_bits // 8
 
     @cached_property
-    def checksum_bytes(self) -> int:
-        return (self.checksum_width + 7) // 8
-
-    @cached_property
-    def plaintext_bytes(self) -> int:
-        return (self.key_bits + 7) // 8
+    def slots_width(self) -> int:
+        """Bits of all slots together; the tag begins above them."""
+        return self.slots * self.format.slot_bits
 
     @cached_property
     def offset(self) -> mpz:
         half_slots = sum(mpz(1) << (self.format.slot_bits * (j + 1) - 1) for j in range(self.slots))
-        top = self.format.slot_bits * self.slots
-        return half_slots + (mpz(1) << (top + self.checksum_width - 1))
-
-    @cached_property
-    def weights(self) -> NDArray[np.uint64]:
-        powers = [pow(CHECKSUM_MULTIPLIER, j, 1 << CHECKSUM_BITS) for j in range(self.slots)]
-        return np.array(powers, dtype=np.uint64)
+        return half_slots + (mpz(1) << (self.slots_width + self.tag_width - 1))
 
     def block_count(self, length: int) -> int:
         return -(-length // self.slots)
@@ -176,72 +164,47 @@ class SlotLayout:
                 f"{self.format.bound:g}; decrypt and encrypt afresh before adding more"
             )
 
-    def pack(self, integers: NDArray[np.int64]) -> list[mpz]:
-        """Signed plaintexts, one a block."""
-        blocks = self.block_count(integers.size)
-        grid = np.zeros((blocks, self.slots), dtype=np.int64)
+    def grid(self, integers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(B, S) the integers block by block; slots beyond the last integer are zero."""
+        grid = np.zeros((self.block_count(integers.size), self.slots), dtype=np.int64)
         grid.reshape(-1)[: integers.size] = integers
-        rows = np.zeros((blocks, self.plaintext_bytes), dtype=np.uint8)
-        biased = grid.view(np.uint64) + np.uint64(1 << (self.format.slot_bits - 1))
-        used = self.slots * self.slot_bytes
-        rows[:, :used] = self._octets(biased)[:, :, : self.slot_bytes].reshape(blocks, used)
-        checksums = self._checksums(grid) + np.uint64(1 << (self.checksum_width - 1))
-        rows[:, used : used + self.checksum_bytes] = self._octets(checksums)[:, : self.checksum_bytes]
-        buffer, width, offset, from_bytes = rows.tobytes(), self.plaintext_bytes, self.offset, mpz.from_bytes
-        return [from_bytes(buffer[i : i + width], "little") - offset for i in range(0, len(buffer), width)]
+        return grid
 
-    def unpack(self, plaintexts: list[mpz], *, length: int, terms: int) -> NDArray[np.int64]:
-        """The slots of signed plaintexts.
+    def pack(self, grid: NDArray[np.int64], tags: Sequence[int]) -> list[mpz]:
+        """Signed plaintexts, one a block; `tags` has the tag of each block."""
+        biased = grid.view(np.uint64) + np.uint64(1 << (self.format.slot_bits - 1))
+        octets = biased.astype("<u8").view(np.uint8).reshape(*grid.shape, 8)[:, :, : self.slot_bytes]
+        buffer, width, from_bytes = octets.tobytes(), self.slots * self.slot_bytes, mpz.from_bytes
+        half_tag = mpz(1) << (self.tag_width - 1)
+        return [
+            from_bytes(buffer[i * width : (i + 1) * width], "little")
+            + ((half_tag + tag) << self.slots_width)
+            - self.offset
+            for i, tag in enumerate(tags)
+        ]
+
+    def unpack(self, plaintexts: Sequence[mpz]) -> tuple[NDArray[np.int64], list[int]]:
+        """(B, S) the slots of signed plaintexts, and the tag of each block; nothing of it is checked yet.
 
         Raises
         ------
-        ChecksumMismatch
-            A slot is beyond what `terms` honest terms can sum to, padding is not zero, or the checksum is wrong.
+        TagMismatch
+            A plaintext is wider than its slots and its tag.
         """
-        limit = mpz(1) << (self.slots * self.format.slot_bits + self.checksum_width)
+        limit = mpz(1) << (self.slots_width + self.tag_width)
         biased = [plaintext + self.offset for plaintext in plaintexts]
         if any(not 0 <= number < limit for number in biased):
-            raise ChecksumMismatch("a plaintext is wider than its slots: an overflow or a foreign ciphertext")
-        width = self.plaintext_bytes
-        buffer = b"".join([number.to_bytes(width, "little") for number in biased])
-        rows = np.frombuffer(buffer, dtype=np.uint8).reshape(len(plaintexts), width)
-        grid = self._slots_of(rows)
-        self._verify(rows, grid)
-        flat = grid.reshape(-1)
-        if flat.size and max(int(flat.max()), -int(flat.min())) > terms * self.format.integer_bound:
-            raise ChecksumMismatch("a slot is beyond the bound of its terms: an overflow or a foreign ciphertext")
-        if flat[length:].any():
-            raise ChecksumMismatch("the padding of a vector is not zero: a foreign ciphertext")
-        return flat[:length].copy()
-
-    @staticmethod
-    def _octets(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        return words.astype("<u8").view(np.uint8).reshape(*words.shape, 8)
-
-    def _slots_of(self, rows: NDArray[np.uint8]) -> NDArray[np.int64]:
-        blocks = rows.shape[0]
-        used = self.slots * self.slot_bytes
-        octets = np.zeros((blocks, self.slots, 8), dtype=np.uint8)
-        octets[:, :, : self.slot_bytes] = rows[:, :used].reshape(blocks, self.slots, self.slot_bytes)
-        unsigned = octets.reshape(blocks, self.slots * 8).view("<u8").astype(np.uint64)
-        return (unsigned - np.uint64(1 << (self.format.slot_bits - 1))).view(np.int64)
-
-    def _verify(self, rows: NDArray[np.uint8], grid: NDArray[np.int64]) -> None:
-        blocks = rows.shape[0]
-        used = self.slots * self.slot_bytes
-        octets = np.zeros((blocks, 8), dtype=np.uint8)
-        octets[:, : self.checksum_bytes] = rows[:, used : used + self.checksum_bytes]
-        found = octets.view("<u8").astype(np.uint64).reshape(-1) - np.uint64(1 << (self.checksum_width - 1))
-        wrong = np.flatnonzero((found & CHECKSUM_MASK) != self._checksums(grid))
-        if wrong.size:
-            raise ChecksumMismatch(
-                f"the checksum of block {int(wrong[0])} is wrong: a slot overflowed or the ciphertext is foreign"
-            )
-
-    def _checksums(self, grid: NDArray[np.int64]) -> NDArray[np.uint64]:
-        # Unsigned 64-bit arithmetic wraps modulo 2^64, of which 2^20 is a divisor.
-        products = grid.view(np.uint64) @ self.weights
-        return np.asarray(products & CHECKSUM_MASK, dtype=np.uint64)
+            raise TagMismatch("a plaintext is wider than its slots: a foreign ciphertext")
+        mask, width = (mpz(1) << self.slots_width) - 1, self.slots * self.slot_bytes
+        buffer = b"".join([(number & mask).to_bytes(width, "little") for number in biased])
+        octets = np.zeros((len(plaintexts), self.slots, 8), dtype=np.uint8)
+        octets[:, :, : self.slot_bytes] = np.frombuffer(buffer, dtype=np.uint8).reshape(
+            len(plaintexts), self.slots, self.slot_bytes
+        )
+        unsigned = octets.reshape(len(plaintexts), self.slots * 8).view("<u8").astype(np.uint64)
+        half_tag = 1 << (self.tag_width - 1)
+        tags = [int(number >> self.slots_width) - half_tag for number in biased]
+        return (unsigned - np.uint64(1 << (self.format.slot_bits - 1))).view(np.int64), tags
 
 
 @lru_cache(maxsize=64)

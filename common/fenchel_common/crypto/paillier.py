@@ -1,7 +1,7 @@
 """The public half of Paillier: the key, and arithmetic that needs no secret.
 
 With modulus n = p·q and generator n + 1, a plaintext m modulo n is encrypted as (1 + m·n)·r^n mod n². Multiplying two
-ciphertexts adds their plaintexts; raising one to an integer multiplies its plaintext. Nothing here can decrypt.
+ciphertexts adds their plaintexts. Nothing here can decrypt.
 """
 
 import hashlib
@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-import gmpy2
 from gmpy2 import mpz
 
 from fenchel_common.defaults import KEY_BITS
@@ -123,12 +122,6 @@ def add_many(key: PublicKey, buffers: Iterable[bytes]) -> bytes:
             for i, number in enumerate(totals)
         ]
     return concatenate(totals, width)
-
-
-def scale(key: PublicKey, ciphertexts: bytes, factor: int) -> bytes:
-    """Ciphertexts of the values times an integer, which is public."""
-    n_squared, width = key.n_squared, key.ciphertext_bytes
-    return concatenate(gmpy2.powmod_base_list(split(ciphertexts, width), factor, n_squared), width)
 
 
 def validate(key: PublicKey, ciphertexts: bytes) -> None:

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from fenchel_common.crypto import paillier
 from fenchel_common.crypto.packing import SlotLayout, VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import PublicKey
+from fenchel_common.crypto.tags import TAG_PRIME, PadSum, Tagger
 from fenchel_common.errors import IncompatibleVectors, MalformedVector, ValueOutOfRange, WrongKey
-
-MAXIMUM_FACTOR = 1 << 53
 
 
 class Vector(Protocol):
@@ -48,10 +47,6 @@ class Vector(Protocol):
         """The sum, with the terms of both; `other` must have the same format and length."""
         ...
 
-    def scale(self, factor: int) -> Self:
-        """The values times `factor`, with |factor| times the terms; `ValueOutOfRange` unless 0 < |factor| ≤ 2^53."""
-        ...
-
     def joined_with(self, others: Sequence[Self]) -> Self:
         """One vector with the blocks of this one and of the others; see `join`."""
         ...
@@ -69,12 +64,22 @@ class Cipher(Protocol):
 
     @property
     def slots(self) -> int: ...
-    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat) -> Vector:
-        """A fresh vector of one term; raises `ValueNotFinite` or `ValueOutOfRange` before anything is encrypted."""
+    def in_clear(self) -> "Cipher":
+        """A cipher of the same block size and with the same tags that encrypts nothing."""
         ...
 
-    def decrypt(self, vector: Vector) -> NDArray[np.float64]:
-        """The values of a vector under this cipher's key; raises a `CryptoError` instead of returning wrong values."""
+    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]) -> Vector:
+        """A fresh vector of one term, whose blocks have tags with these pads.
+
+        The caller must never use a pad twice. Raises `ValueNotFinite` or `ValueOutOfRange` before it encrypts anything.
+        """
+        ...
+
+    def decrypt(self, vector: Vector, expected: Sequence[PadSum]) -> NDArray[np.float64]:
+        """The values of a vector under this cipher's key, whose blocks must have tags with these pads.
+
+        Raises a `CryptoError` instead of returning wrong values.
+        """
         ...
 
 
@@ -90,11 +95,6 @@ def total(vectors: Sequence[V]) -> V:
     if not vectors:
         raise IncompatibleVectors("there is no vector to sum")
     return vectors[0].summed_with(vectors[1:])
-
-
-def _check_factor(factor: int) -> None:
-    if factor == 0 or abs(factor) > MAXIMUM_FACTOR:
-        raise ValueOutOfRange("a vector can be multiplied by an integer between 1 and 2^53 in magnitude")
 
 
 def _check_same_shape(left: "EncryptedVector | PlainVector", right: object) -> None:
@@ -205,12 +205,6 @@ class EncryptedVector:
         self.layout.check_terms(terms)
         return replace(self, terms=terms, ciphertexts=paillier.add(self.key, self.ciphertexts, other.ciphertexts))
 
-    def scale(self, factor: int) -> "EncryptedVector":
-        _check_factor(factor)
-        terms = self.terms * abs(factor)
-        self.layout.check_terms(terms)
-        return replace(self, terms=terms, ciphertexts=paillier.scale(self.key, self.ciphertexts, factor))
-
     def joined_with(self, others: Sequence["EncryptedVector"]) -> "EncryptedVector":
         parts = [self, *others]
         _check_joinable(parts)
@@ -243,19 +237,25 @@ class EncryptedVector:
 class PlainVector:
     """The same fixed-point values in clear; it protects nothing.
 
-    `key_bits` is the size of the key that an encrypted run would have: blocks and term limits follow from it.
+    `key_bits` is the size of the key that an encrypted run would have: blocks and term limits follow from it. `tags`
+    has the tag of each block; it is empty in a run without any encryption.
     """
 
     key_bits: int
     format: VectorFormat
     terms: int
     integers: NDArray[np.int64]
+    tags: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self.layout.check_terms(self.terms)
         limit = self.terms * self.format.integer_bound
         if self.integers.size and max(int(self.integers.max()), -int(self.integers.min())) > limit:
             raise ValueOutOfRange("a value of a plain vector is beyond the bound of its terms")
+        if self.tags and len(self.tags) != self.block_count:
+            raise MalformedVector(f"{self.block_count} blocks have {len(self.tags)} tags")
+        if any(not 0 <= tag < self.terms * TAG_PRIME for tag in self.tags):
+            raise MalformedVector("a tag of a plain vector is beyond that of its terms")
 
     def __repr__(self) -> str:
         return f"PlainVector({self.length} values, {self.terms} terms)"
@@ -279,50 +279,66 @@ class PlainVector:
     def select(self, blocks: Sequence[int]) -> "PlainVector":
         _selected_length(self, blocks)
         pieces = [self.integers[block * self.slots : (block + 1) * self.slots] for block in blocks]
-        return replace(self, integers=np.concatenate([np.empty(0, dtype=np.int64), *pieces]))
+        tags = tuple(self.tags[block] for block in blocks) if self.tags else ()
+        return replace(self, integers=np.concatenate([np.empty(0, dtype=np.int64), *pieces]), tags=tags)
 
     def plus(self, other: "PlainVector") -> "PlainVector":
         return self.summed_with([other])
 
-    def scale(self, factor: int) -> "PlainVector":
-        _check_factor(factor)
-        terms = self.terms * abs(factor)
-        self.layout.check_terms(terms)
-        return replace(self, terms=terms, integers=self.integers * factor)
-
     def joined_with(self, others: Sequence["PlainVector"]) -> "PlainVector":
         parts = [self, *others]
         _check_joinable(parts)
+        self._check_tagged(others)
         return replace(
             self,
             terms=max(part.terms for part in parts),
             integers=np.concatenate([part.integers for part in parts]),
+            tags=tuple(tag for part in parts for tag in part.tags),
         )
 
     def summed_with(self, others: Sequence["PlainVector"]) -> "PlainVector":
         for other in others:
             _check_same_shape(self, other)
+        self._check_tagged(others)
         terms = self.terms + sum(other.terms for other in others)
         self.layout.check_terms(terms)
         summed = sum((other.integers for other in others), start=self.integers)
-        return replace(self, terms=terms, integers=np.asarray(summed, dtype=np.int64))
+        tags = tuple(map(sum, zip(self.tags, *(other.tags for other in others), strict=True)))
+        return replace(self, terms=terms, integers=np.asarray(summed, dtype=np.int64), tags=tags)
+
+    def _check_tagged(self, others: Sequence["PlainVector"]) -> None:
+        if any(bool(other.tags) != bool(self.tags) for other in others if other.length and self.length):
+            raise IncompatibleVectors("vectors with tags and vectors without cannot be combined")
 
 
 @dataclass(frozen=True, slots=True)
 class PlainCipher:
-    """The cipher of runs in clear: it encrypts nothing. Such runs measure the cost of encryption."""
+    """The cipher of vectors in clear: it encrypts nothing.
+
+    Without a tagger, vectors have no tags, and whatever comes is taken for true: only for runs that protect nothing.
+    """
 
     key_bits: int
+    tagger: Tagger | None = None
     slot_bits: int = 64
 
     @property
     def slots(self) -> int:
         return slot_layout(VectorFormat(slot_bits=self.slot_bits), self.key_bits).slots
 
-    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat) -> PlainVector:
-        return PlainVector(self.key_bits, vector_format, 1, vector_format.quantise(values))
+    def in_clear(self) -> "PlainCipher":
+        return self
 
-    def decrypt(self, vector: Vector) -> NDArray[np.float64]:
+    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]) -> PlainVector:
+        integers = vector_format.quantise(values)
+        tags: list[int] = []
+        if self.tagger is not None:
+            tags = self.tagger.tags(slot_layout(vector_format, self.key_bits).grid(integers), pads)
+        return PlainVector(self.key_bits, vector_format, 1, integers, tuple(tags))
+
+    def decrypt(self, vector: Vector, expected: Sequence[PadSum]) -> NDArray[np.float64]:
         if not isinstance(vector, PlainVector):
             raise IncompatibleVectors("this run is in clear, but the vector is encrypted")
+        if self.tagger is not None:
+            self.tagger.check(vector.layout.grid(vector.integers), vector.tags, expected)
         return vector.format.dequantise(vector.integers)

@@ -1,17 +1,17 @@
 """The alignment's messages and the layouts as bytes; every reader checks a message and raises `InvalidInput`."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
-
-import numpy as np
 
 from fenchel.v1 import alignment_pb2
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import MAX_CLIENTS, MAX_FEATURES, MAX_PARTY_SAMPLES, Block, FederationLayout, check_names
+from fenchel_common.layoutroot import LEAF_BYTES, SALT_BYTES, Cohort, OpenedCohort
 from fenchel_common.wire.arrays import names_from_bytes, names_to_bytes, numbers_from_bytes, numbers_to_bytes
 from fenchel_common.wire.blocks import block_positions_from_proto, block_positions_to_proto
 from fenchel_common.wire.parsing import parsed_message
@@ -170,8 +170,6 @@ def client_layout_to_bytes(layout: ClientLayout) -> bytes:
         slots=layout.slots,
         block_ids=numbers_to_bytes(layout.block_ids),
         block_sizes=numbers_to_bytes(layout.block_sizes),
-        label_holder_counts=numbers_to_bytes(layout.label_holder_counts),
-        shared=layout.shared.tobytes(),
         rows=numbers_to_bytes(layout.rows),
         ignored=[
             alignment_pb2.IgnoredFeatures(
@@ -180,21 +178,50 @@ def client_layout_to_bytes(layout: ClientLayout) -> bytes:
             for cut in layout.ignored
         ],
         feature_blocks=block_positions_to_proto(layout.feature_blocks),
+        clients=names_to_bytes(layout.clients),
+        has_labels=bytes(client in layout.label_holders for client in layout.clients),
+        cohorts=[
+            alignment_pb2.LayoutCohort(
+                features=opened.cohort.features,
+                holders=numbers_to_bytes([layout.clients.index(holder) for holder in opened.cohort.holders]),
+                blocks=numbers_to_bytes(opened.cohort.blocks),
+                leaf=opened.leaf,
+                salt=opened.salt,
+            )
+            for opened in layout.cohorts
+        ],
+        leaves=b"".join(layout.leaves),
     ).SerializeToString(deterministic=True)
 
 
-def client_layout_from_bytes(body: bytes, *, samples: int, features: int) -> ClientLayout:
+def client_layout_from_bytes(body: bytes, *, party: ClientId, samples: int, features: int) -> ClientLayout:
     """Reads the layout of a party that holds `samples` samples and `features` features; the layout covers no more."""
     message = parsed_message(alignment_pb2.ClientLayout, body)
-    if len(message.shared) > samples or not set(message.shared) <= {0, 1}:
-        raise InvalidInput(f"shared: at most {samples} bytes are due, each 0 or 1")
+    names = names_from_bytes(message.clients, most=MAX_CLIENTS, field="clients")
+    if len(message.has_labels) != len(names) or not set(message.has_labels) <= {0, 1}:
+        raise InvalidInput("has_labels: must have one byte for each client, 0 or 1")
+    clients = tuple(ClientId(name) for name in names)
+    block_ids = numbers_from_bytes(message.block_ids, most=samples, field="block_ids")
+    block_sizes = numbers_from_bytes(message.block_sizes, most=samples, field="block_sizes")
+    feature_blocks = block_positions_from_proto(message.feature_blocks, most=features, field="feature_blocks")
+    sizes = dict(zip(block_ids.tolist(), block_sizes.tolist(), strict=False))
+    feature_sizes = {block: len(positions) for block, positions in feature_blocks.items()}
+    if len(message.leaves) % LEAF_BYTES:
+        raise InvalidInput(f"leaves: must have {LEAF_BYTES} bytes each")
     return ClientLayout(
+        party=party,
+        clients=clients,
+        label_holders=frozenset(
+            client for client, labelled in zip(clients, message.has_labels, strict=True) if labelled
+        ),
         sample_count=message.sample_count,
         slots=message.slots,
-        block_ids=numbers_from_bytes(message.block_ids, most=samples, field="block_ids"),
-        block_sizes=numbers_from_bytes(message.block_sizes, most=samples, field="block_sizes"),
-        label_holder_counts=numbers_from_bytes(message.label_holder_counts, most=samples, field="label_holder_counts"),
-        shared=np.frombuffer(message.shared, dtype=bool),
+        block_ids=block_ids,
+        block_sizes=block_sizes,
+        cohorts=tuple(
+            _opened_cohort(cohort, clients, feature_sizes if cohort.features else sizes) for cohort in message.cohorts
+        ),
+        leaves=tuple(message.leaves[start : start + LEAF_BYTES] for start in range(0, len(message.leaves), LEAF_BYTES)),
         rows=numbers_from_bytes(message.rows, most=samples, field="rows"),
         ignored=tuple(
             IgnoredFeatures(
@@ -203,8 +230,27 @@ def client_layout_from_bytes(body: bytes, *, samples: int, features: int) -> Cli
             )
             for cut in message.ignored
         ),
-        feature_blocks=block_positions_from_proto(message.feature_blocks, most=features, field="feature_blocks"),
+        feature_blocks=feature_blocks,
     )
+
+
+def _opened_cohort(
+    message: alignment_pb2.LayoutCohort, clients: Sequence[ClientId], sizes: Mapping[int, int]
+) -> OpenedCohort:
+    """A cohort of a party; `sizes` are those of the party's blocks of the same kind."""
+    holders = numbers_from_bytes(message.holders, most=len(clients), field="cohorts.holders").tolist()
+    blocks = tuple(numbers_from_bytes(message.blocks, most=len(sizes), field="cohorts.blocks").tolist())
+    if any(holder >= len(clients) for holder in holders) or any(block not in sizes for block in blocks):
+        raise InvalidInput("cohorts: names a holder that is no client, or a block that this party does not hold")
+    if len(message.salt) != SALT_BYTES:
+        raise InvalidInput(f"cohorts.salt: must have {SALT_BYTES} bytes")
+    cohort = Cohort(
+        features=message.features,
+        holders=tuple(clients[holder] for holder in holders),
+        blocks=blocks,
+        sizes=tuple(sizes[block] for block in blocks),
+    )
+    return OpenedCohort(cohort, message.leaf, message.salt)
 
 
 def _pseudonyms(data: bytes) -> tuple[str, ...]:

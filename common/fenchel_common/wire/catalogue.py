@@ -9,7 +9,16 @@ from typing import Final
 
 from google.protobuf.message import Message
 
-from fenchel.v1 import alignment_pb2, averaging_pb2, ceremony_pb2, corrective_pb2, hyfdca_pb2, labels_pb2, setup_pb2
+from fenchel.v1 import (
+    alignment_pb2,
+    averaging_pb2,
+    ceremony_pb2,
+    corrective_pb2,
+    hyfdca_pb2,
+    labels_pb2,
+    records_pb2,
+    setup_pb2,
+)
 from fenchel_common.algorithms.family import Carried, Messages
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT
@@ -59,8 +68,9 @@ def phases_of(settings: AlgorithmSettings) -> dict[str, PhaseMessages]:
     messages: Messages = settings.family.messages(settings)
     rounds = {
         phase: PhaseMessages(
-            _KINDS[exchange.task],
-            _KINDS[exchange.result],
+            records_pb2.RoundTask,
+            records_pb2.RoundResult,
+            {"RoundTask.body": _KINDS[exchange.task], "RoundResult.body": _KINDS[exchange.result]},
             task_carries=exchange.task_carries,
             result_carries=exchange.result_carries,
         )
@@ -72,12 +82,16 @@ def phases_of(settings: AlgorithmSettings) -> dict[str, PhaseMessages]:
 def _ends(messages: Messages) -> dict[str, PhaseMessages]:
     """The phases from the layout to the first round, and the last phase of the run."""
     preparation = {} if messages.preparation is None else {"LayoutResult.preparation": _KINDS[messages.preparation]}
-    state = {"ModelPart.state": _KINDS[messages.state]}
+    layout: dict[str, type[Message]] = {"RoundResult.body": labels_pb2.LayoutResult, **preparation}
+    state: dict[str, type[Message]] = {
+        "ModelPart.state": records_pb2.RoundTask,
+        "RoundTask.body": _KINDS[messages.state],
+    }
     return {
         LAYOUT: PhaseMessages(
             alignment_pb2.ClientLayout,
-            labels_pb2.LayoutResult,
-            preparation,
+            records_pb2.RoundResult,
+            layout,
             result_carries=Carried(by_sample=1 + len(preparation)),
         ),
         LABELS: PhaseMessages(labels_pb2.LabelSums, labels_pb2.LabelsCompared, task_carries=Carried(by_sample=1)),

@@ -4,6 +4,7 @@ Every reader checks a message against the `Scope` of its client, and raises `Inv
 field.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from fenchel.v1 import corrective_pb2, hyfdca_pb2, vectors_pb2
@@ -13,9 +14,11 @@ from fenchel_common.algorithms.corrective.messages import (
     DualResult,
     DualTask,
     Objectives,
+    PrimalChoices,
     PrimalResult,
     PrimalTask,
     Products,
+    RoundChoices,
     RoundStart,
 )
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
@@ -23,12 +26,11 @@ from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
-from fenchel_common.wire.arrays import numbers_from_bytes, numbers_to_bytes
+from fenchel_common.ids import ClientId
 from fenchel_common.wire.parsing import parsed_message
+from fenchel_common.wire.records import positions_from_bytes, positions_to_bytes
 from fenchel_common.wire.scope import (
     Scope,
-    block_ids,
-    feature_block_ids,
     feature_vector_from_proto,
     finite_number,
     numbers_from_proto,
@@ -76,32 +78,19 @@ def dual_task_to_bytes(task: DualTask) -> bytes:
     products = task.products
     return corrective_pb2.CorrectiveDualTask(
         round_start=None if task.round_start is None else _round_start_to_proto(task.round_start),
-        round=task.round_id,
         norms=optional_vector_to_proto(task.norms),
         point=None if products is None else optional_vector_to_proto(products.point),
         vertex=None if products is None else optional_vector_to_proto(products.vertex),
         gram=None if products is None else numbers_to_proto(products.gram),
-        divisors=numbers_to_bytes(task.divisors),
-        scale=task.scale,
-        certify_only=task.certify_only,
     ).SerializeToString(deterministic=True)
 
 
 def dual_task_from_bytes(data: bytes, scope: Scope) -> DualTask:
     message = parsed_message(corrective_pb2.CorrectiveDualTask, data)
-    if not finite_number(message.scale, "scale") >= 1.0:
-        raise InvalidInput("scale: must be at least 1")
-    divisors = numbers_from_bytes(message.divisors, most=len(scope.blocks), field="divisors").tolist()
-    if any(divisor < 1 for divisor in divisors):
-        raise InvalidInput("divisors: must be at least 1")
     return DualTask(
         round_start=_round_start_from_proto(message.round_start, scope) if message.HasField("round_start") else None,
-        round_id=message.round,
         norms=_samples(message, "norms", scope, PRODUCT_FORMAT),
         products=_products_from_proto(message, scope),
-        divisors=tuple(divisors),
-        scale=message.scale,
-        certify_only=message.certify_only,
     )
 
 
@@ -138,12 +127,8 @@ def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult | None:
 
 def primal_task_to_bytes(task: PrimalTask) -> bytes:
     return corrective_pb2.CorrectivePrimalTask(
-        round=task.round_id,
         point=optional_vector_to_proto(task.point),
         figures=numbers_to_proto(task.figures),
-        relative=task.relative,
-        vertex=task.vertex,
-        report=task.report,
     ).SerializeToString(deterministic=True)
 
 
@@ -152,12 +137,8 @@ def primal_task_from_bytes(data: bytes, scope: Scope) -> PrimalTask:
     if not message.HasField("figures"):
         raise InvalidInput("figures: missing")
     return PrimalTask(
-        round_id=message.round,
         point=_samples(message, "point", scope, scope.alpha_format),
         figures=numbers_from_proto(message.figures, scope, "figures"),
-        relative=message.relative,
-        vertex=message.vertex,
-        report=message.report,
     )
 
 
@@ -195,15 +176,40 @@ def model_from_bytes(data: bytes, scope: Scope) -> BlockVector | None:
     return _features(parsed_message(corrective_pb2.CorrectiveModel, data), "weights", scope)
 
 
+def round_choices_to_bytes(choices: RoundChoices, clients: Sequence[ClientId]) -> bytes:
+    """The choices of the server for a round; `clients` are the parties in roster order."""
+    message = corrective_pb2.CorrectiveRoundChoices(
+        participants=positions_to_bytes(choices.participants, clients),
+        collapse=choices.collapse,
+        closing=choices.closing,
+        live_samples=choices.live_samples,
+    )
+    return message.SerializeToString(deterministic=True)
+
+
+def round_choices_from_bytes(data: bytes, clients: Sequence[ClientId]) -> RoundChoices:
+    message = parsed_message(corrective_pb2.CorrectiveRoundChoices, data)
+    return RoundChoices(
+        participants=positions_from_bytes(message.participants, clients, "participants"),
+        collapse=message.collapse,
+        closing=message.closing,
+        live_samples=message.live_samples,
+    )
+
+
+def primal_choices_to_bytes(choices: PrimalChoices) -> bytes:
+    message = corrective_pb2.CorrectivePrimalChoices(accepted=choices.accepted, reported=choices.reported)
+    return message.SerializeToString(deterministic=True)
+
+
+def primal_choices_from_bytes(data: bytes) -> PrimalChoices:
+    message = parsed_message(corrective_pb2.CorrectivePrimalChoices, data)
+    return PrimalChoices(message.accepted, message.reported)
+
+
 def _round_start_to_proto(start: RoundStart) -> corrective_pb2.CorrectiveRoundStart:
     return corrective_pb2.CorrectiveRoundStart(
-        memory_round=start.memory_round,
-        anchor_round=start.anchor_round,
-        collapse=start.collapse,
         restored=None if start.restored is None else _anchor_to_proto(start.restored),
-        live_blocks=numbers_to_bytes(start.live_blocks),
-        report_blocks=numbers_to_bytes(start.report_blocks),
-        feature_blocks=numbers_to_bytes(start.feature_blocks),
         point=optional_vector_to_proto(start.point),
         vertex=optional_vector_to_proto(start.vertex),
         conjugates_and_products=numbers_to_proto(start.conjugates_and_products),
@@ -211,20 +217,8 @@ def _round_start_to_proto(start: RoundStart) -> corrective_pb2.CorrectiveRoundSt
 
 
 def _round_start_from_proto(message: corrective_pb2.CorrectiveRoundStart, scope: Scope) -> RoundStart:
-    if message.HasField("restored") and not message.collapse:
-        raise InvalidInput("round_start.restored: comes with a collapse only")
-    live = block_ids(message.live_blocks, scope, "round_start.live_blocks")
-    reports = block_ids(message.report_blocks, scope, "round_start.report_blocks")
-    if not live or not set(reports) <= set(live):
-        raise InvalidInput("round_start.live_blocks: must not be empty and must contain report_blocks")
     return RoundStart(
-        memory_round=message.memory_round,
-        anchor_round=message.anchor_round,
-        collapse=message.collapse,
         restored=_anchor_from_proto(message.restored, scope) if message.HasField("restored") else None,
-        live_blocks=live,
-        report_blocks=reports,
-        feature_blocks=feature_block_ids(message.feature_blocks, scope, "round_start.feature_blocks"),
         point=_features(message, "point", scope),
         vertex=_features(message, "vertex", scope),
         conjugates_and_products=_numbers(message, "conjugates_and_products", scope),

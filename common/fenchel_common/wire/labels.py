@@ -14,7 +14,8 @@ from fenchel_common.wire.scope import optional_vector_to_proto
 
 def layout_result_to_bytes(result: LayoutResult) -> bytes:
     marks = optional_vector_to_proto(result.marks)
-    return labels_pb2.LayoutResult(preparation=result.preparation, marks=marks).SerializeToString(deterministic=True)
+    message = labels_pb2.LayoutResult(preparation=result.preparation, marks=marks, seed=result.seed)
+    return message.SerializeToString(deterministic=True)
 
 
 def layout_result_from_bytes(data: bytes, *, blocks: Collection[int], slots: int, key: RunKey) -> LayoutResult:
@@ -25,18 +26,24 @@ def layout_result_from_bytes(data: bytes, *, blocks: Collection[int], slots: int
         marks = block_vector_from_proto(
             message.marks, allowed=blocks, slots=slots, key=key, vector_format=PRODUCT_FORMAT, field="marks"
         )
-    return LayoutResult(message.preparation, marks)
+    return LayoutResult(message.preparation, marks, message.seed if message.HasField("seed") else None)
 
 
-def label_sums_to_bytes(sums: BlockVector) -> bytes:
-    return labels_pb2.LabelSums(sums=block_vector_to_proto(sums)).SerializeToString(deterministic=True)
+def label_sums_to_bytes(sums: BlockVector, record: bytes) -> bytes:
+    """The sums of marks, with the record of the phase in which the marks were given."""
+    message = labels_pb2.LabelSums(sums=block_vector_to_proto(sums), record=record)
+    return message.SerializeToString(deterministic=True)
 
 
-def label_sums_from_bytes(data: bytes, *, blocks: Collection[int], slots: int, key: RunKey) -> BlockVector:
+def label_sums_from_bytes(
+    data: bytes, *, blocks: Collection[int], slots: int, key: RunKey
+) -> tuple[BlockVector, bytes]:
+    """The sums of marks, and the record of the phase in which the marks were given."""
     message = parsed_message(labels_pb2.LabelSums, data)
-    return block_vector_from_proto(
+    sums = block_vector_from_proto(
         message.sums, allowed=blocks, slots=slots, key=key, vector_format=PRODUCT_FORMAT, field="sums"
     )
+    return sums, message.record
 
 
 def labels_compared_to_bytes(*, differ: bool) -> bytes:

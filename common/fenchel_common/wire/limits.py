@@ -15,7 +15,14 @@ from fenchel_common.algorithms.family import Carried
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import MAX_FEATURES, MAX_PARTY_SAMPLES, FederationLayout
+from fenchel_common.layout import (
+    MAX_FEATURES,
+    MAX_NAME_CHARS,
+    MAX_PARTY_SAMPLES,
+    MAX_SAMPLES,
+    FederationLayout,
+)
+from fenchel_common.layoutroot import LEAF_BYTES
 from fenchel_common.runconfig import MAX_TOML_BYTES
 from fenchel_common.setup import (
     FINISH,
@@ -38,7 +45,13 @@ ENTRY_BYTES: Final = 64
 """The most bytes of a block in all lists of ids, ranges and divisors of a message together."""
 MAX_KEY_BITS: Final = 3072
 """The longest key that a run can have."""
+RECORDS_A_ROUND: Final = 8
+"""The most records of a round: its beginning, and each of its phases."""
+RECORD_BYTES: Final = 1024
+RECORD_PARTY_BYTES: Final = 128
+"""The most bytes of a record without its parties, and those of each party, with what the server chose for it."""
 _CUT_BYTES: Final = 3 * NUMBER_BYTES
+_COHORT_BYTES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +64,23 @@ class PhaseLimits:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The numbers of features and blocks that one party holds; `block_bytes` is the size of a block of a vector."""
+    """The numbers of features and blocks that one party holds, and of parties in the federation.
+
+    `block_bytes` is the size of a block of a vector.
+    """
 
     features: int
     blocks: int
     feature_blocks: int
     block_bytes: int
+    parties: int
 
     @classmethod
     def of_client(cls, layout: ClientLayout, *, key_bits: int) -> "Extent":
         """The extent of a party, from its own layout."""
         features = sum(len(positions) for positions in layout.feature_blocks.values())
-        return cls(features, len(layout.block_ids), len(layout.feature_blocks), _block_bytes(key_bits))
+        blocks, feature_blocks = len(layout.block_ids), len(layout.feature_blocks)
+        return cls(features, blocks, feature_blocks, _block_bytes(key_bits), len(layout.clients))
 
 
 def extents_of(layout: FederationLayout, *, key_bits: int) -> dict[ClientId, Extent]:
@@ -73,6 +91,7 @@ def extents_of(layout: FederationLayout, *, key_bits: int) -> dict[ClientId, Ext
             len(layout.sample_index.of(client)),
             len(layout.feature_index.of(client)),
             _block_bytes(key_bits),
+            len(layout.clients),
         )
         for client in layout.clients
     }
@@ -106,21 +125,34 @@ def layout_task_limit(*, samples: int, features: int, parties: int, overlapping:
     """
     listed = NUMBER_BYTES * (4 * samples + 3 * features) + samples
     cuts = min(samples, 2 ** (parties - 1)) if overlapping else 0
-    return _limits(listed + cuts * (NUMBER_BYTES * features + _CUT_BYTES) + NUMBER_BYTES * samples, 0).task
+    cohorts = (samples + features) * (_COHORT_BYTES + NUMBER_BYTES * parties)
+    leaves = LEAF_BYTES * min(2 ** (parties + 1), MAX_SAMPLES + MAX_FEATURES)
+    named = parties * (MAX_NAME_CHARS + 1) + cohorts + leaves
+    return _limits(listed + cuts * (NUMBER_BYTES * features + _CUT_BYTES) + NUMBER_BYTES * samples + named, 0).task
 
 
-def round_limits(phase: str, extent: Extent, settings: AlgorithmSettings) -> PhaseLimits:
-    """The limits of a phase of a round, of `finish` and of `labels`; of `layout` the limit of the result only."""
+def round_limits(phase: str, extent: Extent, settings: AlgorithmSettings, *, round_id: int = 0) -> PhaseLimits:
+    """The limits of a phase of a round, of `finish` and of `labels`; of `layout` the limit of the result only.
+
+    Tasks may bring all records up to their round.
+    """
     messages = messages_of(phase, settings)
     task, result = messages.task_carries, messages.result_carries
     weights = 8 * extent.features * result.width if phase == FINISH else 0
-    return _limits(_carried(task, extent), weights + _carried(result, extent))
+    records = _records(round_id, extent.parties, NUMBER_BYTES * extent.features * task.width)
+    return _limits(_carried(task, extent) + records, weights + _carried(result, extent))
 
 
-def finish_task_limit(*, features: int) -> int:
+def finish_task_limit(*, features: int, parties: int, round_id: int) -> int:
     """The limit of `finish` for a party that holds `features` features and no longer knows the terms of the run."""
-    extent = Extent(features, blocks=0, feature_blocks=features, block_bytes=_block_bytes(MAX_KEY_BITS))
-    return _limits(_carried(Carried(by_feature=LOG_ENTRIES), extent), 0).task
+    extent = Extent(features, 0, feature_blocks=features, block_bytes=_block_bytes(MAX_KEY_BITS), parties=parties)
+    records = _records(round_id, parties, NUMBER_BYTES * features)
+    return _limits(_carried(Carried(by_feature=LOG_ENTRIES), extent) + records, 0).task
+
+
+def _records(round_id: int, parties: int, chosen: int) -> int:
+    """The most bytes of all records up to a round; `chosen` is the size of a list of all coordinates."""
+    return (round_id + 1) * (RECORDS_A_ROUND * (RECORD_BYTES + parties * RECORD_PARTY_BYTES) + chosen)
 
 
 def _carried(carried: Carried, extent: Extent) -> int:

@@ -23,10 +23,10 @@ from fenchel_common.setup import (
     RunSecrets,
     Spent,
 )
-from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes, numbers_from_bytes, numbers_to_bytes
+from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes
 from fenchel_common.wire.parsing import parsed_message
 
-PARTY_RUN_FORMAT = 2
+PARTY_RUN_FORMAT = 3
 """The version of a party's record of a run."""
 
 
@@ -117,6 +117,7 @@ def party_run_to_bytes(kept: PartyRun) -> bytes:
         secrets=None if kept.secrets is None else _secrets_to_proto(kept.secrets),
         key_digest=kept.key_digest,
         layout=kept.layout,
+        view=kept.view,
         setups=kept.setups,
         refusals=kept.refusals,
         format=PARTY_RUN_FORMAT,
@@ -136,6 +137,7 @@ def party_run_from_bytes(data: bytes) -> PartyRun:
         secrets=_secrets_from_proto(message.secrets) if message.HasField("secrets") else None,
         key_digest=message.key_digest,
         layout=message.layout,
+        view=message.view,
         setups=message.setups,
         refusals=message.refusals,
     )
@@ -147,25 +149,19 @@ def model_part_to_bytes(part: ModelPart) -> bytes:
         primal=part.primal,
         dual=part.dual,
         gap=part.gap,
-        first_holder_of=numbers_to_bytes(part.first_holder_of),
     )
     return message.SerializeToString()
 
 
-def model_part_from_bytes(data: bytes, *, features: int) -> ModelPart:
-    """Reads a party's part of the model; the party holds `features` features, so at most as many blocks of features."""
+def model_part_from_bytes(data: bytes) -> ModelPart:
     message = parsed_message(setup_pb2.ModelPart, data)
     if not np.isfinite((message.primal, message.dual, message.gap)).all():
         raise InvalidInput("primal, dual, gap: must be finite")
-    blocks = numbers_from_bytes(message.first_holder_of, most=features, field="first_holder_of")
-    if not (np.diff(blocks) > 0).all():
-        raise InvalidInput("first_holder_of: must be ascending")
     return ModelPart(
         state=message.state,
         primal=message.primal if message.HasField("primal") else None,
         dual=message.dual if message.HasField("dual") else None,
         gap=message.gap if message.HasField("gap") else None,
-        first_holder_of=tuple(blocks.tolist()),
     )
 
 

@@ -8,6 +8,9 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector, PlainVector, Vector
 from fenchel_common.errors import IncompatibleVectors, MalformedVector
 
+TAG_BYTES = 16
+"""A tag of a block in clear: the sum of the tags of at most 2^39 blocks."""
+
 
 def format_to_proto(vector_format: VectorFormat) -> vectors_pb2.VectorFormat:
     return vectors_pb2.VectorFormat(slot_bits=vector_format.slot_bits, bound=vector_format.bound)
@@ -38,6 +41,7 @@ def vector_to_proto(vector: Vector) -> vectors_pb2.Vector:
         format=format_to_proto(vector.format),
         terms=vector.terms,
         values=vector.integers.astype("<i8").tobytes(),
+        tags=b"".join(tag.to_bytes(TAG_BYTES, "little") for tag in vector.tags),
     )
     return vectors_pb2.Vector(plain=plain)
 
@@ -57,12 +61,18 @@ def vector_from_proto(message: vectors_pb2.Vector, key: RunKey) -> Vector:
             ciphertexts=encrypted.ciphertexts,
         )
     if message.WhichOneof("kind") != "plain":
-        raise IncompatibleVectors("this run is in clear, but the vector is not")
+        raise IncompatibleVectors("this run is in clear, but the vector is encrypted")
     plain = message.plain
     if len(plain.values) % 8:
-        raise MalformedVector("the values of a plain vector are not a whole number of 8-byte integers")
+        raise MalformedVector("the values of a plain vector are not a whole number of 64-bit integers")
+    if len(plain.tags) % TAG_BYTES:
+        raise MalformedVector(f"the tags of a plain vector must have {TAG_BYTES} bytes each")
     integers = np.frombuffer(plain.values, dtype="<i8").astype(np.int64)
-    return PlainVector(key.bits, format_from_proto(plain.format), plain.terms, integers)
+    tags = tuple(
+        int.from_bytes(plain.tags[start : start + TAG_BYTES], "little")
+        for start in range(0, len(plain.tags), TAG_BYTES)
+    )
+    return PlainVector(key.bits, format_from_proto(plain.format), plain.terms, integers, tags)
 
 
 def vector_to_bytes(vector: Vector) -> bytes:

@@ -5,6 +5,7 @@ Reported times are medians over the rounds, and a ratio is the median of the rou
 of per cent within minutes; ratios from one run do not.
 """
 
+import secrets
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -21,12 +22,18 @@ from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
-from fenchel_common.crypto.packing import VectorFormat
+from fenchel_client.crypto.stamps import Origin, Pads, Stamp, number_tokens
+from fenchel_common.crypto.packing import VectorFormat, slot_layout
+from fenchel_common.crypto.tags import Tagger
+from fenchel_common.crypto.vectors import EncryptedVector
 from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.records import Moment
 from fenchel_common.wire.vectors import vector_to_bytes
 from fenchel_deploy.bench.peers import Peer
 
 OPERATIONS = ("encrypt", "decrypt", "add")
+KEY_BYTES = 32
 LIMIT_REPEATS = 400
 
 
@@ -58,23 +65,32 @@ class Ours:
     cipher: PaillierCipher
     timings: Timings
     vector_format: VectorFormat
+    pads: Pads
+
+    def encrypted(self, values: NDArray[np.float64], origin: Origin) -> EncryptedVector:
+        return self.cipher.encrypt(values, self.vector_format, self.pads.of(origin, self.tokens(values)))
+
+    def tokens(self, values: NDArray[np.float64]) -> list[bytes]:
+        return number_tokens(-(-values.size // self.cipher.slots))
 
     def measure(self, values: NDArray[np.float64]) -> None:
         cipher, timings, count = self.cipher, self.timings, values.size
+        origins = [fresh_origin(), fresh_origin()]
         with timings.measuring("encrypt", count):
-            first = cipher.encrypt(values, self.vector_format)
+            first = self.encrypted(values, origins[0])
         cipher.pool.fill(first.block_count)
         with timings.measuring("encrypt_online", count):
-            second = cipher.encrypt(values, self.vector_format)
+            second = self.encrypted(values, origins[1])
         with timings.measuring("add", count):
             summed = first.plus(second)
         with timings.measuring("decrypt", count):
-            decrypted = cipher.decrypt(summed)
+            tokens = self.tokens(values)
+            decrypted = cipher.decrypt(summed, self.pads.sums([origins] * len(tokens), tokens))
         if np.abs(decrypted - 2 * values).max() > self.vector_format.error_bound(2):
             raise AssertionError("a decrypted sum is not what was encrypted")
 
     def times(self, values: NDArray[np.float64]) -> dict[str, float]:
-        blob = vector_to_bytes(self.cipher.encrypt(values, self.vector_format))
+        blob = vector_to_bytes(self.encrypted(values, fresh_origin()))
         names = ("encrypt", "encrypt_online", "decrypt", "add")
         return {f"{name}_us": self.timings.median(name) for name in names} | {
             "bytes_per_value": len(blob) / values.size
@@ -83,8 +99,14 @@ class Ours:
 
 def make_ours(bits: int, kind: KeyKind, slot_bits: int) -> Ours:
     key = generate_private_key(bits, kind)
-    cipher = PaillierCipher(key, ObfuscatorPool(key), slot_bits=slot_bits, threads=1)
-    return Ours(cipher, Timings(), VectorFormat(slot_bits=slot_bits))
+    vector_format = VectorFormat(slot_bits=slot_bits)
+    tagger = Tagger(secrets.token_bytes(KEY_BYTES), slots=slot_layout(vector_format, bits).slots)
+    cipher = PaillierCipher(key, ObfuscatorPool(key), tagger, slot_bits=slot_bits, threads=1)
+    return Ours(cipher, Timings(), vector_format, Pads(secrets.token_bytes(KEY_BYTES)))
+
+
+def fresh_origin() -> Origin:
+    return Origin(Stamp.fresh(ClientId("bench"), Moment(1, RoundId(1), "bench"), bytes(KEY_BYTES)), "values")
 
 
 def run(

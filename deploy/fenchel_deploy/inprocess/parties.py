@@ -36,5 +36,5 @@ class Parties:
         self, algorithm: AlgorithmServer, round_id: int, *, restarted: frozenset[ClientId] = frozenset()
     ) -> RoundReport:
         """Runs a round with all parties to its report."""
-        first = algorithm.begin_round(RoundId(round_id), frozenset(self._parties), restarted)
+        first = algorithm.begin_round(RoundId(round_id), frozenset(self._parties), restarted, attempt=1)
         return run_phases(first, algorithm, lambda phase, client, body: self.answer(round_id, phase, client, body))

@@ -22,6 +22,7 @@ class ServerHalf(Protocol):
         layout: FederationLayout,
         key: RunKey,
         preparations: Mapping[ClientId, bytes],
+        record: bytes,
     ) -> AlgorithmServer:
         """The algorithm before its first round; called at the end of the set-up.
 
@@ -29,6 +30,8 @@ class ServerHalf(Protocol):
         ----------
         preparations
             The bytes that each client half's `preparation` gave; they came with the client's answer to its layout.
+        record
+            The record of the phase `layout`, in which all clients gave their preparations.
 
         Raises
         ------

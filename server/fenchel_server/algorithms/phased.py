@@ -14,7 +14,10 @@ from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
+from fenchel_common.records import ROUND, Moment
+from fenchel_common.wire.records import server_state_to_bytes
 from fenchel_server.algorithms.participation import active_clients
+from fenchel_server.algorithms.transcript import Transcript
 from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
 NOT_THERE: Final = "not there when the round began"
@@ -70,14 +73,18 @@ class PhasedServer(ABC, Generic[S, C]):
     ----------
     round_id
         The last round that has ended, 0 before the first.
+    records
+        The records of the run so far, at least that of the phase `layout`.
     """
 
-    def __init__(self, settings: S, layout: FederationLayout, *, round_id: RoundId) -> None:
+    def __init__(self, settings: S, layout: FederationLayout, *, round_id: RoundId, records: Iterable[bytes]) -> None:
         layout.check_labelled()
-        self.settings = settings
+        self._transcript = Transcript(layout.clients, records)
+        self.settings = settings.model_copy(update={"seed": self._transcript.seed})
         self.layout = layout
         self._round_id = round_id
         self._round: C | None = None
+        self._attempt = 0
 
     def begin_round(
         self,
@@ -85,21 +92,34 @@ class PhasedServer(ABC, Generic[S, C]):
         available: frozenset[ClientId],
         restarted: frozenset[ClientId],
         *,
+        attempt: int,
         closing: bool = False,
     ) -> PhaseRequest:
         if self._round is not None:
             raise InvalidInput(f"round_id: round {self._round.id} is under way")
         if round_id != self._round_id + 1:
             raise InvalidInput(f"round_id: {round_id} cannot follow round {self._round_id}")
-        self._forget(restarted & frozenset(self.layout.clients))
+        self._attempt = attempt
+        lost = restarted & frozenset(self.layout.clients)
+        self._transcript.forget(lost)
+        self._forget(lost)
         self._round = self._begin(round_id, available, closing=closing or round_id > self.settings.stop.rounds)
+        self._transcript.add(Moment(attempt, round_id, ROUND), choices=self._round_choices())
         return self._first_request()
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
         current = self._current()
         if phase != current.phase:
             raise InvalidInput(f"phase: {phase!r} is not under way, {current.phase!r} is")
-        return self._take(phase, results)
+        return self._take(phase, self._transcript.bodies(results))
+
+    def last_state(self, client: ClientId) -> bytes:
+        # With all records: a client that restarted after its last task has none of them.
+        self._transcript.forget([client])
+        return self._transcript.enclosed(client, self._last_state(client))
+
+    def snapshot(self) -> bytes:
+        return server_state_to_bytes(self._transcript.records, self._snapshot())
 
     @abstractmethod
     def _forget(self, clients: frozenset[ClientId]) -> None:
@@ -114,6 +134,18 @@ class PhasedServer(ABC, Generic[S, C]):
 
         A `closing` round certifies or measures the model and changes nothing. The method sends nothing.
         """
+
+    @abstractmethod
+    def _round_choices(self) -> bytes:
+        """The server's choices for the round that `_begin` gave, for its record; called right after `_begin`."""
+
+    @abstractmethod
+    def _last_state(self, client: ClientId) -> bytes:
+        """As for `AlgorithmServer.last_state`, without records."""
+
+    @abstractmethod
+    def _snapshot(self) -> bytes:
+        """As for `AlgorithmServer.snapshot`, without records."""
 
     @abstractmethod
     def _first_request(self) -> PhaseRequest:
@@ -145,13 +177,26 @@ class PhasedServer(ABC, Generic[S, C]):
     def _request(self, phase: str, tasks: Mapping[ClientId, bytes]) -> PhaseRequest:
         """Begins a phase: its results are awaited next."""
         self._current().phase = phase
-        return PhaseRequest(phase, tasks)
+        return PhaseRequest(phase, {client: self._transcript.enclosed(client, body) for client, body in tasks.items()})
+
+    def _put_on_record(self, contributors: Iterable[ClientId], choices: bytes = b"") -> None:
+        """Ends the phase under way: the results of these clients count.
+
+        Called once in each phase, before the next one is requested or the round ends.
+        """
+        current = self._current()
+        moment = Moment(self._attempt, current.id, current.phase)
+        self._transcript.add(moment, contributors=contributors, choices=choices)
 
     def _without_failed(self, answers: Answers[R]) -> dict[ClientId, R]:
-        """The good answers; the other clients are left out of the rest of the round."""
+        """The good answers; the other clients are left out of the rest of the round.
+
+        A client may fail because it has restarted, and then has no records any more: it gets all of them again.
+        """
         current = self._current()
+        self._transcript.forget(answers.failed)
         for client, reason in answers.failed.items():
-            current.absences[client] = f"{current.phase}: {reason}"
+            current.absences[client] = f"{current.phase}: {self._transcript.malformed.get(client, reason)}"
             current.present.remove(client)
         return answers.good
 
@@ -180,8 +225,3 @@ def read_answers(
 def not_there(missing: Iterable[ClientId]) -> dict[ClientId, str]:
     """The absences of clients that should take part in a round but were not available when it began."""
     return dict.fromkeys(sorted(missing), NOT_THERE)
-
-
-def is_due(round_id: RoundId, every: int) -> bool:
-    """Whether an action that is due in every `every`-th round is due in this one; never if `every` is 0."""
-    return every > 0 and round_id % every == 0

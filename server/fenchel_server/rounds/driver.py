@@ -178,7 +178,7 @@ class Driver:
         return ClientsPresent({client: name for client, name in found.items() if name is not None}, stop)
 
     def _begin_setup(self) -> PhaseRequest:
-        self._setup = self._parts.setup()
+        self._setup = self._parts.setup(self._attempt)
         return self._setup.begin()
 
     def _begin_round(self, effect: BeginRound) -> Event:
@@ -189,7 +189,11 @@ class Driver:
                 self._ledger.add_absence(client, WHOLE_ROUND, "not attached")
         return self._compute(
             lambda: self._restored().begin_round(
-                effect.round_id, effect.available, effect.restarted, closing=effect.closing
+                effect.round_id,
+                effect.available,
+                effect.restarted,
+                attempt=self._attempt,
+                closing=effect.closing,
             )
         )
 

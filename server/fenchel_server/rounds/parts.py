@@ -21,8 +21,8 @@ class RunParts(Protocol):
         """The clients of all parties that take part; the same during the whole run."""
         ...
 
-    def setup(self) -> SetupServer:
-        """A fresh set-up; called at the beginning of each try at the set-up."""
+    def setup(self, attempt: int) -> SetupServer:
+        """A fresh set-up; called at the beginning of each attempt at the set-up, with its number."""
         ...
 
     def restore(self, setup: SetupRecord, snapshot: bytes) -> AlgorithmServer:

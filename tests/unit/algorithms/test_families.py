@@ -11,25 +11,16 @@ from fenchel_common.algorithms.corrective.family import CORRECTIVE, NUMBER_CIPHE
 from fenchel_common.algorithms.family import Carried, Messages
 from fenchel_common.algorithms.hyfdca.family import HYFDCA
 from fenchel_common.algorithms.row_leak import row_leak
-from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.release import checked_goal
+from fenchel_common.setup import FINISH, LAYOUT
 from fenchel_common.wire.catalogue import phases_of
 from support.families import BY_FAMILY, EVERY
-from support.layouts import small_federation_layout
+from support.layouts import client_layout, small_federation_layout
 
 ROOT = Path(__file__).resolve().parents[3]
 FAMILIES = {"hyfdca": HYFDCA, "corrective": CORRECTIVE, "averaging": AVERAGING}
-LAYOUT = ClientLayout(
-    sample_count=7,
-    slots=3,
-    block_ids=np.arange(3),
-    block_sizes=np.array([3, 3, 1]),
-    label_holder_counts=np.ones(3, dtype=np.int64),
-    shared=np.zeros(3, dtype=bool),
-    rows=np.arange(7),
-    feature_blocks={0: np.array([0, 1, 2]), 1: np.array([3])},
-)
+PARTY_LAYOUT = client_layout({0: 3, 1: 3, 2: 1}, slots=3, feature_blocks={0: np.array([0, 1, 2]), 1: np.array([3])})
 
 
 def test_every_algorithm_has_a_family_and_every_family_an_algorithm() -> None:
@@ -49,22 +40,23 @@ def test_every_message_that_a_family_names_is_a_message(name: str) -> None:
     settings = EVERY[name]
     messages, phases = settings.family.messages(settings), phases_of(settings)
     for phase, exchange in messages.phases.items():
-        assert phases[phase].task.DESCRIPTOR.name == exchange.task
-        assert phases[phase].result.DESCRIPTOR.name == exchange.result
-    inside = {kind.DESCRIPTOR.name for listed in phases.values() for kind in listed.inside.values()}
-    assert inside == {messages.state, messages.preparation} - {None}
+        assert phases[phase].inside["RoundTask.body"].DESCRIPTOR.name == exchange.task
+        assert phases[phase].inside["RoundResult.body"].DESCRIPTOR.name == exchange.result
+    assert phases[FINISH].inside["RoundTask.body"].DESCRIPTOR.name == messages.state
+    preparation = phases[LAYOUT].inside.get("LayoutResult.preparation")
+    assert (None if preparation is None else preparation.DESCRIPTOR.name) == messages.preparation
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_every_algorithm_counts_the_ciphertexts_of_a_round(name: str) -> None:
     settings = EVERY[name]
-    assert settings.family.ciphertexts(settings, LAYOUT) > 0
+    assert settings.family.ciphertexts(settings, PARTY_LAYOUT) > 0
 
 
 def test_a_sealed_round_has_ciphertexts_by_feature_as_well() -> None:
     def counted(local: str, level: str) -> int:
         settings = SETTINGS["hyfdca"].parse({"local": local, "privacy": level})
-        return settings.family.ciphertexts(settings, LAYOUT)
+        return settings.family.ciphertexts(settings, PARTY_LAYOUT)
 
     assert (counted("paper", "paper"), counted("paper", "sealed")) == (2 * 3, 2 * 3 + 2 + 1)
     sealed = 4 * 3 + 4 * 2 + NUMBER_CIPHERTEXTS
@@ -75,7 +67,7 @@ def test_an_averaging_round_has_ciphertexts_for_each_class_of_the_loss() -> None
     returned = 3
     for values, blocks in (({}, 2), ({"loss": "multinomial", "classes": 10}, 14)):
         settings = SETTINGS["scaffold"].parse(values)
-        assert settings.family.ciphertexts(settings, LAYOUT) == returned * blocks
+        assert settings.family.ciphertexts(settings, PARTY_LAYOUT) == returned * blocks
 
 
 def test_what_averaging_messages_carry_follows_from_the_vectors_of_the_algorithm() -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from fenchel_client.alignment.names import columns_by_pseudonym, pseudonyms
 from fenchel_client.crypto.derivedkeys import names_key, ring_key
-from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
+from fenchel_common.clientlayout import IgnoredFeatures
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.wire.alignment import AlignmentMethod, listing_from_bytes, start_to_bytes
 from support.alignment import TAG_SECRET, align, make_client, make_shard
 from support.ceremony import SHARDS, Federation, config
+from support.layouts import client_layout
 
 RUN = RunId("run-1")
 WORDS = ("zip", "age", "größe")
@@ -49,16 +50,10 @@ def test_features_of_one_name_meet_under_one_pseudonym() -> None:
 
 
 def test_a_layout_in_columns_counts_features_as_the_table_does() -> None:
-    one = np.ones(1, dtype=np.int64)
-    layout = ClientLayout(
-        sample_count=1,
+    layout = client_layout(
+        {0: 1},
         slots=2,
-        block_ids=0 * one,
-        block_sizes=one,
-        label_holder_counts=one,
-        shared=one > 0,
-        rows=0 * one,
-        ignored=(IgnoredFeatures(np.array([0, 1]), 0 * one),),
+        ignored=(IgnoredFeatures(np.array([0, 1]), np.array([0])),),
         feature_blocks={0: np.array([0, 1]), 3: np.array([2])},
     )
     assert layout.columns.tolist() == [0, 1, 2]

@@ -8,7 +8,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.wire import alignment as wire
 from fenchel_common.wire.alignment import AlignmentMethod, Listing, TaggedList
-from support.layouts import small_client_layout, small_federation_layout
+from support.layouts import B, small_client_layout, small_federation_layout
 
 ELEMENTS = bytes(32) + bytes(range(32))
 AGE, BMI = bytes(range(16)).hex(), bytes(range(16, 32)).hex()
@@ -16,7 +16,7 @@ LISTED = TaggedList(ELEMENTS, bytes(range(100, 132)))
 
 
 def read_client_layout(body: bytes) -> ClientLayout:
-    return wire.client_layout_from_bytes(body, samples=3, features=2)
+    return wire.client_layout_from_bytes(body, party=B, samples=3, features=2)
 
 
 def test_layouts_survive_the_way_over_the_wire() -> None:
@@ -92,7 +92,7 @@ def test_a_holder_beyond_the_clients_is_refused() -> None:
         wire.federation_layout_from_bytes(message.SerializeToString())
 
 
-@pytest.mark.parametrize("field", ["rows", "block_ids", "block_sizes", "label_holder_counts", "shared"])
+@pytest.mark.parametrize("field", ["rows", "block_ids", "block_sizes"])
 def test_a_layout_of_more_than_the_party_holds_is_refused(field: str) -> None:
     message = alignment_pb2.ClientLayout.FromString(wire.client_layout_to_bytes(small_client_layout()))
     setattr(message, field, getattr(message, field) + bytes(16))
@@ -104,6 +104,50 @@ def test_a_layout_of_more_than_the_party_holds_is_refused(field: str) -> None:
 def test_a_number_beyond_all_samples_is_refused(field: str) -> None:
     message = alignment_pb2.ClientLayout.FromString(wire.client_layout_to_bytes(small_client_layout()))
     setattr(message, field, getattr(message, field)[:-4] + b"\xff\xff\xff\xff")
+    with pytest.raises(InvalidInput, match=f"{field}|this party does not hold"):
+        read_client_layout(message.SerializeToString())
+
+
+def change_holder(cohort: alignment_pb2.LayoutCohort) -> None:
+    cohort.holders = (7).to_bytes(4, "little")
+
+
+def change_block(cohort: alignment_pb2.LayoutCohort) -> None:
+    cohort.blocks = (7).to_bytes(4, "little")
+
+
+def change_salt(cohort: alignment_pb2.LayoutCohort) -> None:
+    cohort.salt = b"\xff" * 16
+
+
+def shorten_salt(cohort: alignment_pb2.LayoutCohort) -> None:
+    cohort.salt = cohort.salt[:-1]
+
+
+def change_kind(cohort: alignment_pb2.LayoutCohort) -> None:
+    cohort.features = not cohort.features
+
+
+def change_leaf(cohort: alignment_pb2.LayoutCohort) -> None:
+    cohort.leaf += 1
+
+
+@pytest.mark.parametrize("change", [change_holder, change_block, change_salt, shorten_salt, change_kind, change_leaf])
+def test_a_cohort_that_is_not_behind_its_leaf_is_refused(
+    change: Callable[[alignment_pb2.LayoutCohort], None],
+) -> None:
+    message = alignment_pb2.ClientLayout.FromString(wire.client_layout_to_bytes(small_client_layout()))
+    change(message.cohorts[0])
+    with pytest.raises(InvalidInput, match="cohorts"):
+        read_client_layout(message.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("leaves", bytes(31)), ("has_labels", b"\1"), ("has_labels", b"\1\2"), ("clients", b"a\0a\0")]
+)
+def test_malformed_lists_of_leaves_and_clients_are_refused(field: str, value: bytes) -> None:
+    message = alignment_pb2.ClientLayout.FromString(wire.client_layout_to_bytes(small_client_layout()))
+    setattr(message, field, value)
     with pytest.raises(InvalidInput, match=field):
         read_client_layout(message.SerializeToString())
 

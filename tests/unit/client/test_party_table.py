@@ -1,7 +1,6 @@
 """A party's data in memory: each row with its id, in the order of whichever run asks, and X there once."""
 
 import tracemalloc
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from fenchel_client.alignment import arrange
 from fenchel_client.table import ROWS_AT_ONCE, PartyTable
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.data.shard import Matrix, Shard
+from support.layouts import client_layout
 
 Array = NDArray[np.float64]
 
@@ -29,13 +29,9 @@ def shard(*, sparse: bool) -> Shard:
 def layout(rows: NDArray[np.int64], *, ignored: tuple[IgnoredFeatures, ...] = ()) -> ClientLayout:
     """Blocks of three rows."""
     blocks = len(rows) // 3
-    return ClientLayout(
-        sample_count=len(rows),
+    return client_layout(
+        dict.fromkeys(range(blocks), 3),
         slots=3,
-        block_ids=np.arange(blocks),
-        block_sizes=np.full(blocks, 3),
-        label_holder_counts=np.ones(blocks, dtype=np.int64),
-        shared=np.ones(blocks, dtype=bool),
         rows=rows,
         ignored=ignored,
         feature_blocks={0: np.arange(3)},
@@ -104,25 +100,18 @@ def test_more_rows_than_are_copied_in_one_step_all_arrive() -> None:
     count = 2 * ROWS_AT_ONCE + 1
     X = np.random.default_rng(0).standard_normal((count, 2))
     table = PartyTable(Shard(tuple(map(str, range(count))), ("b", "a"), X, None), shuffled(0, count))
-    one_block = replace(
-        layout(np.arange(3)),
-        sample_count=count,
-        rows=shuffled(1, count),
-        block_sizes=np.full(count, 1),
-        block_ids=np.arange(count),
-        label_holder_counts=np.ones(count, dtype=np.int64),
-        shared=np.ones(count, dtype=bool),
-        feature_blocks={0: np.arange(2)},
+    laid_out = client_layout(
+        dict.fromkeys(range(count), 1), slots=3, rows=shuffled(1, count), feature_blocks={0: np.arange(2)}
     )
-    rows = [int(table.ids[row]) for row in one_block.rows]
-    np.testing.assert_array_equal(table.matrix(one_block), X[rows][:, ::-1])
+    rows = [int(table.ids[row]) for row in laid_out.rows]
+    np.testing.assert_array_equal(table.matrix(laid_out), X[rows][:, ::-1])
 
 
 def test_a_change_of_runs_takes_the_memory_of_a_few_columns() -> None:
     X = np.ones((12, 100_000))
     table = PartyTable(Shard(IDS, tuple(map(str, range(100_000))), X, None), shuffled(0))
     first, second = (
-        replace(layout(shuffled(seed)), slots=1024, feature_blocks=blocks_of(100_000)) for seed in range(2)
+        client_layout({0: 12}, slots=1024, rows=shuffled(seed), feature_blocks=blocks_of(100_000)) for seed in range(2)
     )
     table.matrix(first)
     tracemalloc.start()

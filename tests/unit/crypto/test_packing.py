@@ -4,7 +4,10 @@ from gmpy2 import mpz
 from numpy.typing import NDArray
 
 from fenchel_common.crypto.packing import SlotLayout, VectorFormat, slot_layout
-from fenchel_common.errors import ChecksumMismatch, TooManyTerms, ValueNotFinite, ValueOutOfRange
+from fenchel_common.crypto.tags import TAG_PRIME
+from fenchel_common.errors import TagMismatch, TooManyTerms, ValueNotFinite, ValueOutOfRange
+from support.keys import tagger
+from support.tagged import PAD, padded
 
 LAYOUTS = [slot_layout(VectorFormat(slot_bits=width), bits) for width in (64, 48) for bits in (256, 2048, 3072, 4096)]
 EACH_LAYOUT = pytest.mark.parametrize("layout", LAYOUTS, ids=lambda item: f"{item.key_bits}/{item.format.slot_bits}")
@@ -16,50 +19,65 @@ def random_integers(layout: SlotLayout, count: int, seed: int = 0) -> NDArray[np
 
 
 @pytest.mark.parametrize(
-    ("bits", "width", "slots", "spare"),
-    [(2048, 64, 31, 62), (2048, 48, 42, 30), (3072, 64, 47, 62), (3072, 48, 63, 46)],
+    ("bits", "width", "slots", "tag"),
+    [(2048, 64, 30, 126), (2048, 48, 40, 126), (3072, 64, 46, 126), (3072, 48, 61, 142)],
 )
-def test_slots_and_spare_bits_are_those_of_the_design(bits: int, width: int, slots: int, spare: int) -> None:
+def test_slots_and_bits_of_the_tag_are_those_of_the_design(bits: int, width: int, slots: int, tag: int) -> None:
     layout = slot_layout(VectorFormat(slot_bits=width), bits)
-    assert (layout.slots, layout.checksum_width) == (slots, spare)
+    assert (layout.slots, layout.tag_width) == (slots, tag)
 
 
 @EACH_LAYOUT
 def test_packing_round_trips_across_blocks(layout: SlotLayout) -> None:
     integers = random_integers(layout, 2 * layout.slots + 1)
-    plaintexts = layout.pack(integers)
+    tags = [0, TAG_PRIME - 1, 12345]
+    plaintexts = layout.pack(layout.grid(integers), tags)
     assert len(plaintexts) == 3
-    assert (layout.unpack(plaintexts, length=integers.size, terms=1) == integers).all()
+    grid, read = layout.unpack(plaintexts)
+    assert (grid.reshape(-1)[: integers.size] == integers).all()
+    assert not grid.reshape(-1)[integers.size :].any()
+    assert read == tags
 
 
 @EACH_LAYOUT
 def test_plaintexts_stay_away_from_half_the_modulus(layout: SlotLayout) -> None:
     """A modulus of k bits is at least 2^(k−1), so |m| < 2^(k−2) keeps the sign through the reduction."""
-    bound = int(layout.format.integer_bound) - 1
-    for extreme in (bound, -bound):
-        plaintext = layout.pack(np.full(layout.slots, extreme, dtype=np.int64))[0] * layout.term_limit
-        assert abs(plaintext) < mpz(1) << (layout.key_bits - 2)
+    for bound in (1 - int(layout.format.integer_bound), int(layout.format.integer_bound) - 1):
+        grid = np.full((1, layout.slots), bound, dtype=np.int64)
+        for tag in (0, TAG_PRIME - 1):
+            assert abs(layout.pack(grid, [tag])[0] * layout.term_limit) < mpz(1) << (layout.key_bits - 2)
 
 
 def test_a_mask_without_offset_reads_slots_below_a_negative_one_wrong_and_ours_does_not() -> None:
     layout = slot_layout(VectorFormat(), 2048)
     integers = random_integers(layout, 50 * layout.slots)
-    plaintexts = layout.pack(integers)
+    plaintexts = layout.pack(layout.grid(integers), [0] * 50)
     mask = (1 << 64) - 1
     naive = [(int(m) >> (64 * j)) & mask for m in plaintexts for j in range(layout.slots)]
     signed = np.array([value - (1 << 64) if value >> 63 else value for value in naive], dtype=np.int64)
     assert 0.4 < (signed != integers).mean() < 0.6
-    assert (layout.unpack(plaintexts, length=integers.size, terms=1) == integers).all()
+    assert (layout.unpack(plaintexts)[0].reshape(-1) == integers).all()
 
 
 @EACH_LAYOUT
-def test_extreme_values_of_both_signs_are_exact_at_the_term_limit(layout: SlotLayout) -> None:
+def test_extreme_values_and_tags_are_exact_at_the_term_limit(layout: SlotLayout) -> None:
     bound = int(layout.format.integer_bound) - 1
     integers = np.resize(np.array([bound, -bound], dtype=np.int64), layout.slots)
     terms = layout.term_limit
-    summed = [plaintext * terms for plaintext in layout.pack(integers)]
     layout.check_terms(terms)
-    assert (layout.unpack(summed, length=layout.slots, terms=terms) == integers * terms).all()
+    for tag in (0, TAG_PRIME - 1):
+        grid, tags = layout.unpack([plaintext * terms for plaintext in layout.pack(layout.grid(integers), [tag])])
+        assert (grid[0] == integers * terms).all()
+        assert tags == [tag * terms]
+
+
+@EACH_LAYOUT
+def test_a_tag_that_an_adder_made_negative_is_read_as_it_is(layout: SlotLayout) -> None:
+    """So that the check of its range refuses it, and nothing of it runs into the slots."""
+    integers = random_integers(layout, layout.slots)
+    grid, tags = layout.unpack([-plaintext for plaintext in layout.pack(layout.grid(integers), [7])])
+    assert (grid[0] == -integers).all()
+    assert tags == [-7]
 
 
 @EACH_LAYOUT
@@ -77,38 +95,29 @@ def test_a_small_public_bound_allows_a_million_rounds() -> None:
     assert slot_layout(VectorFormat(bound=2.0), 3072).term_limit == 2**30
 
 
-def overflowing_sum(layout: SlotLayout, slot: int) -> list[mpz]:
-    """An honest-looking plaintext in which one slot has silently wrapped into its upper neighbour."""
+def test_the_tag_bounds_the_terms_of_a_format_whose_slots_would_take_more() -> None:
+    layout = slot_layout(VectorFormat(bound=2.0**-30), 2048)
+    assert layout.term_limit == 2 ** (126 - 1 - 89)
+
+
+@pytest.mark.parametrize("slot", [0, 7, 28])
+def test_a_slot_that_overflows_into_its_neighbour_does_not_keep_the_tag(slot: int) -> None:
+    layout = slot_layout(VectorFormat(), 2048)
     integers = np.zeros(layout.slots, dtype=np.int64)
     integers[slot] = int(layout.format.integer_bound) - 1
-    factor = (1 << layout.format.slot_bits) // (int(layout.format.integer_bound) - 1) + 1
-    return [plaintext * factor for plaintext in layout.pack(integers)]
+    factor = (1 << 64) // int(integers[slot]) + 1
+    tag = tagger().tags(layout.grid(integers), [PAD])
+    grid, tags = layout.unpack([plaintext * factor for plaintext in layout.pack(layout.grid(integers), tag)])
+    assert grid[0, slot + 1] == 1
+    with pytest.raises(TagMismatch):
+        tagger().check(grid, tags, padded([factor]))
 
 
-@pytest.mark.parametrize("slot", [0, 7, 29])
-def test_an_overflow_of_a_middle_slot_is_detected(slot: int) -> None:
+def test_a_plaintext_that_is_wider_than_slots_and_tag_is_refused() -> None:
     layout = slot_layout(VectorFormat(), 2048)
-    with pytest.raises(ChecksumMismatch, match="overflowed"):
-        layout.unpack(overflowing_sum(layout, slot), length=layout.slots, terms=1024)
-
-
-@pytest.mark.parametrize("slot", [0, 7, 29])
-def test_without_the_checksum_that_overflow_would_be_returned_as_numbers(
-    slot: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    layout = slot_layout(VectorFormat(), 2048)
-    monkeypatch.setattr(SlotLayout, "_verify", lambda *_: None)
-    wrong = layout.unpack(overflowing_sum(layout, slot), length=layout.slots, terms=1024)
-    assert wrong[slot + 1] == 1
-
-
-def test_overflows_of_opposite_sign_do_not_cancel_in_the_checksum() -> None:
-    layout = slot_layout(VectorFormat(), 2048)
-    integers = np.zeros(layout.slots, dtype=np.int64)
-    integers[3], integers[9] = 2**40, -(2**40)
-    overflowed = [plaintext * 2**25 for plaintext in layout.pack(integers)]
-    with pytest.raises(ChecksumMismatch):
-        layout.unpack(overflowed, length=layout.slots, terms=1024)
+    for plaintext in (mpz(1) << 2046, -(mpz(1) << 2046), layout.offset * 2):
+        with pytest.raises(TagMismatch, match="wider"):
+            layout.unpack([plaintext])
 
 
 def test_a_random_plaintext_is_refused() -> None:
@@ -116,22 +125,9 @@ def test_a_random_plaintext_is_refused() -> None:
     rng = np.random.default_rng(1)
     for _ in range(200):
         number = mpz.from_bytes(rng.bytes(256), "little") >> 3
-        with pytest.raises(ChecksumMismatch):
-            layout.unpack([number - (mpz(1) << 2044)], length=layout.slots, terms=1)
-
-
-def test_a_slot_beyond_the_bound_of_its_terms_is_refused() -> None:
-    layout = slot_layout(VectorFormat(bound=2.0), 2048)
-    plaintexts = [plaintext * 3 for plaintext in layout.pack(np.array([2**32], dtype=np.int64))]
-    assert layout.unpack(plaintexts, length=1, terms=2)[0] == 3 * 2**32
-    with pytest.raises(ChecksumMismatch, match="bound of its terms"):
-        layout.unpack(plaintexts, length=1, terms=1)
-
-
-def test_padding_that_is_not_zero_is_refused() -> None:
-    layout = slot_layout(VectorFormat(), 2048)
-    with pytest.raises(ChecksumMismatch, match="padding"):
-        layout.unpack(layout.pack(np.ones(5, dtype=np.int64)), length=4, terms=1)
+        grid, tags = layout.unpack([number - (mpz(1) << 2044)])
+        with pytest.raises(TagMismatch):
+            tagger().check(grid, tags, padded([1]))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -56,12 +56,10 @@ def test_ciphertexts_are_fixed_width_little_endian() -> None:
     assert len(buffer(1, 258)) == 2 * WIDTH
 
 
-def test_addition_and_scaling_act_on_the_plaintexts() -> None:
+def test_addition_acts_on_the_plaintexts() -> None:
     left, right = encrypted(5, -7), encrypted(11, 13)
     assert decrypted(paillier.add(PUBLIC, left, right)) == [16, 6]
     assert decrypted(paillier.add_many(PUBLIC, [left, right, right])) == [27, 19]
-    assert decrypted(paillier.scale(PUBLIC, left, 3)) == [15, -21]
-    assert decrypted(paillier.scale(PUBLIC, left, -3)) == [-15, 21]
 
 
 def test_valid_ciphertexts_pass() -> None:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from fenchel_client.privatefiles import write_private
 from fenchel_client.release import released_weights
 from fenchel_client.task import Task
-from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import Block, FederationLayout
@@ -34,6 +33,7 @@ from fenchel_server.release import Release, put_together
 from fenchel_server.results import write_model
 from fenchel_server.store import RunStatus
 from support.federation import InProcessFederation
+from support.layouts import client_layout
 from support.records import RUN
 from support.tables import named_shards, small_dataset
 
@@ -260,9 +260,7 @@ def test_a_certificate_that_is_no_number_is_refused(figures: tuple[float, float,
 
 @pytest.mark.parametrize(("gap", "given"), [(1e-3, 2), (1.1e-3, 0), (None, 0), (np.nan, 0)])
 def test_weights_go_out_only_with_a_gap_that_the_noise_allows_for(gap: float | None, given: int) -> None:
-    alone = np.ones(1, dtype=np.int64)
-    blocks = {0: np.array([0, 1])}
-    layout = ClientLayout(1, 31, 0 * alone, alone, alone, alone > 1, 0 * alone, feature_blocks=blocks)
+    layout = client_layout({0: 1}, slots=31, feature_blocks={0: np.array([0, 1])})
     noise = ReleaseNoise(1.0, 1e-5, 1.0, gap=1e-3, sensitivity=1.0, sigma=1.0)
     part = ModelPart(b"", primal=None, dual=None, gap=gap, first_holder_of=(0,))
     assert len(released_weights(np.zeros(2), part, layout=layout, noise=noise)) == given

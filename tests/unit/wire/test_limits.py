@@ -12,7 +12,10 @@ from fenchel.v1 import hyfdca_pb2, vectors_pb2
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.errors import InvalidInput
-from fenchel_common.layout import MAX_FEATURES
+from fenchel_common.ids import RoundId
+from fenchel_common.layout import MAX_FEATURES, MAX_NAME_CHARS
+from fenchel_common.layoutroot import LEAF_BYTES
+from fenchel_common.records import Given, Moment, Record
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, MAX_INTRODUCTION_BYTES
 from fenchel_common.wire.alignment import (
     Listing,
@@ -27,6 +30,7 @@ from fenchel_common.wire.alignment import (
 from fenchel_common.wire.catalogue import SETUP, phases_of
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
 from fenchel_common.wire.limits import (
+    RECORDS_A_ROUND,
     Extent,
     extents_of,
     finish_task_limit,
@@ -34,14 +38,15 @@ from fenchel_common.wire.limits import (
     round_limits,
     setup_limits,
 )
+from fenchel_common.wire.records import record_to_bytes, round_task_to_bytes
 from support.families import BY_FAMILY, EVERY
 from support.keys import private_key
-from support.layouts import A, B, small_federation_layout
+from support.layouts import A, B, client_layout, small_federation_layout
 
-SAMPLES, FEATURES, KEY_BITS = 1_000_000, 2_000_000, 3072
+SAMPLES, FEATURES, KEY_BITS, PARTIES = 1_000_000, 2_000_000, 3072, 2
 SLOTS = slot_layout(VectorFormat(), KEY_BITS).slots
-LARGE = Extent(FEATURES, -(-SAMPLES // SLOTS), -(-FEATURES // SLOTS), 2 * KEY_BITS // 8)
-SMALL = Extent(features=3, blocks=2, feature_blocks=1, block_bytes=512)
+LARGE = Extent(FEATURES, -(-SAMPLES // SLOTS), -(-FEATURES // SLOTS), 2 * KEY_BITS // 8, PARTIES)
+SMALL = Extent(features=3, blocks=2, feature_blocks=1, block_bytes=512, parties=PARTIES)
 
 
 def messages_in(descriptor: Descriptor) -> Iterator[Descriptor]:
@@ -63,10 +68,10 @@ def vectors_in(kind: type[Message] | None) -> tuple[int, int]:
 def test_the_catalogue_counts_the_vectors_that_the_messages_have(family: str) -> None:
     for phase, messages in phases_of(BY_FAMILY[family]).items():
         task, result = messages.task_carries, messages.result_carries
-        kind = messages.inside["ModelPart.state"] if phase == FINISH else messages.task
+        kind = messages.inside.get("RoundTask.body", messages.task)
         assert (task.by_sample + task.by_feature, task.numbers) == vectors_in(kind), phase
         inside = vectors_in(messages.inside.get("LayoutResult.preparation"))[0]
-        blocks, numbers = vectors_in(messages.result)
+        blocks, numbers = vectors_in(messages.inside.get("RoundResult.body", messages.result))
         assert (result.by_sample + result.by_feature, result.numbers) == (blocks + inside, numbers), phase
 
 
@@ -114,7 +119,7 @@ def test_a_million_samples_and_two_million_features_fit_every_round(family: str)
 
 def test_the_end_told_again_fits_a_party_that_forgot_the_run() -> None:
     for settings in BY_FAMILY.values():
-        assert round_limits(FINISH, SMALL, settings).task <= finish_task_limit(features=3)
+        assert round_limits(FINISH, SMALL, settings).task <= finish_task_limit(features=3, parties=PARTIES, round_id=0)
 
 
 def large_layout() -> ClientLayout:
@@ -122,13 +127,9 @@ def large_layout() -> ClientLayout:
     sizes = np.full(-(-SAMPLES // SLOTS), SLOTS)
     sizes[-1] = SAMPLES - SLOTS * (len(sizes) - 1)
     positions = np.split(rng.permutation(FEATURES), range(SLOTS, FEATURES, SLOTS))
-    return ClientLayout(
-        sample_count=SAMPLES,
+    return client_layout(
+        dict(enumerate(sizes.tolist())),
         slots=SLOTS,
-        block_ids=np.arange(len(sizes)),
-        block_sizes=sizes,
-        label_holder_counts=np.ones(len(sizes), dtype=np.int64),
-        shared=np.ones(len(sizes), dtype=bool),
         rows=rng.permutation(SAMPLES),
         feature_blocks=dict(enumerate(positions)),
     )
@@ -148,7 +149,7 @@ def test_a_listing_and_a_layout_of_two_million_features_and_a_million_samples_pa
     body = client_layout_to_bytes(layout)
     limit = layout_task_limit(samples=SAMPLES, features=FEATURES, parties=2, overlapping=False)
     assert len(body) < limit < MAX_BODY_BYTES
-    assert client_layout_from_bytes(body, samples=SAMPLES, features=FEATURES) == layout
+    assert client_layout_from_bytes(body, party=layout.party, samples=SAMPLES, features=FEATURES) == layout
     assert Extent.of_client(layout, key_bits=KEY_BITS) == LARGE
 
 
@@ -160,3 +161,22 @@ def test_overlaps_make_room_in_the_layout_for_what_is_ignored() -> None:
 
 def test_a_block_takes_what_a_ciphertext_takes() -> None:
     assert SMALL.block_bytes == private_key(2048).public_key.ciphertext_bytes
+
+
+def test_a_task_has_room_for_all_records_up_to_its_round() -> None:
+    """A party that restarts gets the records from the first on."""
+    settings = BY_FAMILY["corrective"]
+    given = tuple(Given(client, bytes(16), bytes(16)) for client in (A, B))
+    longest = record_to_bytes(Record(Moment(2**31, RoundId(10**9), "x" * 20), given, bytes(64)), (A, B))
+    for round_id in (1, 10, 1000):
+        records = [longest] * (RECORDS_A_ROUND * (round_id + 1))
+        task = round_task_to_bytes(b"", first=0, records=records)
+        assert len(task) < round_limits("local_dual", SMALL, settings, round_id=round_id).task
+        assert len(task) < finish_task_limit(features=3, parties=PARTIES, round_id=round_id)
+
+
+@pytest.mark.parametrize("parties", [2, 3, 10])
+def test_a_layout_has_room_for_a_leaf_of_every_set_of_holders_of_samples_and_of_features(parties: int) -> None:
+    leaves = 2 * (2**parties - 1)
+    limit = layout_task_limit(samples=1, features=1, parties=parties, overlapping=False)
+    assert limit > LEAF_BYTES * leaves + parties * (MAX_NAME_CHARS + 1)

@@ -1,9 +1,9 @@
 """Corrective HyFDCA at a party: the answers to the phases of a round.
 
-At the end of each round the client stores a memory, and keeps the one with which the round began, so that the server
-can repeat the round. A client that has lost its memory says so, and the next round gives it the anchor and the best
-model. A memory consists of decrypted numbers, and of numbers that elementwise arithmetic makes of them with the same
-bits at every party.
+At the end of each round the client stores a memory under the nonce of its answer, and keeps the one with which the
+round began, so that the server can repeat the round. The records say which answer counts, and so which memory goes on.
+A client that has lost its memory says so, and the next round gives it the anchor and the best model. A memory consists
+of decrypted numbers, and of numbers that elementwise arithmetic makes of them with the same bits at every party.
 """
 
 from collections.abc import Callable
@@ -12,13 +12,16 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.algorithms.codec import Origins
+from fenchel_client.algorithms.corrective.book import CorrectiveBook, one_of
 from fenchel_client.algorithms.corrective.local_dual import dual_result, with_combination
 from fenchel_client.algorithms.corrective.points import Memory
 from fenchel_client.algorithms.corrective.primal import end_round
 from fenchel_client.algorithms.corrective.products import products_of, with_products
 from fenchel_client.algorithms.corrective.round import ClientRound, begin_round, initial_memory
 from fenchel_client.algorithms.dualclient import DualClient
-from fenchel_client.algorithms.duals import whole_norms
+from fenchel_client.algorithms.duals import norms_alone, whole_norms
+from fenchel_client.crypto.seal import Seal
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.corrective.messages import DualResult, DualTask, RoundStart
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
@@ -28,13 +31,12 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.errors import InvalidInput
-from fenchel_common.objectives import squared_row_norms
 from fenchel_common.wire import corrective as wire
 
 Array = NDArray[np.float64]
 
 
-class CorrectiveClient(DualClient[CorrectiveSettings]):
+class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
     """The client half of HyFDCA with `local = "corrective"`."""
 
     def __init__(
@@ -45,12 +47,18 @@ class CorrectiveClient(DualClient[CorrectiveSettings]):
         table: PartyTable,
         cipher: Cipher,
         key: RunKey,
+        seal: Seal,
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        super().__init__(settings, layout=layout, table=table, cipher=cipher, key=key, serialising=serialising)
+        super().__init__(
+            settings, layout=layout, table=table, cipher=cipher, key=key, seal=seal, serialising=serialising
+        )
+        self._seal = seal
         self._lambda = settings.lambda_
-        self._norms: Array | None = None if self._rows.shared else squared_row_norms(self._rows.X)
-        self._memories: dict[int, Memory] = {0: initial_memory(self._rows)}
+        self._norms = norms_alone(self._rows)
+        self._memories: dict[bytes, Memory] = {b"": initial_memory(self._rows)}
+        self._gap: tuple[bytes, float] | None = None
+        """P − D of the last round whose figures this client opened, by the nonce of its answer."""
         self._begun: ClientRound | None = None
         self._combined: ClientRound | None = None
 
@@ -59,67 +67,78 @@ class CorrectiveClient(DualClient[CorrectiveSettings]):
         """(n,) ‖x_i‖² of whole rows; None until it is known."""
         return self._norms
 
-    def answer(self, phase: str, body: bytes) -> bytes:
+    def first_book(self) -> CorrectiveBook:
+        return CorrectiveBook(self._layout, self._settings)
+
+    def answer(self, phase: str, body: bytes, book: CorrectiveBook) -> bytes:
         if phase == INNER_PRODUCT:
-            return self._answer_products(body)
+            return self._answer_products(body, book)
         if phase == LOCAL_DUAL:
-            return self._answer_dual(body)
+            return self._answer_dual(body, book)
         if phase == PRIMAL:
-            return self._answer_primal(body)
+            return self._answer_primal(body, book)
         raise InvalidInput(f"phase: HyFDCA with corrective steps has no phase {phase!r}")
+
+    def certified_gap(self, book: CorrectiveBook) -> float | None:
+        """As for `KnowsGap.certified_gap`."""
+        return self._gap[1] if self._gap is not None and self._gap[0] == book.certified else None
 
     def _model_in(self, state: bytes) -> BlockVector | None:
         return wire.model_from_bytes(state, self._scope)
 
-    def _answer_products(self, body: bytes) -> bytes:
+    def _model_origins(self, book: CorrectiveBook) -> Origins:
+        return one_of(book.model)
+
+    def _answer_products(self, body: bytes, book: CorrectiveBook) -> bytes:
         with self._serialising():
             start = wire.product_task_from_bytes(body, self._scope)
-        self._begin(start)
+        self._begin(start, book)
         products = None if self._begun is None else products_of(self._rows, self._codec, self._begun)
         with self._serialising():
             return wire.product_result_to_bytes(products)
 
-    def _answer_dual(self, body: bytes) -> bytes:
+    def _answer_dual(self, body: bytes, book: CorrectiveBook) -> bytes:
         with self._serialising():
             task = wire.dual_task_from_bytes(body, self._scope)
         if task.round_start is not None:
-            self._begin(task.round_start)
+            self._begin(task.round_start, book)
         if task.norms is not None:
-            self._norms = whole_norms(task.norms, self._rows, self._codec)
+            self._norms = whole_norms(task.norms, self._rows, self._codec, book.norm_origins)
         result = None
         if self._begun is not None and self._norms is not None:
-            result = self._combine(self._begun, task, self._norms)
+            result = self._combine(self._begun, task, self._norms, book)
         with self._serialising():
             return wire.dual_result_to_bytes(result)
 
-    def _answer_primal(self, body: bytes) -> bytes:
+    def _answer_primal(self, body: bytes, book: CorrectiveBook) -> bytes:
         with self._serialising():
             task = wire.primal_task_from_bytes(body, self._scope)
         current = self._combined
-        if current is None:
+        if current is None or current.plan != book.plan:
             raise InvalidInput("primal: this client has no round under way")
-        result, memory = end_round(self._rows, self._codec, current, task, lambda_=self._lambda, loss=self._loss)
+        result, memory = end_round(self._rows, self._codec, current, task, book, lambda_=self._lambda, loss=self._loss)
+        assert self._seal.stamp is not None, "every message has a stamp"
+        if result.objectives is not None:
+            self._gap = self._seal.stamp.nonce, result.objectives.primal - result.objectives.dual
         if memory is not None:
-            began_with = current.start.memory_round
-            earlier = {began_with: self._memories[began_with]} if began_with in self._memories else {}
-            self._memories = {**earlier, task.round_id: memory}
+            earlier = {book.memory: self._memories[book.memory]} if book.memory in self._memories else {}
+            self._memories = {**earlier, self._seal.stamp.nonce: memory}
         with self._serialising():
             return wire.primal_result_to_bytes(result)
 
-    def _begin(self, start: RoundStart) -> None:
-        self._begun, self._combined = begin_round(self._rows, self._codec, start, self._memories, loss=self._loss), None
+    def _begin(self, start: RoundStart, book: CorrectiveBook) -> None:
+        memory = self._memories.get(book.memory)
+        self._begun = begin_round(self._rows, self._codec, start, memory, book, loss=self._loss)
+        self._combined = None
 
-    def _combine(self, begun: ClientRound, task: DualTask, norms: Array) -> DualResult:
-        known = with_products(self._rows, self._codec, begun, task.products)
-        self._combined, combination = with_combination(
-            self._rows, known, task.round_id, lambda_=self._lambda, loss=self._loss
-        )
+    def _combine(self, begun: ClientRound, task: DualTask, norms: Array, book: CorrectiveBook) -> DualResult:
+        known = with_products(self._rows, self._codec, begun, task.products, book)
+        self._combined, combination = with_combination(self._rows, known, lambda_=self._lambda, loss=self._loss)
         return dual_result(
             self._rows,
             self._codec,
             self._combined,
             combination,
-            task,
             norms=norms,
             lambda_=self._lambda,
             loss=self._loss,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms.corrective.points import MODEL, Memory
 from fenchel_client.algorithms.corrective.settlement import interpolated
 from fenchel_client.algorithms.rows import PartyRows, Positions
-from fenchel_common.algorithms.corrective.messages import FIGURE_COUNT, STEPS
+from fenchel_common.algorithms.corrective.messages import COUNT_UNIT, FIGURE_COUNT, STEPS
 from fenchel_common.losses import Loss
 
 Array = NDArray[np.float64]
@@ -26,7 +26,8 @@ def figures_of(own: PartyRows, memory: Memory, round_id: int, samples: Positions
         losses.append(loss.value(z, y).sum())
         correct.append(loss.fit_sum(z, y))
     rest = [loss.conjugate(alpha, y).sum(), np.sqrt(norms[samples]).sum(), alpha @ alpha]
-    return np.array([*losses, *correct, *rest], dtype=np.float64) / own.sample_count
+    means = np.array([*losses, *correct, *rest], dtype=np.float64) / own.sample_count
+    return np.append(means, len(samples) / COUNT_UNIT)
 
 
 def conjugates_and_products(

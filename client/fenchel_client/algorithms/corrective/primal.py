@@ -6,13 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.codec import RowCodec
+from fenchel_client.algorithms.corrective.book import CorrectiveBook
 from fenchel_client.algorithms.corrective.measures import conjugates_and_products
 from fenchel_client.algorithms.corrective.points import POINT, VERTEX, Memory, PendingPoints
 from fenchel_client.algorithms.corrective.round import ClientRound
 from fenchel_client.algorithms.corrective.settlement import RoundFigures, Settlement, settle
 from fenchel_client.algorithms.duals import checked_duals
 from fenchel_client.algorithms.rows import PartyRows
-from fenchel_common.algorithms.corrective.messages import PrimalResult, PrimalTask
+from fenchel_common.algorithms.corrective.messages import (
+    FIGURES_FIELD,
+    MODEL_FIELD,
+    NUMBERS_FIELD,
+    POINT_FIELD,
+    VERTEX_FIELD,
+    PrimalResult,
+    PrimalTask,
+)
 from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.losses import Loss
@@ -21,7 +30,14 @@ Array = NDArray[np.float64]
 
 
 def end_round(
-    rows: PartyRows, codec: RowCodec, current: ClientRound, task: PrimalTask, *, lambda_: float, loss: Loss
+    rows: PartyRows,
+    codec: RowCodec,
+    current: ClientRound,
+    task: PrimalTask,
+    book: CorrectiveBook,
+    *,
+    lambda_: float,
+    loss: Loss,
 ) -> tuple[PrimalResult, Memory | None]:
     """The client's answer, and the memory to store; None in a round that certifies only.
 
@@ -30,26 +46,32 @@ def end_round(
     current
         The round as `with_combination` gives it.
     """
+    plan = current.plan
+    figures = RoundFigures.of(codec.from_numbers(task.figures, book.of_all(book.duals, FIGURES_FIELD)))
+    if figures.samples != plan.live_samples:
+        raise InvalidInput("figures: the parties reported on another number of samples than there are")
     settlement = settle(
         current.memory,
-        task.round_id,
-        RoundFigures.of(codec.from_numbers(task.figures)),
-        collapse=current.start.collapse,
-        relative=task.relative,
+        plan.round_id,
+        figures,
+        collapse=plan.collapse,
+        relative=not plan.complete,
         lambda_=lambda_,
     )
-    features = current.start.feature_blocks
+    features = plan.feature_blocks
     result = PrimalResult(
         point=None,
         vertex=None,
         conjugates_and_products=None,
-        model=codec.to_features(settlement.memory.best.weights, features) if features else None,
-        objectives=settlement.objectives if task.report else None,
+        model=codec.to_features(MODEL_FIELD, settlement.memory.best.weights, features) if features else None,
+        objectives=settlement.objectives if plan.objectives else None,
         accepted=settlement.accepted,
     )
+    if (task.point is None) != plan.closing:
+        raise InvalidInput("point: must be there unless the round certifies only")
     if task.point is None:
         return result, None
-    pending = _pending_points(rows, codec, current, task, task.point, settlement, loss=loss)
+    pending = _pending_points(rows, codec, current, task.point, settlement, book, loss=loss)
     measured = _measured(rows, codec, current, settlement.memory, pending, result, lambda_=lambda_, loss=loss)
     return measured, replace(settlement.memory, pending=pending)
 
@@ -58,9 +80,9 @@ def _pending_points(
     rows: PartyRows,
     codec: RowCodec,
     current: ClientRound,
-    task: PrimalTask,
     point: BlockVector,
     settlement: Settlement,
+    book: CorrectiveBook,
     *,
     loss: Loss,
 ) -> PendingPoints:
@@ -71,15 +93,16 @@ def _pending_points(
     point
         The sum of the clients' solutions of their local problems.
     """
-    if point.blocks != current.start.live_blocks:
+    if point.blocks != current.plan.live_blocks:
         raise InvalidInput("point.blocks: must be the blocks that take part")
     anchor = settlement.memory.anchor.alpha
     average, vertex = anchor.copy(), None
-    average[current.live] = checked_duals(point, rows, codec, loss)
-    if task.vertex:
+    origins = book.of_holders(book.duals, POINT_FIELD, labelled=True)
+    average[current.live] = checked_duals(point, rows, codec, origins, loss=loss)
+    if current.plan.vertices:
         vertex = anchor.copy()
         vertex[current.live] = loss.subgradient(settlement.predictions[current.live], rows.labels()[current.live])
-    return PendingPoints(average, vertex, task.relative)
+    return PendingPoints(average, vertex, not current.plan.complete)
 
 
 def _measured(
@@ -97,12 +120,16 @@ def _measured(
     base = memory.anchor.alpha if pending.relative else np.zeros(rows.count)
     scale = lambda_ * rows.sample_count
     points = pending.by_kind()
-    models = {kind: codec.to_features(np.asarray(rows.X.T @ (alpha - base)) / scale) for kind, alpha in points.items()}
-    reports = rows.positions_of(current.start.report_blocks)
+    fields = {POINT: POINT_FIELD, VERTEX: VERTEX_FIELD}
+    models = {
+        kind: codec.to_features(fields[kind], np.asarray(rows.X.T @ (alpha - base)) / scale)
+        for kind, alpha in points.items()
+    }
+    reports = rows.positions_of(current.plan.report_blocks)
     numbers = conjugates_and_products(rows, memory, list(points.values()), reports, loss=loss)
     return replace(
         result,
         point=models[POINT],
         vertex=models.get(VERTEX),
-        conjugates_and_products=codec.to_numbers(numbers),
+        conjugates_and_products=codec.to_numbers(NUMBERS_FIELD, numbers),
     )

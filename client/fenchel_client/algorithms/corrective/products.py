@@ -6,17 +6,25 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.codec import RowCodec
+from fenchel_client.algorithms.codec import Origins, RowCodec
+from fenchel_client.algorithms.corrective.book import CorrectiveBook
 from fenchel_client.algorithms.corrective.points import Entry, extended
 from fenchel_client.algorithms.corrective.round import ClientRound
 from fenchel_client.algorithms.corrective.simplex_qp import dot
 from fenchel_client.algorithms.rows import PartyRows, Positions
-from fenchel_common.algorithms.corrective.messages import POINT_PRODUCT_FORMAT, Products
+from fenchel_common.algorithms.corrective.messages import (
+    GRAM_FIELD,
+    POINT_FIELD,
+    POINT_PRODUCT_FORMAT,
+    VERTEX_FIELD,
+    Products,
+)
 from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import InvalidInput
 
 Array = NDArray[np.float64]
 
+_FIELDS: Final = (POINT_FIELD, VERTEX_FIELD)
 COARSE_UNIT: Final = 2.0**20
 """Gram entries are sent in two parts, whole multiples of this unit and the rest, because they can exceed the format."""
 
@@ -27,16 +35,18 @@ def products_of(rows: PartyRows, codec: RowCodec, current: ClientRound) -> Produ
     vectors: list[BlockVector | None] = [None, None]
     if blocks:
         samples = rows.positions_of(blocks)
-        for position, entry in enumerate(current.new.values()):
+        for position, (name, entry) in enumerate(zip(_FIELDS, current.new.values(), strict=False)):
             values = rows.products(samples, entry.weights)
-            vectors[position] = codec.to_blocks(blocks, values, POINT_PRODUCT_FORMAT)
-    gram_rows = _gram_rows(current, codec.feature_positions(current.start.feature_blocks))
+            vectors[position] = codec.to_blocks(name, blocks, values, POINT_PRODUCT_FORMAT)
+    gram_rows = _gram_rows(current, codec.feature_positions(current.plan.feature_blocks))
     coarse = np.round(gram_rows / COARSE_UNIT)
-    gram = codec.to_numbers(np.concatenate([coarse, gram_rows - coarse * COARSE_UNIT]))
+    gram = codec.to_numbers(GRAM_FIELD, np.concatenate([coarse, gram_rows - coarse * COARSE_UNIT]))
     return Products(vectors[0], vectors[1], gram)
 
 
-def with_products(rows: PartyRows, codec: RowCodec, current: ClientRound, products: Products | None) -> ClientRound:
+def with_products(
+    rows: PartyRows, codec: RowCodec, current: ClientRound, products: Products | None, book: CorrectiveBook
+) -> ClientRound:
     """The round with the new entries in its memory.
 
     Parameters
@@ -49,15 +59,17 @@ def with_products(rows: PartyRows, codec: RowCodec, current: ClientRound, produc
     if products is None:
         gram_rows = _gram_rows(current, np.arange(rows.width))
     else:
-        parts = codec.from_numbers(products.gram)
+        parts = codec.from_numbers(products.gram, book.of_all(book.products, GRAM_FIELD))
         if len(parts) != 2 * count * width:
             raise InvalidInput("gram: must have the products of the new entries")
         coarse, fine = np.split(parts, 2)
         gram_rows = coarse * COARSE_UNIT + fine
     sums = (None, None) if products is None else (products.point, products.vertex)
     new = {
-        name: replace(entry, predictions=_predictions(rows, codec, current, entry, told))
-        for (name, entry), told in zip(current.new.items(), sums, strict=False)
+        name: replace(
+            entry, predictions=_predictions(rows, codec, current, entry, told, book.of_holders(book.products, field))
+        )
+        for (name, entry), told, field in zip(current.new.items(), sums, _FIELDS, strict=False)
     }
     memory = extended(current.memory, new, gram=gram_rows.reshape(count, width), spread=current.spread)
     return replace(current, memory=memory, new=new)
@@ -71,18 +83,23 @@ def _gram_rows(current: ClientRound, features: Positions) -> Array:
 
 
 def _predictions(
-    rows: PartyRows, codec: RowCodec, current: ClientRound, entry: Entry, told: BlockVector | None
+    rows: PartyRows,
+    codec: RowCodec,
+    current: ClientRound,
+    entry: Entry,
+    told: BlockVector | None,
+    origins: Origins,
 ) -> Array:
     """x_i·w of the live samples: the secure sum on shared blocks, computed from the client's own columns on others."""
     shared = _shared_live_blocks(rows, current)
     if shared != (() if told is None else told.blocks):
         raise InvalidInput("products.blocks: must be the shared blocks that take part")
-    alone = rows.positions_of([block for block in current.start.live_blocks if block not in rows.shared])
+    alone = rows.positions_of([block for block in current.plan.live_blocks if block not in rows.shared])
     values = rows.products(alone, entry.weights)
     if told is not None:
-        values[rows.positions_of(shared)] = codec.from_blocks(told)
+        values[rows.positions_of(shared)] = codec.from_blocks(told, origins)
     return values
 
 
 def _shared_live_blocks(rows: PartyRows, current: ClientRound) -> tuple[int, ...]:
-    return tuple(block for block in current.start.live_blocks if block in rows.shared)
+    return tuple(block for block in current.plan.live_blocks if block in rows.shared)

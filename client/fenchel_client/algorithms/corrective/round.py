@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.codec import RowCodec
+from fenchel_client.algorithms.corrective.book import CorrectiveBook, RoundPlan, one_of
 from fenchel_client.algorithms.corrective.measures import conjugate_and_product_count
 from fenchel_client.algorithms.corrective.points import (
     ANCHOR,
@@ -28,7 +29,13 @@ from fenchel_client.algorithms.corrective.points import (
 )
 from fenchel_client.algorithms.duals import checked_duals
 from fenchel_client.algorithms.rows import PartyRows, Positions
-from fenchel_common.algorithms.corrective.messages import Anchor, RoundStart
+from fenchel_common.algorithms.corrective.messages import (
+    NUMBERS_FIELD,
+    POINT_FIELD,
+    VERTEX_FIELD,
+    Anchor,
+    RoundStart,
+)
 from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.errors import InvalidInput
 from fenchel_common.losses import Loss
@@ -53,7 +60,7 @@ class ClientRound:
         The positions of the live samples.
     """
 
-    start: RoundStart
+    plan: RoundPlan
     memory: Memory
     new: Mapping[Name, Entry]
     spread: Array
@@ -61,32 +68,32 @@ class ClientRound:
 
 
 def begin_round(
-    rows: PartyRows, codec: RowCodec, start: RoundStart, memories: Mapping[int, Memory], *, loss: Loss
+    rows: PartyRows, codec: RowCodec, start: RoundStart, memory: Memory | None, book: CorrectiveBook, *, loss: Loss
 ) -> ClientRound | None:
     """The round that a `RoundStart` begins; None if the client does not have the memory that it needs.
 
     Parameters
     ----------
-    memories
-        The client's memories by the round at whose end they were stored.
+    memory
+        The memory with which the records say that the client continues, if it has it.
     """
-    live = rows.positions_of(start.live_blocks)
-    memory = memories.get(start.memory_round)
-    if memory is not None and memory.anchor_round != start.anchor_round:
+    plan = book.required_plan()
+    live = rows.positions_of(plan.live_blocks)
+    if memory is not None and memory.anchor_round != book.anchor_round:
         memory = None
-    if start.collapse:
+    if plan.collapse:
         if start.restored is not None:
-            new = _restored_entries(rows, codec, start.restored, loss=loss)
+            new = _restored_entries(rows, codec, start.restored, book, loss=loss)
         elif memory is not None:
             new = _rounded_entries(rows, memory)
         else:
             return None
-        return ClientRound(start, empty_memory(start.anchor_round), new, np.zeros((len(new), len(new))), live)
+        return ClientRound(plan, empty_memory(book.anchor_round), new, np.zeros((len(new), len(new))), live)
     if memory is None or memory.pending is None:
         return None
-    conjugates, spread = _told_numbers(codec, start, memory, count=len(memory.pending.by_kind()), loss=loss)
-    new = _new_points(rows, codec, start, memory, memory.pending, conjugates)
-    return ClientRound(start, memory, new, spread, live)
+    conjugates, spread = _told_numbers(codec, start, memory, book, count=len(memory.pending.by_kind()), loss=loss)
+    new = _new_points(rows, codec, start, memory, memory.pending, conjugates, book)
+    return ClientRound(plan, memory, new, spread, live)
 
 
 def initial_memory(rows: PartyRows) -> Memory:
@@ -114,24 +121,31 @@ def _rounded_entries(rows: PartyRows, memory: Memory) -> dict[Name, Entry]:
     )
 
 
-def _restored_entries(rows: PartyRows, codec: RowCodec, restored: Anchor, *, loss: Loss) -> dict[Name, Entry]:
-    """The anchor and the best model from the server."""
+def _restored_entries(
+    rows: PartyRows, codec: RowCodec, restored: Anchor, book: CorrectiveBook, *, loss: Loss
+) -> dict[Name, Entry]:
+    """The anchor and the best model from the server, with all blocks that are on record."""
+    vectors = (restored.alpha, restored.weights, restored.model)
+    for vector, recorded in zip(vectors, (book.alpha, book.weights, book.model), strict=True):
+        if set(recorded) != set(() if vector is None else vector.blocks):
+            raise InvalidInput("round_start.restored: must have exactly the blocks that are on record")
     alpha = np.zeros(rows.count)
     if restored.alpha is not None:
-        alpha[rows.positions_of(restored.alpha.blocks)] = checked_duals(restored.alpha, rows, codec, loss)
+        duals = checked_duals(restored.alpha, rows, codec, one_of(book.alpha), loss=loss)
+        alpha[rows.positions_of(restored.alpha.blocks)] = duals
     weights, model = (
-        np.zeros(rows.width) if vector is None else codec.from_features(vector)
-        for vector in (restored.weights, restored.model)
+        np.zeros(rows.width) if vector is None else codec.from_features(vector, one_of(recorded))
+        for vector, recorded in ((restored.weights, book.weights), (restored.model, book.model))
     )
     return _anchor_and_best(rows, alpha=alpha, weights=weights, model=model)
 
 
 def _told_numbers(
-    codec: RowCodec, start: RoundStart, memory: Memory, *, count: int, loss: Loss
+    codec: RowCodec, start: RoundStart, memory: Memory, book: CorrectiveBook, *, count: int, loss: Loss
 ) -> tuple[list[float], Array]:
     """1/N Σ l* of the new points, and their rows of `Memory.spread`."""
     vector = start.conjugates_and_products
-    numbers = np.zeros(0) if vector is None else codec.from_numbers(vector)
+    numbers = np.zeros(0) if vector is None else codec.from_numbers(vector, book.of_stored(NUMBERS_FIELD))
     if len(numbers) != conjugate_and_product_count(memory, count, loss=loss):
         raise InvalidInput("round_start.conjugates_and_products: must have the numbers of the new points")
     conjugates, products = np.split(numbers, [count])
@@ -140,18 +154,25 @@ def _told_numbers(
 
 
 def _new_points(
-    rows: PartyRows, codec: RowCodec, start: RoundStart, memory: Memory, pending: PendingPoints, conjugates: list[float]
+    rows: PartyRows,
+    codec: RowCodec,
+    start: RoundStart,
+    memory: Memory,
+    pending: PendingPoints,
+    conjugates: list[float],
+    book: CorrectiveBook,
 ) -> dict[Name, Entry]:
     """The pending points with their models, without predictions."""
+    fields = {POINT: POINT_FIELD, VERTEX: VERTEX_FIELD}
     base = memory.anchor.weights if pending.relative else 0.0
     latest = memory.rounds_of(MODEL)[-1]
     models = {POINT: start.point, VERTEX: start.vertex}
     new = {}
     for (kind, alpha), conjugate in zip(pending.by_kind().items(), conjugates, strict=True):
         model = models[kind]
-        if model is None:
-            raise InvalidInput(f"round_start.{kind}: the model of the pending {kind} is missing")
-        weights = base + codec.from_features(model)
+        if model is None or set(model.blocks) != set(book.layout.feature_blocks):
+            raise InvalidInput(f"round_start.{kind}: must have the model of the pending {kind} on all own features")
+        weights = base + codec.from_features(model, book.of_feature_holders(book.pending, fields[kind]))
         new[(kind, latest)] = Entry(weights, np.zeros(rows.count), alpha, -conjugate)
     return new
 

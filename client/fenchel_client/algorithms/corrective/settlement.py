@@ -23,7 +23,7 @@ from fenchel_client.algorithms.corrective.points import (
     combined_row,
     extended,
 )
-from fenchel_common.algorithms.corrective.messages import FIGURE_COUNT, MEMORY, STEPS, Objectives
+from fenchel_common.algorithms.corrective.messages import COUNT_UNIT, FIGURE_COUNT, MEMORY, STEPS, Objectives
 from fenchel_common.errors import InvalidInput
 
 Array = NDArray[np.float64]
@@ -44,6 +44,8 @@ class RoundFigures:
         The means of l*(−α_i) and of α_i², at the combined dual variables.
     row_norm
         The mean of ‖x_i‖.
+    samples
+        The number of samples on which parties reported.
     """
 
     losses: Sequence[float]
@@ -51,6 +53,7 @@ class RoundFigures:
     conjugate: float
     row_norm: float
     spread: float
+    samples: float
 
     @classmethod
     def of(cls, sums: Array) -> "RoundFigures":
@@ -58,7 +61,8 @@ class RoundFigures:
         if len(sums) != FIGURE_COUNT:
             raise InvalidInput(f"figures: must be {FIGURE_COUNT} numbers")
         losses, accuracies, rest = np.split(sums, [STEPS + 1, 2 * (STEPS + 1)])
-        return cls(losses.tolist(), accuracies.tolist(), *rest.tolist())
+        conjugate, row_norm, spread, count = rest.tolist()
+        return cls(losses.tolist(), accuracies.tolist(), conjugate, row_norm, spread, count * COUNT_UNIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ class Settlement:
 def settle(
     memory: Memory, round_id: int, figures: RoundFigures, *, collapse: bool, relative: bool, lambda_: float
 ) -> Settlement:
-    """The end of a round that began with `RoundStart.collapse` and ends with `PrimalTask.relative`.
+    """The end of a round; `collapse` says how it began, `relative` whether not all samples are live.
 
     Parameters
     ----------

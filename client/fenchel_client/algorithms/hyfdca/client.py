@@ -5,7 +5,7 @@
     w(α) = 1/(λN) Σ α_i x_i
 
 Party k holds some samples i, and of each the columns x_{k,i}. It keeps α_i of its samples and w on its columns, both
-exactly as decrypted, and ‖x_i‖² of its whole rows. For each sample that it is told to update it takes
+exactly as decrypted, and ‖x_i‖² of its whole rows. For each sample that it draws it takes
 
     `paper`   Δ = argmax −l*(−(α+Δ)) − Δ·x·w − ‖x‖²/(2λN)·Δ²                       (Algorithm 5, line 6)
     `theory`  Δ = s·c_k·(u − α), u ∈ ∂l(x·w), s the best in [0, 1] with ‖x‖²/λ      (Algorithm 3)
@@ -22,8 +22,20 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.algorithms.codec import Origins
 from fenchel_client.algorithms.dualclient import DualClient
 from fenchel_client.algorithms.duals import checked_duals, whole_norms
+from fenchel_client.algorithms.hyfdca.book import (
+    CHANGES,
+    CONTRIBUTION,
+    FIGURES,
+    PRODUCTS,
+    RESTATED,
+    HyfdcaBook,
+    RoundOnRecord,
+)
+from fenchel_client.crypto.seal import Seal
+from fenchel_client.crypto.stamps import Origin
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.dual import (
     ALPHA_FORMAT,
@@ -33,16 +45,7 @@ from fenchel_common.algorithms.dual import (
     PRODUCT_FORMAT,
     ProductResult,
 )
-from fenchel_common.algorithms.hyfdca.messages import (
-    INNER_PRODUCT_AFTER,
-    SYNC,
-    DualResult,
-    DualTask,
-    Figures,
-    PrimalResult,
-    PrimalTask,
-    StateUpdate,
-)
+from fenchel_common.algorithms.hyfdca.messages import SAMPLES_UNIT, SYNC, DualResult, Figures, PrimalResult, SampleRange
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
@@ -55,8 +58,12 @@ from fenchel_common.wire import hyfdca as wire
 Array = NDArray[np.float64]
 
 
-class HyfdcaClient(DualClient[HyfdcaSettings]):
-    """The client half of HyFDCA."""
+class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
+    """The client half of HyFDCA.
+
+    It remembers with its dual variables, and with its model, which contributions they are made of. It works with both
+    only if these are the contributions that its book names.
+    """
 
     def __init__(
         self,
@@ -66,110 +73,156 @@ class HyfdcaClient(DualClient[HyfdcaSettings]):
         table: PartyTable,
         cipher: Cipher,
         key: RunKey,
+        seal: Seal,
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        super().__init__(settings, layout=layout, table=table, cipher=cipher, key=key, serialising=serialising)
-        self._forget()
+        super().__init__(
+            settings, layout=layout, table=table, cipher=cipher, key=key, seal=seal, serialising=serialising
+        )
+        self._alpha = np.zeros(self._rows.count)
+        self._alpha_versions: dict[int, Origin] = {}
+        self._model = np.zeros(self._rows.width)
+        self._model_version: dict[int, Sequence[Origin]] = {}
+        self._gap: tuple[Sequence[Origin], float] | None = None
+        """P − D of the last certificate that this client opened, and the contributions to it."""
+        self._norms: Array | None = None if self._rows.shared else squared_row_norms(self._rows.X)
 
-    def answer(self, phase: str, body: bytes) -> bytes:
+    def first_book(self) -> HyfdcaBook:
+        return HyfdcaBook(self._settings, self._layout)
+
+    def answer(self, phase: str, body: bytes, book: HyfdcaBook) -> bytes:
+        current = book.round_for(phase)
+        if self._layout.party not in current.present:
+            raise InvalidInput("phase: this party does not take part in it")
         if phase in (SYNC, PRIMAL):
-            return self._answer_primal(body)
-        if phase in (INNER_PRODUCT, INNER_PRODUCT_AFTER):
-            return self._answer_products(body)
+            return self._answer_primal(body, book, current.figures if phase == PRIMAL else ())
         if phase == LOCAL_DUAL:
-            return self._answer_dual(body)
-        raise InvalidInput(f"phase: HyFDCA has no phase {phase!r}")
+            return self._answer_dual(body, book, current)
+        return self._answer_products(phase, body, book)
+
+    def certified_gap(self, book: HyfdcaBook) -> float | None:
+        """As for `KnowsGap.certified_gap`."""
+        given = () if book.current is None or not book.current.rules.certifying else book.current.figures
+        return self._gap[1] if given and self._gap is not None and self._gap[0] == given else None
 
     def _model_in(self, state: bytes) -> BlockVector | None:
         return wire.state_from_bytes(state, self._scope).model
 
-    def _forget(self) -> None:
-        self._alpha = np.zeros(self._rows.count)
-        self._model = np.zeros(self._rows.width)
-        self._norms: Array | None = None if self._rows.shared else squared_row_norms(self._rows.X)
+    def _model_origins(self, book: HyfdcaBook) -> Origins:
+        return book.entered_model_of
 
-    def _take(self, state: StateUpdate) -> None:
-        if state.reset:
-            self._forget()
-        if state.model is not None:
-            self._model = self._codec.from_features(state.model)
+    def _take_model(self, model: BlockVector | None, origins: Origins) -> None:
+        """Opens a model, or verifies that the model that this party has is the one that is due."""
+        due = {block: given for block in self._layout.feature_blocks if (given := origins(block))}
+        if model is not None:
+            if model.blocks != tuple(due):
+                raise InvalidInput("model.blocks: must be the blocks of features that have a model on record")
+            self._model, self._model_version = self._codec.from_features(model, origins), due
+        if not due:
+            self._model, self._model_version = np.zeros(self._rows.width), {}
+        if self._model_version != due:
+            raise InvalidInput("model: missing, and the one that this party has is not the one on record")
 
-    def _answer_primal(self, body: bytes) -> bytes:
+    def _take_alpha(self, alpha: BlockVector | None, book: HyfdcaBook) -> None:
+        """Opens dual variables that have changed, and verifies that those of all blocks are then as on record."""
+        if alpha is not None:
+            if not book.alpha.keys() >= set(alpha.blocks):
+                raise InvalidInput("alpha.blocks: names a block whose dual variables are zero")
+            opened = checked_duals(alpha, self._rows, self._codec, book.alpha_of, loss=self._loss)
+            self._alpha[self._rows.positions_of(alpha.blocks)] = opened
+            self._alpha_versions |= {block: book.alpha[block].version for block in alpha.blocks}
+        for block in self._alpha_versions.keys() - book.alpha.keys():
+            self._alpha[self._rows.positions[block]] = 0.0
+            del self._alpha_versions[block]
+        if self._alpha_versions != {block: on_record.version for block, on_record in book.alpha.items()}:
+            raise InvalidInput("alpha: this party lacks dual variables that are on record")
+
+    def _answer_primal(self, body: bytes, book: HyfdcaBook, due: Sequence[Origin]) -> bytes:
+        """The answer to `sync` or `primal`; `due` has the origins of the figures to open, if there are any."""
         with self._serialising():
             task = wire.primal_task_from_bytes(body, self._scope)
-        result = self._primal_result(task)
-        with self._serialising():
-            return wire.primal_result_to_bytes(result)
-
-    def _primal_result(self, task: PrimalTask) -> PrimalResult:
-        self._take(task.state)
-        alpha = task.state.alpha
-        if alpha is not None:
-            self._alpha[self._rows.positions_of(alpha.blocks)] = checked_duals(
-                alpha, self._rows, self._codec, self._loss
-            )
+        if (task.totals is not None) != bool(due):
+            raise InvalidInput("totals: must be there if and only if all parties gave figures")
+        self._take_alpha(task.alpha, book)
         # Always from all of α, never by adding changes up: a repeated round then gives the same bits.
         scale = self._settings.lambda_ * self._rows.sample_count
         contribution = np.asarray(self._rows.X.T @ self._alpha, dtype=np.float64) / scale
-        figures = None if task.totals is None else Figures(*self._codec.from_numbers(task.totals).tolist())
-        return PrimalResult(self._codec.to_features(contribution), figures)
+        figures = None if task.totals is None else self._opened_figures(task.totals, due)
+        result = PrimalResult(self._codec.to_features(CONTRIBUTION, contribution), figures)
+        with self._serialising():
+            return wire.primal_result_to_bytes(result)
 
-    def _answer_products(self, body: bytes) -> bytes:
+    def _opened_figures(self, totals: Vector, origins: Sequence[Origin]) -> Figures:
+        *figures, samples = self._codec.from_numbers(totals, origins).tolist()
+        if samples * SAMPLES_UNIT != self._rows.sample_count:
+            raise InvalidInput("totals: the figures do not cover every sample once")
+        opened = Figures(*figures)
+        self._gap = origins, opened.mean_loss + opened.mean_conjugate + 2.0 * opened.regulariser
+        return opened
+
+    def _answer_products(self, phase: str, body: bytes, book: HyfdcaBook) -> bytes:
         with self._serialising():
             task = wire.product_task_from_bytes(body, self._scope)
-        self._take(task.state)
-        if not task.blocks:
-            raise InvalidInput("blocks: no block to give inner products of")
-        values = self._own_products(task.blocks)
-        products = self._codec.to_blocks(task.blocks, values, PRODUCT_FORMAT)
+        blocks = book.blocks_asked_in(phase)
+        if not blocks:
+            raise InvalidInput("phase: there is no block to give inner products of")
+        self._take_model(task.model, book.entered_model_of if phase == INNER_PRODUCT else book.latest_model_of)
+        products = self._codec.to_blocks(PRODUCTS, blocks, self._own_products(blocks), PRODUCT_FORMAT)
         with self._serialising():
             return wire.product_result_to_bytes(ProductResult(products))
 
-    def _answer_dual(self, body: bytes) -> bytes:
+    def _answer_dual(self, body: bytes, book: HyfdcaBook, current: RoundOnRecord) -> bytes:
         with self._serialising():
             task = wire.dual_task_from_bytes(body, self._scope)
-        self._take(task.state)
+        self._take_alpha(None, book)
+        self._take_model(task.model, book.entered_model_of)
         if task.norms is not None:
-            self._norms = whole_norms(task.norms, self._rows, self._codec)
-        drawn = {part.block for part in task.ranges}
-        needed = drawn.union(task.report_blocks) if task.with_losses else drawn
-        predictions = self._predictions(sorted(needed), task.products)
-        changes = None
-        if task.ranges:
-            changes = self._codec.to_blocks(sorted(drawn), self._steps(task, predictions), self._settings.alpha_format)
-        figures = self._figures(task, predictions) if task.asks_figures else None
+            self._norms = whole_norms(task.norms, self._rows, self._codec, book.norms_of)
+        ranges = current.draws.get(self._layout.party, ())
+        drawn = sorted({part.block for part in ranges})
+        asks_figures = current.rules.asks_figures(current.present)
+        reported = self._layout.reports if asks_figures and current.rules.certifying else ()
+        predictions = self._predictions(sorted({*drawn, *reported}), task.products, book)
+        changes = restated = figures = None
+        if ranges:
+            steps = self._steps(ranges, predictions, book)
+            changes = self._codec.to_blocks(CHANGES, drawn, steps, self._settings.alpha_format)
+        if stated := book.blocks_restated_by(self._layout.party):
+            restated = self._codec.to_blocks(RESTATED, stated, self._alpha, self._settings.alpha_format)
+        if asks_figures:
+            figures = self._figures(predictions, with_losses=current.rules.certifying)
         with self._serialising():
-            return wire.dual_result_to_bytes(DualResult(changes, figures))
+            return wire.dual_result_to_bytes(DualResult(changes, restated, figures))
 
     def _own_products(self, blocks: Sequence[int]) -> Array:
         """x_{k,i}·w_k at the positions of `blocks`, zero elsewhere."""
         return self._rows.products(self._rows.positions_of(blocks), self._model)
 
-    def _predictions(self, blocks: Sequence[int], products: BlockVector | None) -> Array:
+    def _predictions(self, blocks: Sequence[int], products: BlockVector | None, book: HyfdcaBook) -> Array:
         """x_i·w at the positions of `blocks`: the secure sum on shared blocks, computed from own columns on others."""
         values = self._own_products([block for block in blocks if block not in self._rows.shared])
         due = tuple(block for block in blocks if block in self._rows.shared)
         if due != (() if products is None else products.blocks):
             raise InvalidInput("products.blocks: must be the shared blocks that are updated or reported on")
         if products is not None:
-            values[self._rows.positions_of(due)] = self._codec.from_blocks(products)
+            values[self._rows.positions_of(due)] = self._codec.from_blocks(products, book.products_of)
         return values
 
-    def _steps(self, task: DualTask, predictions: Array) -> Array:
+    def _steps(self, ranges: Sequence[SampleRange], predictions: Array, book: HyfdcaBook) -> Array:
         """γ_t/|B_n|·Δ at the drawn samples, zero elsewhere."""
-        starts = [self._rows.positions[part.block][0] for part in task.ranges]
-        pieces = [
-            np.arange(first + part.start, first + part.stop) for first, part in zip(starts, task.ranges, strict=True)
-        ]
-        drawn = np.concatenate(pieces)
-        divisors = np.repeat(np.array(task.divisors, dtype=np.float64), [len(piece) for piece in pieces])
+        current = book.round_for(LOCAL_DUAL)
+        starts = [self._rows.positions[part.block][0] for part in ranges]
+        pieces = [np.arange(first + part.start, first + part.stop) for first, part in zip(starts, ranges, strict=True)]
+        drawn = np.concatenate([np.zeros(0, dtype=np.int64), *pieces])
+        divisors = np.repeat([float(book.divisor(part.block)) for part in ranges], [len(piece) for piece in pieces])
         if self._norms is None:
             raise InvalidInput("norms: missing; they come with the first task that needs them")
         alpha, ip, norms = self._alpha[drawn], predictions[drawn], self._norms[drawn]
         y, lambda_ = self._rows.labels()[drawn], self._settings.lambda_
+        gamma = current.rule.gamma_at(current.rules.round_id)
         if self._settings.local == "theory":
-            scale = task.step_scale
-            s = self._loss.theory_step(alpha, y, ip, norms / lambda_, scale * task.gamma)
+            scale = current.rule.step_scale(self._rows.count, self._rows.sample_count)
+            s = self._loss.theory_step(alpha, y, ip, norms / lambda_, scale * gamma)
             delta = s * scale * (self._loss.subgradient(ip, y) - alpha)
         else:
             delta = self._loss.dual_step(alpha, y, ip, norms / (lambda_ * self._rows.sample_count))
@@ -177,20 +230,24 @@ class HyfdcaClient(DualClient[HyfdcaSettings]):
         # Rounded towards zero. Rounded to nearest, the sum of the holders' contributions could carry α past the end of
         # its interval, where D is minus infinity. Rounded towards zero, it stays between the old α and feasible points.
         unit = ALPHA_FORMAT.resolution
-        values[drawn] = np.trunc(task.gamma * delta / divisors / unit) * unit
+        values[drawn] = np.trunc(gamma * delta / divisors / unit) * unit
         return values
 
-    def _figures(self, task: DualTask, predictions: Array) -> Vector:
-        """This client's contribution to the round's `Figures`."""
+    def _figures(self, predictions: Array, *, with_losses: bool) -> Vector:
+        """This party's contribution to the round's `Figures`, and the number of samples that it reports on.
+
+        Without losses they are only the sums that D needs.
+        """
         loss = conjugate = correct = 0.0
-        if task.report_blocks:
-            reported = self._rows.positions_of(task.report_blocks)
+        reported = self._rows.positions_of(self._layout.reports)
+        if len(reported):
             z, y = predictions[reported], self._rows.labels()[reported]
             conjugate = float(self._loss.conjugate(self._alpha[reported], y).sum())
-            if task.with_losses:
+            if with_losses:
                 loss = float(self._loss.value(z, y).sum())
                 correct = self._loss.fit_sum(z, y)
-        weights = self._model[self._codec.feature_positions(task.norm_blocks)]
+        weights = self._model[self._codec.feature_positions(self._layout.first_holder_of(self._layout.clients))]
         regulariser = self._settings.lambda_ / 2.0 * float(weights @ weights)
         count = self._rows.sample_count
-        return self._codec.to_numbers(np.array([loss / count, conjugate / count, correct / count, regulariser]))
+        figures = [loss / count, conjugate / count, correct / count, regulariser, len(reported) / SAMPLES_UNIT]
+        return self._codec.to_numbers(FIGURES, np.array(figures))

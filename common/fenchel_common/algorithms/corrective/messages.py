@@ -29,6 +29,7 @@ from typing import Final
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector
+from fenchel_common.ids import ClientId
 
 POINT_PRODUCT_FORMAT: Final = VectorFormat(bound=2.0**24)
 """For inner products with points: those of a vertex grow with 1/λ, and only a sample's holders add to them."""
@@ -36,8 +37,20 @@ MEMORY: Final = 20
 """The number of models that a client remembers, each with its inner products and its vertex."""
 STEPS: Final = 16
 """P is compared at the ends of so many equal steps from the best model to the model of the round."""
-FIGURE_COUNT: Final = 2 * (STEPS + 1) + 3
+FIGURE_COUNT: Final = 2 * (STEPS + 1) + 4
 """The length of `DualResult.figures`."""
+COUNT_UNIT: Final = 1024.0
+"""Numbers of samples are summed in this unit, so that they are within the bound of the format and exact."""
+
+POINT_FIELD: Final = "point"
+VERTEX_FIELD: Final = "vertex"
+GRAM_FIELD: Final = "gram"
+FIGURES_FIELD: Final = "figures"
+ALPHA_FIELD: Final = "alpha"
+WEIGHTS_FIELD: Final = "weights"
+MODEL_FIELD: Final = "model"
+NUMBERS_FIELD: Final = "conjugates_and_products"
+"""The names of the fields of results that are vectors; tags depend on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,36 +63,58 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundStart:
-    """With which memory, and on which blocks, a client begins a round.
+class RoundChoices:
+    """The choices of the server with which a round begins; they are on record.
 
     Attributes
     ----------
-    memory_round
-        The client continues with the memory that it stored at the end of this round.
-    anchor_round
-        The round whose dual variables are the anchor; 0 before the first.
+    participants
+        The clients of live blocks: blocks of samples all of whose holders take part in the round.
     collapse
-        Whether the client forgets all but the anchor and the best model, and rounds these two to fixed point.
+        Whether the clients forget all but the anchor and the best model, and round these two to fixed point.
+    closing
+        Whether the round certifies the model, and no client solves a local problem.
+    live_samples
+        The number of samples in live blocks.
+    """
+
+    participants: frozenset[ClientId]
+    collapse: bool
+    closing: bool
+    live_samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrimalChoices:
+    """The outcome of a round as the server puts it on record, after `primal`.
+
+    Attributes
+    ----------
+    accepted
+        Whether the combined dual variables are the anchor from now on, as the clients said.
+    reported
+        Whether all clients that report on a part of the best model have done so.
+    """
+
+    accepted: bool = False
+    reported: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoundStart:
+    """The vectors with which a client begins a round.
+
+    Attributes
+    ----------
     restored
         The anchor and the best model, in a collapse, for a client that has lost its memory.
-    live_blocks
-        The client's live blocks: blocks of samples all of whose holders take part in the round.
-    report_blocks, feature_blocks
-        The live blocks of samples, and the blocks of features, for which this client alone reports.
     point, vertex
         By feature: the models of the pending points, or the differences of these models from the anchor's.
     conjugates_and_products
         The sum of all clients' `PrimalResult.conjugates_and_products` of the round before.
     """
 
-    memory_round: int
-    anchor_round: int
-    collapse: bool
-    restored: Anchor | None
-    live_blocks: tuple[int, ...]
-    report_blocks: tuple[int, ...]
-    feature_blocks: tuple[int, ...]
+    restored: Anchor | None = None
     point: BlockVector | None = None
     vertex: BlockVector | None = None
     conjugates_and_products: Vector | None = None
@@ -116,21 +151,11 @@ class DualTask:
         ‖x_i‖² of the client's shared blocks, unless the client knows them.
     products
         The sums of the clients' `Products`; None where every client has whole rows.
-    divisors
-        |B_n|, the number of label holders, of each live block.
-    scale
-        The number of all live samples, divided by the number of this client's live samples.
-    certify_only
-        Whether the round certifies the model, and the client solves no local problem.
     """
 
     round_start: RoundStart | None
-    round_id: int
     norms: BlockVector | None
     products: Products | None
-    divisors: tuple[int, ...]
-    scale: float
-    certify_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +167,12 @@ class DualResult:
     point
         The solution of the local problem, divided by |B_n|.
     figures
-        Sums over the client's `report_blocks`, divided by N: of losses and then of correct predictions at the
-        `STEPS` + 1 models from the best one to that of the round, of conjugates, of row norms and of α_i².
+        Sums over the live blocks that the client reports on, divided by N: of losses and then of correct predictions at
+        the `STEPS` + 1 models from the best one to that of the round, of conjugates, of row norms and of α_i². Last the
+        number of samples in these blocks, in units of `COUNT_UNIT`.
     alpha, weights
-        The combined dual variables on `report_blocks`, and their model on `feature_blocks`.
+        The combined dual variables on the live blocks of samples, and their model on the blocks of features, on which
+        the client reports.
     combination
         A hash of the weights with which the client combined the points. All clients must send the same hash.
     """
@@ -167,20 +194,10 @@ class PrimalTask:
         The sum of the clients' `DualResult.point` on the client's live blocks; None in a round that certifies only.
     figures
         The sum of all clients' `DualResult.figures`.
-    relative
-        Whether the result gives models as differences from the anchor's model, because not all samples are live.
-    vertex
-        Whether the result has a vertex.
-    report
-        Whether the result has the objectives.
     """
 
-    round_id: int
     point: BlockVector | None
     figures: Vector
-    relative: bool
-    vertex: bool
-    report: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,12 +232,12 @@ class PrimalResult:
     point, vertex
         By feature: X_kᵀp/(λN) and X_kᵀv/(λN), or the same of the differences from the anchor.
     conjugates_and_products
-        Sums over the client's `report_blocks`, divided by N: l* of each new point and, if l* is strongly convex, for
-        each new point its inner products with all entries of the memory and with all new points.
+        Sums over the live blocks that the client reports on, divided by N: l* of each new point and, if l* is strongly
+        convex, for each new point its inner products with all entries of the memory and with all new points.
     model
-        The best model on `feature_blocks`.
+        The best model on the blocks of features on which the client reports.
     objectives
-        In clear, if the task asks for them.
+        In clear, if the round certifies and all parties take part.
     accepted
         Whether the combined dual variables are the anchor from now on.
     """

@@ -12,20 +12,20 @@ from fenchel_common.clientlayout import ClientLayout
 _PRIMAL = Exchange(
     "HyfdcaPrimalTask",
     "HyfdcaPrimalResult",
-    task_carries=Carried(by_sample=1, by_feature=1, numbers=1),
+    task_carries=Carried(by_sample=1, numbers=1),
     result_carries=Carried(by_feature=1),
 )
 _PRODUCT = Exchange(
     "HyfdcaProductTask",
     "HyfdcaProductResult",
-    task_carries=Carried(by_sample=1, by_feature=1),
+    task_carries=Carried(by_feature=1),
     result_carries=Carried(by_sample=1),
 )
 _DUAL = Exchange(
     "HyfdcaDualTask",
     "HyfdcaDualResult",
-    task_carries=Carried(by_sample=3, by_feature=1),
-    result_carries=Carried(by_sample=1, numbers=1),
+    task_carries=Carried(by_sample=2, by_feature=1),
+    result_carries=Carried(by_sample=2, numbers=1),
 )
 MESSAGES: Final = Messages(
     phases={
@@ -37,7 +37,7 @@ MESSAGES: Final = Messages(
     },
     preparation=PREPARATION,
     state="HyfdcaState",
-    state_carries=Carried(by_sample=1, by_feature=1),
+    state_carries=Carried(by_feature=1),
 )
 
 

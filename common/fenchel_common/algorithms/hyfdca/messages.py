@@ -8,6 +8,9 @@ One round, phase by phase (the tasks and results of a phase are the dataclasses 
     primal               PrimalTask   → PrimalResult    X_kᵀα/(λN) (Algorithm 4), and the sum of the figures opened
     inner_product_after  ProductTask  → ProductResult   refreshes the products on record of parties that may leave
 
+A task has only sums for its client to open. Which samples the client updates, which blocks it gives and what it reports
+on follow from the records of the run (`rounds.RoundRules`).
+
 A block travels as one ciphertext of S slots; slots beyond its size are zero. Vectors by sample are encrypted in every
 run but a plain one; vectors by feature and vectors of numbers in a sealed one. All of them are fixed-point numbers at
 every privacy level, so that a run gives the same bits at each.
@@ -16,11 +19,14 @@ every privacy level, so that a run gives the same bits at each.
 from dataclasses import dataclass
 from typing import Final
 
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.vectors import Vector
 
 SYNC: Final = "sync"
 INNER_PRODUCT_AFTER: Final = "inner_product_after"
+PHASES: Final = (SYNC, INNER_PRODUCT, LOCAL_DUAL, PRIMAL, INNER_PRODUCT_AFTER)
+"""The phases of a round, in order; a round can lack any of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +39,10 @@ class SampleRange:
 
 
 @dataclass(frozen=True, slots=True)
-class StateUpdate:
-    """The changes that a task makes to the client's state before its work.
-
-    With `reset` the client first forgets everything. `model` is w on the client's features, in which missing blocks are
-    zero; `alpha` are dual variables of the client's samples. The client takes both if they are not None.
-    """
-
-    reset: bool = False
-    model: BlockVector | None = None
-    alpha: BlockVector | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Figures:
     """(1/N) Σ l, (1/N) Σ l*, the accuracy and λ/2 ‖w‖², for the w and α that entered the round.
 
-    With a loss of regression the mean squared error stands in the place of the accuracy. The figures are summed as one
-    vector, in this order; each party gives its contribution to them.
+    With a loss of regression the mean squared error stands in the place of the accuracy.
     """
 
     mean_loss: float
@@ -59,14 +51,17 @@ class Figures:
     regulariser: float
 
 
-FIGURE_COUNT: Final = 4
+FIGURE_COUNT: Final = 5
+"""Each party gives a vector of so many contributions: to the `Figures`, in order, and to the number of samples."""
+SAMPLES_UNIT: Final = 2.0**16
+"""The number of samples is counted in this unit: it is exact, and within the bound of a vector."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrimalTask:
-    """`totals` is the sum of all contributions to the figures, which the client opens; None if there is none."""
+    """Dual variables that have changed, and the sum of all contributions to the figures; None if there is none."""
 
-    state: StateUpdate
+    alpha: BlockVector | None = None
     totals: Vector | None = None
 
 
@@ -84,51 +79,51 @@ class PrimalResult:
 
 @dataclass(frozen=True, slots=True)
 class ProductTask:
-    """The client computes x_i·w of the samples in `blocks`, with its own features."""
+    """w on the client's features, in which missing blocks are zero; None if the client has it, or if w is zero."""
 
-    state: StateUpdate
-    blocks: tuple[int, ...]
+    model: BlockVector | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DualTask:
-    """The samples that the client updates, and the numbers that the step needs.
+    """The sums that the client's steps and its contributions to the figures need.
 
     Attributes
     ----------
+    model
+        As in `ProductTask`.
     norms
         ‖x_i‖² of all shared blocks; given once.
     products
         x_i·w of those shared blocks that the client updates or reports on.
-    divisors
-        |B_n| for each of `ranges`.
-    step_scale
-        c_k.
-    report_blocks, norm_blocks
-        Blocks of samples and of features for which this client gives a contribution to the figures.
-    with_losses
-        Whether the figures have losses and accuracy, or only the sums that D needs.
     """
 
-    state: StateUpdate
-    norms: BlockVector | None
-    products: BlockVector | None
-    ranges: tuple[SampleRange, ...]
-    divisors: tuple[int, ...]
-    gamma: float
-    step_scale: float
-    report_blocks: tuple[int, ...] = ()
-    norm_blocks: tuple[int, ...] = ()
-    with_losses: bool = False
-
-    @property
-    def asks_figures(self) -> bool:
-        return bool(self.report_blocks or self.norm_blocks)
+    model: BlockVector | None = None
+    norms: BlockVector | None = None
+    products: BlockVector | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DualResult:
-    """Changes of dual variables, and a contribution to each of the figures if the task asked for them."""
+    """A client's steps and contributions; each is None in a round in which the client gives none.
 
-    changes: BlockVector | None
-    figures: Vector | None
+    Attributes
+    ----------
+    changes
+        Changes of dual variables in the drawn blocks.
+    restated
+        The dual variables that entered the round, in the blocks that the client reports on.
+    figures
+        The client's contribution to each of the figures, and the number of samples that it reports on.
+    """
+
+    changes: BlockVector | None = None
+    restated: BlockVector | None = None
+    figures: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LastState:
+    """The model of the run's end on a client's features; missing blocks are zero, None if all are."""
+
+    model: BlockVector | None = None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from fenchel_common.algorithms.corrective.messages import Objectives, PrimalResult
+from fenchel_common.algorithms.corrective.messages import Objectives, PrimalChoices, PrimalResult
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import ALPHA_FORMAT
 from fenchel_common.blocks import summed
@@ -29,6 +29,7 @@ R = TypeVar("R")
 
 VOID: Final = "void: a party failed before the new dual variables were on record"
 UNREPORTED: Final = "void: a party failed to report its part of the best model"
+NOTHING_CHANGED: Final = PrimalChoices()
 STANDSTILL: Final = "void: no sample had all its holders present"
 
 
@@ -38,6 +39,8 @@ class RoundEnd:
 
     Attributes
     ----------
+    choices
+        What the record of `primal` says.
     void
         Why the round is void; empty if it is not.
     outcome, reason
@@ -45,6 +48,7 @@ class RoundEnd:
     """
 
     state: CorrectiveState
+    choices: PrimalChoices = NOTHING_CHANGED
     void: str = ""
     certificate: Certificate | None = None
     outcome: Outcome | None = None
@@ -110,13 +114,14 @@ def end_round(
         state = _continued(
             state, current, answers, accepted=first.accepted, weights=weights, reported=model is not None
         )
-    return RoundEnd(state, certificate=certificate, outcome=outcome, reason=reason)
+    choices = PrimalChoices(accepted=first.accepted, reported=model is not None)
+    return RoundEnd(state, choices, certificate=certificate, outcome=outcome, reason=reason)
 
 
 def _reported_model(current: CorrectiveRound, answers: Mapping[ClientId, PrimalResult]) -> dict[int, Vector] | None:
     """The new best model on the participants' features; None if a client that reports on some of them has failed."""
     model = summed(answer.model for answer in answers.values())
-    due = {block for start in current.starts.values() for block in start.feature_blocks}
+    due = {block for blocks in current.blocks.values() for block in blocks.features}
     return model if model.keys() == due else None
 
 

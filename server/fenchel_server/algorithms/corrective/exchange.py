@@ -43,10 +43,10 @@ class CorrectiveExchange:
             answer = wire.product_result_from_bytes(body, self._scopes[client])
             if answer is None:
                 raise InvalidInput(LOST)
-            start = current.starts[client]
-            blocks = tuple(block for block in start.live_blocks if block in self._shared)
+            blocks = tuple(block for block in current.blocks[client].live if block in self._shared)
+            two_models = current.collapse or current.starts[client].vertex is not None
             check_blocks(answer.point, blocks, "point")
-            check_blocks(answer.vertex, blocks if start.collapse or start.vertex is not None else (), "vertex")
+            check_blocks(answer.vertex, blocks if two_models else (), "vertex")
             check_fresh_numbers(answer.gram, "gram")
             return answer
 
@@ -59,11 +59,11 @@ class CorrectiveExchange:
             answer = wire.dual_result_from_bytes(body, self._scopes[client])
             if answer is None:
                 raise InvalidInput(LOST)
-            start = current.starts[client]
+            blocks = current.blocks[client]
             solving = client in self._label_holders and not current.closing
-            check_blocks(answer.point, start.live_blocks if solving else (), "point")
-            check_blocks(answer.alpha, start.report_blocks, "alpha")
-            check_blocks(answer.weights, start.feature_blocks, "weights")
+            check_blocks(answer.point, blocks.live if solving else (), "point")
+            check_blocks(answer.alpha, blocks.reports, "alpha")
+            check_blocks(answer.weights, blocks.features, "weights")
             check_fresh_numbers(answer.figures, "figures", length=FIGURE_COUNT)
             return answer
 
@@ -78,7 +78,7 @@ class CorrectiveExchange:
             features = tuple(self._scopes[client].feature_blocks)
             check_blocks(answer.point, features if solved else (), "point")
             check_blocks(answer.vertex, features if solved and self.vertices else (), "vertex")
-            check_blocks(answer.model, current.starts[client].feature_blocks, "model")
+            check_blocks(answer.model, current.blocks[client].features, "model")
             check_presence(answer.conjugates_and_products, solved, "conjugates_and_products")
             check_presence(answer.objectives, current.reports_objectives, "objectives")
             if answer.conjugates_and_products is not None:

@@ -13,15 +13,26 @@ from fenchel_common.algorithms.corrective.messages import (
     DualTask,
     PrimalTask,
     Products,
+    RoundChoices,
     RoundStart,
 )
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
+from fenchel_common.algorithms.settings import is_due
 from fenchel_common.blocks import BlockVector, joined, joined_on, summed
 from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.wire.corrective_snapshot import CorrectiveState
-from fenchel_server.algorithms.phased import RoundUnderWay, is_due, not_there
+from fenchel_server.algorithms.phased import RoundUnderWay, not_there
+
+
+@dataclass(frozen=True, slots=True)
+class ClientBlocks:
+    """One client's live blocks of samples, and the live blocks of samples and blocks of features it reports on."""
+
+    live: tuple[int, ...]
+    reports: tuple[int, ...]
+    features: tuple[int, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,8 +45,12 @@ class CorrectiveRound(RoundUnderWay):
         Whether a certificate is due.
     complete
         Whether all blocks of samples are live. Only then is P known, and a certificate possible.
-    live
-        The live blocks of samples.
+    live, live_samples
+        The live blocks of samples, and how many samples they have.
+    collapse
+        Whether the clients forget all but the anchor and the best model.
+    blocks
+        The blocks of each client that takes part.
     starts
         The `RoundStart` of each client that takes part.
     products, duals
@@ -45,14 +60,17 @@ class CorrectiveRound(RoundUnderWay):
     certifying: bool
     complete: bool
     live: frozenset[int]
+    live_samples: int
+    collapse: bool
+    blocks: Mapping[ClientId, ClientBlocks]
     starts: Mapping[ClientId, RoundStart]
     products: Mapping[ClientId, Products] = field(default_factory=dict)
     duals: Mapping[ClientId, DualResult] = field(default_factory=dict)
 
     @property
-    def collapse(self) -> bool:
-        """Whether all clients begin with the anchor and the best model alone."""
-        return any(start.collapse for start in self.starts.values())
+    def choices(self) -> RoundChoices:
+        """What the record of the round's beginning says."""
+        return RoundChoices(frozenset(self.blocks), self.collapse, self.closing, self.live_samples)
 
     @property
     def reports_objectives(self) -> bool:
@@ -82,12 +100,6 @@ def begin_round(
     continued = participants == memories.participants and participants <= memories.intact
     collapse = not continued or memories.round_id != round_id - 1
     features = layout.feature_index.first_holders(participants)
-    starts = {
-        client: _round_start(
-            client, state, live=live, feature_blocks=features.get(client, ()), collapse=collapse, layout=layout
-        )
-        for client in present
-    }
     begun = replace(
         state,
         memories=replace(memories, participants=participants),
@@ -101,46 +113,39 @@ def begin_round(
         certifying=closing or is_due(round_id, settings.certificate_every),
         complete=len(live) == len(layout.blocks),
         live=live,
-        starts=starts,
+        live_samples=sum(index.sizes[block] for block in live),
+        collapse=collapse,
+        blocks={
+            client: ClientBlocks(
+                live=tuple(block for block in index.of(client) if block in live),
+                reports=tuple(block for block in layout.reporters.get(client, ()) if block in live),
+                features=features.get(client, ()),
+            )
+            for client in present
+        },
+        starts={client: _round_start(client, state, collapse=collapse, layout=layout) for client in present},
     )
 
 
-def _round_start(
-    client: ClientId,
-    state: CorrectiveState,
-    *,
-    live: frozenset[int],
-    feature_blocks: tuple[int, ...],
-    collapse: bool,
-    layout: FederationLayout,
-) -> RoundStart:
+def _round_start(client: ClientId, state: CorrectiveState, *, collapse: bool, layout: FederationLayout) -> RoundStart:
     def features_of(blocks: Mapping[int, Vector]) -> BlockVector | None:
         return joined_on(layout.feature_index.of(client), blocks)
 
-    start = RoundStart(
-        memory_round=state.memories.round_id,
-        anchor_round=state.anchor.round_id,
-        collapse=collapse,
-        restored=None,
-        live_blocks=tuple(block for block in layout.sample_index.of(client) if block in live),
-        report_blocks=tuple(block for block in layout.reporters.get(client, ()) if block in live),
-        feature_blocks=feature_blocks,
-    )
     if not collapse:
-        return replace(
-            start,
+        return RoundStart(
             point=features_of(state.pending.point),
             vertex=features_of(state.pending.vertex),
             conjugates_and_products=state.pending.conjugates_and_products,
         )
     if client in state.memories.intact:
-        return start
-    anchor = Anchor(
-        alpha=joined_on(layout.sample_index.of(client), state.anchor.alpha),
-        weights=features_of(state.anchor.weights),
-        model=features_of(state.model),
+        return RoundStart()
+    return RoundStart(
+        restored=Anchor(
+            alpha=joined_on(layout.sample_index.of(client), state.anchor.alpha),
+            weights=features_of(state.anchor.weights),
+            model=features_of(state.model),
+        )
     )
-    return replace(start, restored=anchor)
 
 
 def dual_tasks(
@@ -152,19 +157,14 @@ def dual_tasks(
 ) -> dict[ClientId, DualTask]:
     """The tasks of `local_dual`, with `norms` for all clients but those that know them."""
     sums = _summed_products(current.products)
-    index, label_holders = layout.sample_index, layout.label_index.holders
-    live_samples = sum(index.sizes[block] for block in current.live)
+    index = layout.sample_index
     tasks = {}
-    for client, start in current.starts.items():
-        shared = [block for block in start.live_blocks if block in index.shared]
+    for client, blocks in current.blocks.items():
+        shared = [block for block in blocks.live if block in index.shared]
         tasks[client] = DualTask(
-            round_start=None if current.products else start,
-            round_id=current.id,
+            round_start=None if current.products else current.starts[client],
             norms=None if client in knowing_norms else joined(index.shared_of(client), norms),
             products=None if sums is None else sums.on(shared),
-            divisors=tuple(len(label_holders[block]) for block in start.live_blocks),
-            scale=live_samples / sum(index.sizes[block] for block in start.live_blocks),
-            certify_only=current.closing,
         )
     return tasks
 
@@ -192,20 +192,13 @@ def _summed_products(products: Mapping[ClientId, Products]) -> _SummedProducts |
     )
 
 
-def primal_tasks(current: CorrectiveRound, *, vertices: bool) -> dict[ClientId, PrimalTask]:
-    """The tasks of `primal`; `vertices` says whether the clients can compute vertices."""
+def primal_tasks(current: CorrectiveRound) -> dict[ClientId, PrimalTask]:
+    """The tasks of `primal`."""
     points = summed(answer.point for answer in current.duals.values())
     figures = total([answer.figures for answer in current.duals.values()])
     return {
-        client: PrimalTask(
-            round_id=current.id,
-            point=None if current.closing else joined(start.live_blocks, points),
-            figures=figures,
-            relative=not current.complete,
-            vertex=vertices and not current.closing,
-            report=current.reports_objectives,
-        )
-        for client, start in current.starts.items()
+        client: PrimalTask(point=None if current.closing else joined(blocks.live, points), figures=figures)
+        for client, blocks in current.blocks.items()
     }
 
 
@@ -215,5 +208,5 @@ def updated_samples(current: CorrectiveRound, layout: FederationLayout) -> int:
         layout.sample_index.sizes[block]
         for client, answer in current.duals.items()
         if answer.point is not None
-        for block in current.starts[client].live_blocks
+        for block in current.blocks[client].live
     )

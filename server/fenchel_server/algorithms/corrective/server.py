@@ -7,7 +7,7 @@ The run's model is the best model, at which P was least so far.
 D at the anchor cannot fall, and a round in which a client fails before `primal` changes no vector on record.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Final, TypeVar
 
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
@@ -26,6 +26,7 @@ from fenchel_common.wire.corrective_snapshot import (
     snapshot_from_bytes,
     snapshot_to_bytes,
 )
+from fenchel_common.wire.records import server_state_from_bytes
 from fenchel_server.algorithms.answers import check_agree
 from fenchel_server.algorithms.certificate import with_certificate
 from fenchel_server.algorithms.corrective.ending import RoundEnd, end_round, void_end
@@ -62,36 +63,43 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
         layout: FederationLayout,
         key: RunKey,
         preparations: Mapping[ClientId, bytes],
+        record: bytes,
     ) -> None:
         norms = summed_row_norms(preparations, layout=layout, key=key, privacy=settings.privacy)
         state = CorrectiveState(norms=norms, memories=Memories(intact=frozenset(layout.clients)))
-        self._setup(settings, layout, key, CorrectiveSnapshot(RoundId(0), state))
+        self._setup(settings, layout, key, CorrectiveSnapshot(RoundId(0), state), [record])
 
     @classmethod
     def restore(
         cls, snapshot: bytes, *, settings: CorrectiveSettings, layout: FederationLayout, key: RunKey
     ) -> "CorrectiveServer":
         """A server that continues after the round of the snapshot; a client that has lost its memory will say so."""
-        saved = snapshot_from_bytes(snapshot, key, privacy=settings.privacy)
+        records, saved_state = server_state_from_bytes(snapshot)
+        saved = snapshot_from_bytes(saved_state, key, privacy=settings.privacy)
         if not saved.state.memories.participants <= set(layout.clients):
             raise StateDamaged(OTHER_CLIENTS)
         server = cls.__new__(cls)
-        server._setup(settings, layout, key, saved)
+        server._setup(settings, layout, key, saved, records)
         return server
 
     def _setup(
-        self, settings: CorrectiveSettings, layout: FederationLayout, key: RunKey, saved: CorrectiveSnapshot
+        self,
+        settings: CorrectiveSettings,
+        layout: FederationLayout,
+        key: RunKey,
+        saved: CorrectiveSnapshot,
+        records: Iterable[bytes],
     ) -> None:
-        super().__init__(settings, layout, round_id=saved.round_id)
+        super().__init__(settings, layout, round_id=saved.round_id, records=records)
         self._state = saved.state
         self._exchange = CorrectiveExchange(layout, key, privacy=settings.privacy, alpha_format=settings.alpha_format)
         self._knowing_norms: frozenset[ClientId] = frozenset()
 
-    def last_state(self, client: ClientId) -> bytes:
+    def _last_state(self, client: ClientId) -> bytes:
         """The best model on a client's features."""
         return wire.model_to_bytes(joined_on(self.layout.feature_index.of(client), self._state.model))
 
-    def snapshot(self) -> bytes:
+    def _snapshot(self) -> bytes:
         return snapshot_to_bytes(CorrectiveSnapshot(self._round_id, self._state))
 
     def _forget(self, clients: Set[ClientId]) -> None:
@@ -103,6 +111,9 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
             self._state, round_id, available, closing=closing, settings=self.settings, layout=self.layout
         )
         return begun
+
+    def _round_choices(self) -> bytes:
+        return wire.round_choices_to_bytes(self._current().choices, self.layout.clients)
 
     def _first_request(self) -> PhaseRequest:
         if self.layout.partition == "horizontal":
@@ -122,6 +133,7 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
         current = self._current()
         read = self._exchange.products(current, results)
         current.products = self._without_failed(read)
+        self._put_on_record(current.products)
         lengths = (answer.gram.length for answer in current.products.values())
         check_agree(lengths, "gram: clients disagree on what they remember")
         return self._void_after(read)
@@ -134,6 +146,7 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
         current = self._current()
         read = self._exchange.duals(current, results)
         answers = self._without_failed(read)
+        self._put_on_record(answers)
         self._knowing_norms |= answers.keys()
         if (void := self._void_after(read)) is not None:
             return void
@@ -143,13 +156,15 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
         return None
 
     def _primal_request(self) -> PhaseRequest:
-        tasks = primal_tasks(self._current(), vertices=self._exchange.vertices)
+        tasks = primal_tasks(self._current())
         return self._request(PRIMAL, {client: wire.primal_task_to_bytes(task) for client, task in tasks.items()})
 
     def _take_primals(self, results: Mapping[ClientId, bytes]) -> RoundReport:
         current = self._current()
         answers = self._without_failed(self._exchange.primals(current, results))
-        return self._report(end_round(self._state, current, answers, settings=self.settings, layout=self.layout))
+        end = end_round(self._state, current, answers, settings=self.settings, layout=self.layout)
+        self._put_on_record(answers, wire.primal_choices_to_bytes(end.choices))
+        return self._report(end)
 
     def _without_failed(self, answers: Answers[R]) -> dict[ClientId, R]:
         """The good answers; the memory of each other client is not intact any more."""

@@ -13,10 +13,10 @@ from fenchel_common.algorithms.hyfdca.messages import (
     FIGURE_COUNT,
     DualResult,
     DualTask,
+    LastState,
     PrimalResult,
     PrimalTask,
     ProductTask,
-    StateUpdate,
 )
 from fenchel_common.blocks import BlockVector, check_fresh, joined_on
 from fenchel_common.crypto.packing import VectorFormat
@@ -44,7 +44,7 @@ class _Peer:
     has_norms
         Whether the client has the row norms of its shared blocks.
     lost
-        Whether the client must forget its whole memory before it takes anything.
+        Whether the client may lack any of its dual variables.
     """
 
     model: tuple[Vector, ...] | None = ()
@@ -57,12 +57,13 @@ class _Peer:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A task that was sent: the model that the client has once it answers, and the required content of the answer."""
+    """A task that was sent: what the client has once it answers, and the required content of the answer."""
 
     model: tuple[Vector, ...] | None
-    blocks: tuple[int, ...] = ()
-    figures: bool = False
     norms: bool = False
+    blocks: tuple[int, ...] = ()
+    restated: tuple[int, ...] = ()
+    figures: bool = False
 
 
 class Exchange:
@@ -88,26 +89,35 @@ class Exchange:
         return not self._peers[client].has_norms
 
     def primal_task(self, client: ClientId, alpha: BlockVector | None, totals: Vector | None = None) -> bytes:
-        peer = self._peers[client]
-        self._pending[client] = _Pending(peer.model, figures=totals is not None)
-        return wire.primal_task_to_bytes(PrimalTask(StateUpdate(reset=peer.lost, alpha=alpha), totals))
+        self._pending[client] = _Pending(self._peers[client].model, figures=totals is not None)
+        return wire.primal_task_to_bytes(PrimalTask(alpha, totals))
 
     def product_task(self, client: ClientId, model: Mapping[int, Vector], blocks: tuple[int, ...]) -> bytes:
-        parts, state = self._model_update(client, model)
-        self._pending[client] = _Pending(parts, blocks)
-        return wire.product_task_to_bytes(ProductTask(state, blocks))
+        """A task for the inner products of these blocks."""
+        parts, update = self._model_update(client, model)
+        self._pending[client] = _Pending(parts, blocks=blocks)
+        return wire.product_task_to_bytes(ProductTask(update))
 
     def dual_task(
-        self, client: ClientId, model: Mapping[int, Vector], make: Callable[[StateUpdate], DualTask]
+        self,
+        client: ClientId,
+        model: Mapping[int, Vector],
+        *,
+        norms: BlockVector | None,
+        products: BlockVector | None,
+        drawn: tuple[int, ...],
+        restated: tuple[int, ...],
+        figures: bool,
     ) -> bytes:
-        parts, state = self._model_update(client, model)
-        task = make(state)
-        drawn = tuple(sorted({part.block for part in task.ranges}))
-        self._pending[client] = _Pending(parts, drawn, figures=task.asks_figures, norms=task.norms is not None)
-        return wire.dual_task_to_bytes(task)
+        """A task for changes in the drawn blocks, for dual variables to restate, and for figures if they are due."""
+        parts, update = self._model_update(client, model)
+        self._pending[client] = _Pending(parts, norms is not None, drawn, restated, figures)
+        return wire.dual_task_to_bytes(DualTask(update, norms, products))
 
-    def _model_update(self, client: ClientId, model: Mapping[int, Vector]) -> tuple[tuple[Vector, ...], StateUpdate]:
-        """The blocks of w on the client's features, and the update with them, or with none if the client has them."""
+    def _model_update(
+        self, client: ClientId, model: Mapping[int, Vector]
+    ) -> tuple[tuple[Vector, ...], BlockVector | None]:
+        """The blocks of w on the client's features, and the vector of them, or None if the client has them."""
         peer = self._peers[client]
         blocks = self._scopes[client].feature_blocks
         parts = tuple(model[block] for block in blocks if block in model)
@@ -117,7 +127,7 @@ class Exchange:
             and len(peer.model) == len(parts)
             and all(old is new for old, new in zip(peer.model, parts, strict=True))
         )
-        return parts, StateUpdate(reset=peer.lost, model=None if known else joined_on(blocks, model))
+        return parts, None if known else joined_on(blocks, model)
 
     def primal_results(self, results: Mapping[ClientId, bytes]) -> Answers[PrimalResult]:
         """The answers to `sync` or `primal`.
@@ -168,6 +178,7 @@ class Exchange:
     def _dual_result(self, client: ClientId, data: bytes, pending: _Pending) -> DualResult:
         result = wire.dual_result_from_bytes(data, self._scopes[client])
         check_blocks(result.changes, pending.blocks, "changes")
+        check_blocks(result.restated, pending.restated, "restated")
         check_presence(result.figures, pending.figures, "figures")
         if result.figures is not None:
             check_fresh_numbers(result.figures, "figures", length=FIGURE_COUNT)
@@ -175,5 +186,5 @@ class Exchange:
 
 
 def last_state(model: BlockVector | None) -> bytes:
-    """The message that gives a client the final model and makes it forget its memory."""
-    return wire.state_to_bytes(StateUpdate(reset=True, model=model))
+    """The message that gives a client the final model."""
+    return wire.state_to_bytes(LastState(model))

@@ -5,57 +5,53 @@ A round begins with the available clients. Clients whose α or contribution to w
 full participation takes 3 phases, 2 if no sample is shared. A client that fails a phase is left out of the rest of the
 round. If one of its blocks changes meanwhile, the client is stale until it has synced.
 
-The server reads none of the vectors. In a certificate round all available clients take part up to `local_dual`. The
-first label holder of each block of samples and the first holder of each block of features give their contributions to
-the `Figures` of the w and α that entered the round. The server sends the sum with `primal`, and the clients open it.
-The certificate is about the model that entered the round, and the parties get that model at the end of a run; α and the
-contributions may then be one round newer. If H follows D, clients give the figures that make D in every round.
+The server reads none of the vectors. In a certificate round all available clients take part up to `local_dual`, where
+they give their contributions to the `Figures` of the w and α that entered the round: the first label holder of each
+block of samples, and the first holder of each block of features; others give zeros. The server sends the sum with
+`primal`, and the clients open it. The certificate is about the model that entered the round, and the parties get that
+model at the end of a run; α and the contributions may then be one round newer. If H follows D, clients give the figures
+in every round.
+
+The server's choices are on record. All else follows from them by `RoundRules`, at the server and at the parties.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
-from fenchel_common.algorithms.hyfdca.messages import (
-    INNER_PRODUCT_AFTER,
-    SYNC,
-    DualTask,
-    Figures,
-    PrimalResult,
-    SampleRange,
-    StateUpdate,
-)
-from fenchel_common.algorithms.hyfdca.pace import Pace, follows_dual
+from fenchel_common.algorithms.hyfdca.messages import INNER_PRODUCT_AFTER, SYNC, Figures, PrimalResult, SampleRange
+from fenchel_common.algorithms.hyfdca.pace import Pace
+from fenchel_common.algorithms.hyfdca.rounds import RoundChoices, RoundRules
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
+from fenchel_common.wire.hyfdca_records import left_out_to_bytes, round_choices_to_bytes
 from fenchel_common.wire.hyfdca_snapshot import HyfdcaSnapshot, snapshot_from_bytes, snapshot_to_bytes
+from fenchel_common.wire.records import server_state_from_bytes
 from fenchel_server.algorithms.certificate import Certificate, Rounding, with_certificate
 from fenchel_server.algorithms.hyfdca.certificate import DivergenceWatch, certify, dual_value, ending_of
-from fenchel_server.algorithms.hyfdca.draw import draw_samples
 from fenchel_server.algorithms.hyfdca.exchange import Exchange, last_state
 from fenchel_server.algorithms.hyfdca.state import HyfdcaState
 from fenchel_server.algorithms.hyfdca.theorems import step_rule
-from fenchel_server.algorithms.phased import ENDED_HERE, PhasedServer, RoundUnderWay, is_due, not_there
+from fenchel_server.algorithms.phased import ENDED_HERE, Answers, PhasedServer, RoundUnderWay, not_there
 from fenchel_server.algorithms.rownorms import summed_row_norms
 from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
+
+R = TypeVar("R")
 
 UNCERTIFIED: Final = "no certificate: a party was missing, or its part of the model is out of date"
 
 
 @dataclass(slots=True, kw_only=True)
 class _Round(RoundUnderWay):
-    """`active` clients update samples; the contributions of `answering` clients to the figures make `totals`."""
+    """`totals` is the sum of all clients' contributions to the figures, `changed` has the blocks of α that changed."""
 
-    certifying: bool
-    active: frozenset[ClientId]
+    rules: RoundRules
     draws: dict[ClientId, tuple[SampleRange, ...]] = field(default_factory=dict)
-    answering: frozenset[ClientId] = frozenset()
     totals: Vector | None = None
     figures: Figures | None = None
     certificate: Certificate | None = None
@@ -73,6 +69,8 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         The key under which the run's vectors by sample are encrypted.
     preparations
         The bytes that each client's `preparation` gave: the encrypted squared norms of its parts of shared rows.
+    record
+        The record of the phase in which the clients gave them.
     """
 
     def __init__(
@@ -82,8 +80,9 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         layout: FederationLayout,
         key: RunKey,
         preparations: Mapping[ClientId, bytes],
+        record: bytes,
     ) -> None:
-        self._setup(settings, layout, key, round_id=RoundId(0))
+        self._setup(settings, layout, key, round_id=RoundId(0), records=(record,))
         self._state.norms = summed_row_norms(preparations, layout=layout, key=key, privacy=settings.privacy)
 
     @classmethod
@@ -92,8 +91,9 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
     ) -> "HyfdcaServer":
         """A server that continues after the round of the snapshot; it treats every client as restarted."""
         server = cls.__new__(cls)
-        saved = snapshot_from_bytes(snapshot, key, privacy=settings.privacy)
-        server._setup(settings, layout, key, round_id=saved.round_id)
+        records, own = server_state_from_bytes(snapshot)
+        saved = snapshot_from_bytes(own, key, privacy=settings.privacy)
+        server._setup(settings, layout, key, round_id=saved.round_id, records=records)
         state = server._state
         state.alpha, state.changed, state.norms, state.model = saved.alpha, saved.changed, saved.norms, saved.model
         state.take_client_snapshots(saved.clients)
@@ -103,24 +103,36 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
             server._exchange.lose(client)
         return server
 
-    def _setup(self, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey, *, round_id: RoundId) -> None:
-        super().__init__(settings, layout, round_id=round_id)
+    def _setup(
+        self,
+        settings: HyfdcaSettings,
+        layout: FederationLayout,
+        key: RunKey,
+        *,
+        round_id: RoundId,
+        records: tuple[bytes, ...],
+    ) -> None:
+        super().__init__(settings, layout, round_id=round_id, records=records)
         self._state = HyfdcaState(layout)
         self._exchange = Exchange(layout, key, privacy=settings.privacy, alpha_format=settings.alpha_format)
         self._sample_counts = {
             client: layout.samples_of(client) for client in layout.clients if client in layout.label_holders
         }
-        self._norm_holders = layout.feature_index.first_holders(layout.clients)
-        self._rounding = Rounding.of(layout, contributions=len(layout.reporters.keys() | self._norm_holders.keys()))
-        self._rule = step_rule(settings, layout, self._sample_counts)
+        self._cohorts: dict[tuple[ClientId, ...], dict[int, int]] = {}
+        for block in layout.blocks:
+            self._cohorts.setdefault(block.holders, {})[block.id] = block.size
+        # Other clients give zeros, which are exact.
+        giving = layout.reporters.keys() | layout.feature_index.first_holders(layout.clients).keys()
+        self._rounding = Rounding.of(layout, contributions=len(giving))
+        self._rule, self._note = step_rule(settings, layout, self._sample_counts)
         self._pace = Pace()
         self._watch = DivergenceWatch(initial_gap=settings.loss_function.at_zero)
 
-    def last_state(self, client: ClientId) -> bytes:
+    def _last_state(self, client: ClientId) -> bytes:
         """The model that entered the last round, on a client's features."""
         return last_state(self._state.model_of(client))
 
-    def snapshot(self) -> bytes:
+    def _snapshot(self) -> bytes:
         state = self._state
         return snapshot_to_bytes(
             HyfdcaSnapshot(
@@ -143,18 +155,33 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
             self._exchange.lose(client)
 
     def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> _Round:
-        certifying = closing or is_due(round_id, self.settings.certificate_every)
         chosen = frozenset() if closing else self.taking_part(round_id)
-        active = chosen & available
+        there = available.intersection(self.layout.clients)
+        active = chosen & there
+        counts = self._sample_counts
+        choices = RoundChoices(
+            available=there,
+            active=active,
+            closing=closing,
+            shares={
+                client: self._pace.samples(self.settings, counts, client) / counts[client]
+                for client in self.layout.clients
+                if client in active and client in counts
+            },
+            proportional=self._rule.proportional,
+        )
+        rules = RoundRules(self.settings, self.layout.clients, round_id, choices)
         return _Round(
             id=round_id,
             closing=closing,
-            present=[client for client in self.layout.clients if client in (available if certifying else active)],
-            absences=not_there(chosen - available),
-            certifying=certifying,
-            active=active,
+            present=[client for client in self.layout.clients if client in rules.first_present],
+            absences=not_there(chosen - there),
+            rules=rules,
             ending=ENDED_HERE if closing else None,
         )
+
+    def _round_choices(self) -> bytes:
+        return round_choices_to_bytes(self._current().rules.choices, self.layout.clients)
 
     def _first_request(self) -> PhaseRequest:
         return self._sync_request() or self._enter()
@@ -186,20 +213,21 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         return self._request(SYNC, tasks) if tasks else None
 
     def _enter(self) -> PhaseRequest:
-        """Fixes the model that enters the round, and begins the phase after `sync`."""
+        """Fixes the model that enters the round and the samples that are drawn, and begins the phase after `sync`."""
+        current = self._current()
         self._state.model = self._state.summed_contributions()
+        current.draws = {client: drawn for client in current.present if (drawn := self._drawn(client))}
         return self._product_request() or self._dual_request()
+
+    def _drawn(self, client: ClientId) -> tuple[SampleRange, ...]:
+        cohorts = [cohort for holders, cohort in self._cohorts.items() if client in holders]
+        return tuple(part for cohort in cohorts for part in self._current().rules.drawn(client, cohort))
 
     def _product_request(self) -> PhaseRequest | None:
         """SecureInnerProduct on all shared blocks; on drawn blocks alone in a full round without a certificate."""
         current = self._current()
-        current.draws = {
-            client: self._draw(client)
-            for client in current.present
-            if client in current.active and client in self._sample_counts
-        }
         wanted = self.layout.sample_index.shared
-        if self.settings.participation_rule.kind == "all" and self._all_present and not current.certifying:
+        if current.rules.asks_drawn_blocks_alone(current.present):
             wanted &= {part.block for ranges in current.draws.values() for part in ranges}
         return self._product_tasks(INNER_PRODUCT, wanted, self._state.model)
 
@@ -218,63 +246,47 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
                 tasks[client] = self._exchange.product_task(client, model, blocks)
         return self._request(phase, tasks) if tasks else None
 
-    def _draw(self, client: ClientId) -> tuple[SampleRange, ...]:
-        return draw_samples(
-            self.layout.sample_index.of(client),
-            self._pace.samples(self.settings, self._sample_counts, client),
-            seed=self.settings.seed,
-            round_id=self._current().id,
-            client_index=self.layout.clients.index(client),
-        )
-
     def _dual_request(self) -> PhaseRequest:
-        """LocalDualMethod for the clients with drawn samples, and contributions to the figures.
-
-        There are no figures if w is not w(α), or if an inner product was computed with another w.
-        """
+        """LocalDualMethod for the clients with drawn samples, restated dual variables, contributions to the figures."""
         current = self._current()
-        figures_due = current.certifying or follows_dual(self.settings)
-        if figures_due and self._all_present and not self._state.stale_clients():
-            current.answering = frozenset(self.layout.reporters.keys() | self._norm_holders.keys())
-        tasks = {
-            client: self._exchange.dual_task(client, self._state.model, partial(self._dual_task, client))
-            for client in current.present
-            if client in current.draws or client in current.answering
-        }
+        figures, restated = current.rules.asks_figures(current.present), self._restated()
+        tasks = {}
+        for client in current.present:
+            blocks = restated.get(client, ())
+            if figures or blocks or client in current.draws:
+                tasks[client] = self._dual_task(client, blocks, figures=figures)
         return self._request(LOCAL_DUAL, tasks)
 
-    def _dual_task(self, client: ClientId, update: StateUpdate) -> DualTask:
+    def _dual_task(self, client: ClientId, restated: tuple[int, ...], *, figures: bool) -> bytes:
         current, state = self._current(), self._state
-        ranges = current.draws.get(client, ())
-        answering = client in current.answering
-        reports = self.layout.reporters.get(client, ()) if answering else ()
-        touched = {part.block for part in ranges}.union(reports if current.certifying else ())
-        return DualTask(
-            state=update,
-            norms=state.norms_of(client) if ranges and self._exchange.needs_norms(client) else None,
-            products=state.products_of(sorted(touched & self.layout.sample_index.shared)),
-            ranges=ranges,
-            divisors=tuple(self._divisor(part.block) for part in ranges),
-            gamma=self._rule.gamma_at(current.id),
-            step_scale=self._rule.step_scale(self._sample_counts[client], self.layout.sample_count) if ranges else 1.0,
-            report_blocks=reports,
-            norm_blocks=self._norm_holders.get(client, ()) if answering else (),
-            with_losses=current.certifying,
+        drawn = sorted({part.block for part in current.draws.get(client, ())})
+        evaluated = self.layout.reporters.get(client, ()) if figures and current.rules.certifying else ()
+        return self._exchange.dual_task(
+            client,
+            state.model,
+            norms=state.norms_of(client) if drawn and self._exchange.needs_norms(client) else None,
+            products=state.products_of(sorted(self.layout.sample_index.shared.intersection({*drawn, *evaluated}))),
+            drawn=tuple(drawn),
+            restated=restated,
+            figures=figures,
         )
 
-    def _divisor(self, block: int) -> int:
-        """|B_n|: the number of label holders of a sample; only active ones count if sets of clients take turns."""
-        holders = self.layout.label_index.holders[block]
-        if self.settings.participation_rule.kind == "cyclic":
-            return sum(client in self._current().active for client in holders)
-        return len(holders)
+    def _restated(self) -> dict[ClientId, tuple[int, ...]]:
+        """The blocks whose dual variables each client states anew: the first of their label holders that is present."""
+        current, alpha = self._current(), self._state.alpha
+        first = self.layout.label_index.first_holders(current.present)
+        return {
+            client: tuple(block for block in blocks if block in alpha and current.rules.restates(alpha[block].terms))
+            for client, blocks in first.items()
+        }
 
     def _take_duals(self, results: Mapping[ClientId, bytes]) -> None:
         current = self._current()
-        answers = self._without_failed(self._exchange.dual_results(results))
+        answers = self._on_record(self._exchange.dual_results(results))
         contributions = [answer.figures for answer in answers.values() if answer.figures is not None]
-        if contributions and current.answering <= answers.keys():
+        if len(contributions) == len(self.layout.clients):
             current.totals = total(contributions)
+        self._state.restate(answer.restated for answer in answers.values() if answer.restated is not None)
         changes = [answer.changes for answer in answers.values() if answer.changes is not None]
         current.changed = self._state.add_changes(changes, current.id)
         current.samples_updated = sum(
@@ -282,17 +294,15 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         )
 
     def _primal_request(self) -> PhaseRequest | None:
-        """The second PrimalAggregation, for active clients with a changed block; these clients also open the totals."""
+        """The second PrimalAggregation, for active clients with a changed block; all who are there open the totals."""
         current, state = self._current(), self._state
-        opener, current.present = current.present[:1], [c for c in current.present if c in current.active]
+        if current.totals is None:
+            current.present = [client for client in current.present if client in current.rules.choices.active]
         tasks = {}
         for client in current.present:
             blocks = [block for block in self.layout.sample_index.of(client) if block in current.changed]
-            if blocks:
+            if blocks or current.totals is not None:
                 tasks[client] = self._exchange.primal_task(client, state.alpha_of(blocks), current.totals)
-        if not tasks and current.totals is not None:
-            current.present = opener
-            tasks = {client: self._exchange.primal_task(client, None, current.totals) for client in opener}
         return self._request(PRIMAL, tasks) if tasks else None
 
     def _take_primals(self, results: Mapping[ClientId, bytes]) -> None:
@@ -300,7 +310,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         current.figures = next(
             (answer.figures for answer in self._take_contributions(results, current.id).values()), None
         )
-        if current.figures is not None and current.certifying:
+        if current.figures is not None and current.rules.certifying:
             current.certificate = certify(
                 current.figures,
                 lambda_=self.settings.lambda_,
@@ -312,14 +322,19 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
             )
 
     def _take_contributions(self, results: Mapping[ClientId, bytes], synced: RoundId) -> dict[ClientId, PrimalResult]:
-        answers = self._without_failed(self._exchange.primal_results(results))
+        answers = self._on_record(self._exchange.primal_results(results))
         for client, answer in answers.items():
             self._state.take_contribution(client, answer.contribution, synced)
         return answers
 
     def _take_products(self, results: Mapping[ClientId, bytes]) -> None:
-        for client, answer in self._without_failed(self._exchange.product_results(results)).items():
+        for client, answer in self._on_record(self._exchange.product_results(results)).items():
             self._state.keep_products(client, answer.products)
+
+    def _on_record(self, answers: Answers[R]) -> dict[ClientId, R]:
+        """Ends the phase: the good answers count, and the record names the clients that are left out from here on."""
+        self._put_on_record(answers.good, left_out_to_bytes(answers.failed, self.layout.clients))
+        return self._without_failed(answers)
 
     def _report(self) -> RoundReport:
         current, certificate = self._current(), self._current().certificate
@@ -327,10 +342,10 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         metrics = RoundMetrics(
             round=current.id,
             samples_updated=current.samples_updated,
-            participants=tuple(client for client in self.layout.clients if client in current.active),
+            participants=tuple(client for client in self.layout.clients if client in current.rules.choices.active),
             absences=current.absences,
             stale=self._state.stale_clients(),
         )
-        notes = (self._rule.note, UNCERTIFIED if current.certifying and certificate is None else "")
+        notes = (self._note, UNCERTIFIED if current.rules.certifying and certificate is None else "")
         outcome, reason = current.ending or (None, "")
         return self._ended(with_certificate(metrics, certificate, notes), outcome, reason)

@@ -76,6 +76,11 @@ class HyfdcaState:
         """The model that entered the last round, on a client's features."""
         return joined_on(self._layout.feature_index.of(client), self.model)
 
+    def restate(self, restated: Iterable[BlockVector]) -> None:
+        """Replaces enc(α) in these blocks by fresh vectors of the same values."""
+        for vector in restated:
+            self.alpha |= vector.parts()
+
     def add_changes(self, changes: Iterable[BlockVector], round_id: RoundId) -> frozenset[int]:
         """Adds the clients' enc(γ/|B_n|·Δα) to enc(α), and returns the blocks that changed."""
         change = summed(changes)

@@ -1,49 +1,21 @@
 """c_k and γ_t as set by the theorem that covers a run, and a note for runs that no theorem covers."""
 
-from dataclasses import dataclass
-
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
-from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.algorithms.hyfdca.steps import StepRule
+from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 
 
-@dataclass(frozen=True, slots=True)
-class StepRule:
-    """The step sizes of a run.
+def step_rule(
+    settings: HyfdcaSettings, layout: FederationLayout, sample_counts: dict[ClientId, int]
+) -> tuple[StepRule, str]:
+    """The rule for a run, and why no theorem covers the run; empty if one does.
 
-    Attributes
-    ----------
-    proportional
-        c_k = N_k/N if set, else 1.
-    diminishing
-        γ_t = 1/t if set, else 1.
-    gamma
-        Overrides γ_t.
-    note
-        Why no theorem covers the run; empty if one does.
+    `sample_counts` has the number of labelled samples of each label holder.
     """
-
-    proportional: bool
-    diminishing: bool
-    gamma: float | None
-    note: str
-
-    def step_scale(self, own_samples: int, sample_count: int) -> float:
-        """c_k of a client with `own_samples` labelled samples, of `sample_count` in all."""
-        return own_samples / sample_count if self.proportional else 1.0
-
-    def gamma_at(self, round_id: RoundId) -> float:
-        """γ_t of a round."""
-        if self.gamma is not None:
-            return self.gamma
-        return 1.0 / round_id if self.diminishing else 1.0
-
-
-def step_rule(settings: HyfdcaSettings, layout: FederationLayout, sample_counts: dict[ClientId, int]) -> StepRule:
-    """The rule for a run; `sample_counts` has the number of labelled samples of each label holder."""
     if settings.local == "paper":
         note = "the practical variant has no convergence theorem; only the certified gap bounds the error"
-        return StepRule(proportional=False, diminishing=False, gamma=settings.gamma, note=note)
+        return StepRule(proportional=False, diminishing=False, gamma=settings.gamma), note
     kind = settings.participation_rule.kind
     equal = len(set(sample_counts.values())) == 1
     proportional, diminishing, note = True, False, ""
@@ -63,7 +35,7 @@ def step_rule(settings: HyfdcaSettings, layout: FederationLayout, sample_counts:
         note = "gamma is set by hand, which no theorem covers"
     if not _equal_draws(settings, sample_counts):
         note = "the theorems assume that every client updates equally many samples"
-    return StepRule(proportional=proportional, diminishing=diminishing, gamma=settings.gamma, note=note)
+    return StepRule(proportional=proportional, diminishing=diminishing, gamma=settings.gamma), note
 
 
 def _equal_draws(settings: HyfdcaSettings, sample_counts: dict[ClientId, int]) -> bool:

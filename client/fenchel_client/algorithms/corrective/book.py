@@ -1,0 +1,262 @@
+"""A party's knowledge of a corrective run by its records: the plan of the round, and what each sum consists of.
+
+The rules are those by which an honest server adds and keeps vectors (`fenchel_server/algorithms/corrective`). A server
+that adds other contributions gives the party a sum that does not open.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from fenchel_client.algorithms.codec import Origins
+from fenchel_client.algorithms.duals import NORMS
+from fenchel_client.crypto.stamps import Origin, Stamp
+from fenchel_client.transcript import StampedRecord
+from fenchel_common.algorithms.corrective.messages import (
+    ALPHA_FIELD,
+    MODEL_FIELD,
+    WEIGHTS_FIELD,
+    PrimalChoices,
+    RoundChoices,
+)
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
+from fenchel_common.algorithms.settings import is_due
+from fenchel_common.clientlayout import ClientLayout
+from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId
+from fenchel_common.records import ROUND
+from fenchel_common.setup import LAYOUT
+from fenchel_common.wire.corrective import primal_choices_from_bytes, round_choices_from_bytes
+
+Stamps = Mapping[ClientId, Stamp]
+ByBlock = Mapping[int, Origin]
+
+_PHASES_BEFORE: Final = {INNER_PRODUCT: (ROUND,), LOCAL_DUAL: (ROUND, INNER_PRODUCT), PRIMAL: (LOCAL_DUAL,)}
+"""The phases right after which a phase may follow; a round may end after each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """What a party does in a round, as it follows from the server's choices and the party's layout.
+
+    Attributes
+    ----------
+    complete
+        Whether all parties take part, so that all samples are live. Only then is P known, and a certificate possible.
+    live_blocks
+        The party's blocks of samples all of whose holders take part.
+    report_blocks, feature_blocks
+        The live blocks of samples, and the blocks of features, for which this party alone reports.
+    divisors
+        |B_n|, the number of label holders, of each live block.
+    scale
+        The number of all live samples, divided by the number of this party's live samples.
+    objectives
+        Whether the party tells the server P, D and the accuracy.
+    vertices
+        Whether all parties compute vertices: all of them have labels, and the round does not only certify.
+    """
+
+    round_id: int
+    participants: frozenset[ClientId]
+    collapse: bool
+    closing: bool
+    complete: bool
+    live_samples: int
+    live_blocks: tuple[int, ...]
+    report_blocks: tuple[int, ...]
+    feature_blocks: tuple[int, ...]
+    divisors: tuple[int, ...]
+    scale: float
+    objectives: bool
+    vertices: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectiveBook:
+    """The book of a corrective run.
+
+    Attributes
+    ----------
+    plan
+        Of the round under way; None before the first, and in a round in which this party does not take part.
+    phase
+        The phase of the newest record of the round under way.
+    preparations, products, duals
+        The contributions to the row norms, and to the phases of the round under way.
+    pending
+        The contributions to `primal` in the last round that counts, whose points are pending.
+    stored
+        The plan's round and participants of that round.
+    memory
+        The nonce of this party's own contribution to `pending`, by which it finds its memory.
+    certified
+        The nonce of this party's own contribution to the last `primal`, if the best model was then put on record.
+    anchor_round
+        The round whose dual variables are the anchor; 0 before the first.
+    alpha, weights, model
+        The origin of each block of the anchor, of its model, and of the best model; missing blocks are zero.
+    """
+
+    layout: ClientLayout
+    settings: CorrectiveSettings
+    choices: RoundChoices | None = None
+    plan: RoundPlan | None = None
+    phase: str = ""
+    preparations: Stamps = field(default_factory=dict)
+    products: Stamps = field(default_factory=dict)
+    duals: Stamps = field(default_factory=dict)
+    pending: Stamps = field(default_factory=dict)
+    stored: tuple[int, frozenset[ClientId]] = (0, frozenset())
+    memory: bytes = b""
+    certified: bytes = b""
+    anchor_round: int = 0
+    alpha: ByBlock = field(default_factory=dict)
+    weights: ByBlock = field(default_factory=dict)
+    model: ByBlock = field(default_factory=dict)
+
+    def after(self, record: StampedRecord) -> "CorrectiveBook":
+        phase = record.moment.phase
+        if phase == LAYOUT:
+            return self._prepared(record.stamps)
+        if phase == ROUND:
+            return self._begun(record)
+        if self.choices is None or self.phase not in _PHASES_BEFORE.get(phase, ()):
+            raise InvalidInput(f"record: a corrective round has no phase {phase!r} here")
+        book = replace(self, phase=phase)
+        if phase == INNER_PRODUCT:
+            return replace(book, products=record.stamps)
+        if phase == LOCAL_DUAL:
+            return replace(book, duals=record.stamps)
+        return book._ended(record, self.choices, primal_choices_from_bytes(record.choices))
+
+    def required_plan(self) -> RoundPlan:
+        if self.plan is None:
+            raise InvalidInput("record: this party does not take part in the round under way")
+        return self.plan
+
+    def norm_origins(self, block: int) -> list[Origin]:
+        return [Origin(self.preparations[holder], NORMS) for holder in self.layout.holders[block]]
+
+    def of_holders(self, stamps: Stamps, name: str, *, labelled: bool = False) -> Origins:
+        """The contributions of all holders of a block of samples, or of those that have labels; all are due."""
+
+        def origins(block: int) -> list[Origin]:
+            holders = [
+                holder for holder in self.layout.holders[block] if not labelled or holder in self.layout.label_holders
+            ]
+            return [Origin(_due(stamps, holder), name) for holder in holders]
+
+        return origins
+
+    def of_feature_holders(self, stamps: Stamps, name: str) -> Origins:
+        """The contributions of the holders of a block of features that took part."""
+
+        def origins(block: int) -> list[Origin]:
+            return [Origin(stamps[holder], name) for holder in self.layout.feature_holders[block] if holder in stamps]
+
+        return origins
+
+    def of_all(self, stamps: Stamps, name: str) -> list[Origin]:
+        """The contributions of all participants of the round under way."""
+        return [Origin(_due(stamps, client), name) for client in self._in_order(self.required_plan().participants)]
+
+    def of_stored(self, name: str) -> list[Origin]:
+        """The contributions to `primal` of all participants of the round whose points are pending."""
+        return [Origin(_due(self.pending, client), name) for client in self._in_order(self.stored[1])]
+
+    def _in_order(self, clients: frozenset[ClientId]) -> list[ClientId]:
+        return [client for client in self.layout.clients if client in clients]
+
+    def _prepared(self, stamps: Stamps) -> "CorrectiveBook":
+        if set(stamps) != set(self.layout.clients):
+            raise InvalidInput("record: every party must have answered to its layout")
+        return replace(self, preparations=stamps)
+
+    def _begun(self, record: StampedRecord) -> "CorrectiveBook":
+        choices, round_id = round_choices_from_bytes(record.choices, self.layout.clients), record.moment.round
+        plan = self._plan(choices, round_id) if self.layout.party in choices.participants else None
+        if not choices.collapse and self.stored != (round_id - 1, choices.participants):
+            raise InvalidInput("record: without a collapse, the participants of the round before go on")
+        return replace(self, choices=choices, plan=plan, phase=ROUND, products={}, duals={})
+
+    def _plan(self, choices: RoundChoices, round_id: int) -> RoundPlan:
+        layout, participants = self.layout, choices.participants
+        live = layout.live_blocks(participants)
+        sizes = dict(zip(layout.block_ids.tolist(), layout.block_sizes.tolist(), strict=True))
+        own = sum(sizes[block] for block in live)
+        complete = participants == frozenset(layout.clients)
+        most = layout.sample_count
+        if not own or not own <= choices.live_samples <= most or (complete and choices.live_samples != most):
+            raise InvalidInput("record: live_samples: does not fit the participants")
+        certifying = choices.closing or is_due(round_id, self.settings.certificate_every)
+        return RoundPlan(
+            round_id=round_id,
+            participants=participants,
+            collapse=choices.collapse,
+            closing=choices.closing,
+            complete=complete,
+            live_samples=choices.live_samples,
+            live_blocks=live,
+            report_blocks=tuple(block for block in layout.reports if block in set(live)),
+            feature_blocks=layout.first_holder_of(participants),
+            divisors=tuple(sum(holder in layout.label_holders for holder in layout.holders[block]) for block in live),
+            scale=choices.live_samples / own,
+            objectives=certifying and complete,
+            vertices=not choices.closing and layout.label_holders == frozenset(layout.clients),
+        )
+
+    def _ended(self, record: StampedRecord, begun: RoundChoices, ended: PrimalChoices) -> "CorrectiveBook":
+        """The book after `primal`; a round to which nobody contributed changes nothing."""
+        stamps = record.stamps
+        if not stamps:
+            return self
+        if not set(stamps) <= begun.participants or set(self.duals) != begun.participants:
+            raise InvalidInput("record: contributors to primal must be participants, and all must have combined points")
+        first = {
+            block: holder
+            for block, held_by in self.layout.feature_holders.items()
+            if (holder := next((one for one in held_by if one in begun.participants), None)) is not None
+        }
+        weights = {
+            **self.weights,
+            **{block: Origin(self.duals[holder], WEIGHTS_FIELD) for block, holder in first.items()},
+        }
+        own = stamps.get(self.layout.party)
+        book = replace(self, certified=own.nonce if own is not None and ended.reported else b"")
+        if ended.reported:
+            reported = {block: Origin(_due(stamps, holder), MODEL_FIELD) for block, holder in first.items()}
+            book = replace(book, model={**(self.model if begun.collapse else weights), **reported})
+        if begun.closing:
+            return book
+        if ended.accepted:
+            alpha = {block: self._reported_alpha(block) for block in self.layout.live_blocks(begun.participants)}
+            book = replace(book, anchor_round=record.moment.round, alpha={**self.alpha, **alpha}, weights=weights)
+        return replace(
+            book,
+            pending=stamps,
+            stored=(record.moment.round, begun.participants),
+            memory=self.memory if own is None else own.nonce,
+        )
+
+    def _reported_alpha(self, block: int) -> Origin:
+        reporter = self.layout.reporter_of(self.layout.holders[block])
+        if reporter is None:
+            raise InvalidInput("layout: a block of samples has no label holder")
+        return Origin(self.duals[reporter], ALPHA_FIELD)
+
+
+def one_of(origins: ByBlock) -> Origins:
+    """The origins of blocks that one party each gives; none for a block that is zero."""
+
+    def of_block(block: int) -> Sequence[Origin]:
+        return [origins[block]] if block in origins else []
+
+    return of_block
+
+
+def _due(stamps: Stamps, client: ClientId) -> Stamp:
+    if client not in stamps:
+        raise InvalidInput(f"record: the contribution of {client} is missing")
+    return stamps[client]

@@ -1,0 +1,181 @@
+"""The records of a run at a party, and the stamps of the messages that they name.
+
+A record is taken only if every party that it names has confirmed it: each contribution bears an HMAC by its maker over
+the maker's view, the phase and the nonce. So the server can leave a contribution out of a record, but cannot invent or
+exchange one, and it cannot tell parties different stories without their sums failing to open.
+
+The server may repeat the last round in a higher attempt, because it was killed or because parties failed. Then the
+party goes back to the end of the round before, and forgets what it had on record of the repeated round.
+"""
+
+import hmac
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, Self, TypeVar
+
+from fenchel_client.crypto.stamps import Stamp
+from fenchel_common.errors import InvalidInput, Refusal
+from fenchel_common.framing import framed
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.records import CONFIRMATION_BYTES, ROUND, Moment, Record, seed_from_bytes, view_after
+from fenchel_common.setup import LAYOUT
+from fenchel_common.wire.records import record_from_bytes
+
+KEPT_ROUNDS: Final = 2
+"""A server repeats the last round at most. The ends of so many rounds are kept."""
+OTHER_STORY: Final = "the records that the server sends are not those that this party has seen or that others confirmed"
+
+
+@dataclass(frozen=True, slots=True)
+class StampedRecord:
+    """A record with the stamps of the messages that it names, in roster order."""
+
+    moment: Moment
+    stamps: Mapping[ClientId, Stamp]
+    choices: bytes
+
+
+class Book(Protocol):
+    """What a party knows of a run by the records alone: which contributions the sums that it gets consist of."""
+
+    def after(self, record: StampedRecord) -> Self:
+        """The book with one record more; `InvalidInput` if the server's choices in it are not admissible."""
+        ...
+
+
+B = TypeVar("B", bound=Book)
+
+
+@dataclass(frozen=True, slots=True)
+class _RoundEnd(Generic[B]):
+    records: int
+    book: B
+
+
+class Transcript(Generic[B]):
+    """The records that a party has taken, in order; `book` is what follows from them.
+
+    Parameters
+    ----------
+    view
+        The view before the first record.
+    book
+        The book before the first record.
+    key
+        The key with which parties confirm records.
+    seed
+        The seed of the run, which must be in the record of the phase `layout`.
+    attempt
+        The attempt of the set-up, while the set-up is under way.
+    """
+
+    def __init__(
+        self,
+        view: bytes,
+        book: B,
+        *,
+        party: ClientId,
+        clients: Sequence[ClientId],
+        key: bytes,
+        seed: int,
+        attempt: int = 0,
+    ) -> None:
+        self.book = book
+        self._party = party
+        self._clients = tuple(clients)
+        self._key = key
+        self._seed = seed
+        self.preparations: Mapping[ClientId, Stamp] = {}
+        """The stamps of the parties' answers to their layouts, once their record is there."""
+        self._views = [view]
+        self._moment = Moment(attempt, RoundId(0), "")
+        self._ends: dict[RoundId, _RoundEnd[B]] = {}
+
+    @property
+    def round(self) -> RoundId:
+        """The round of the newest record."""
+        return self._moment.round
+
+    @property
+    def view(self) -> bytes:
+        return self._views[-1]
+
+    def take(self, first: int, records: Sequence[bytes]) -> None:
+        """Takes records that begin with number `first`; those that the party has already are skipped.
+
+        Raises
+        ------
+        Refusal
+            A record is missing, contradicts one that the party has, or is not confirmed; records before it are taken.
+        """
+        if first >= len(self._views):
+            raise Refusal("the server left out records", public_reason=OTHER_STORY)
+        for number, data in enumerate(records, start=first):
+            view = view_after(self._views[number], data)
+            if number + 1 < len(self._views) and self._views[number + 1] == view:
+                continue
+            record = record_from_bytes(data, self._clients)
+            if number + 1 < len(self._views):
+                self._go_back(number, record)
+            self._append(record, view)
+
+    def answering(self, moment: Moment) -> Stamp:
+        """The fresh stamp of an answer in this phase; `Refusal` unless the records have come to it."""
+        if (moment.attempt, moment.round) != (self._moment.attempt, self._moment.round):
+            raise Refusal("a task is of another round than the newest record", public_reason=OTHER_STORY)
+        return Stamp.fresh(self._party, moment, self.view)
+
+    def confirmation(self, stamp: Stamp) -> bytes:
+        """This party's confirmation of its view, as part of the message with this stamp."""
+        return _confirmation(self._key, stamp)
+
+    def _append(self, record: Record, view: bytes) -> None:
+        moment = record.moment
+        if (moment.attempt, moment.round) < (self._moment.attempt, self._moment.round):
+            raise Refusal("a record is older than the one before it", public_reason=OTHER_STORY)
+        if moment.phase == ROUND and moment.round <= self._moment.round:
+            raise Refusal("a round begins a second time", public_reason=OTHER_STORY)
+        if (moment.phase == LAYOUT) != (len(self._views) == 1):
+            raise Refusal("the record of the layout must be the first one, and no other", public_reason=OTHER_STORY)
+        stamps = {}
+        for given in record.given:
+            stamp = Stamp(given.party, moment, self.view, given.nonce)
+            if not hmac.compare_digest(given.confirmation, _confirmation(self._key, stamp)):
+                raise Refusal("a party has not confirmed a record that names it", public_reason=OTHER_STORY)
+            stamps[given.party] = stamp
+        if moment.round > self._moment.round + (moment.phase == ROUND):
+            raise Refusal("the server left out the beginning of a round", public_reason=OTHER_STORY)
+        if moment.attempt != self._moment.attempt and moment.phase not in (ROUND, LAYOUT):
+            raise Refusal("a round goes on in another attempt", public_reason=OTHER_STORY)
+        if moment.phase == LAYOUT and seed_from_bytes(record.choices) != self._seed:
+            raise Refusal("the server names another seed than the parties derived", public_reason=OTHER_STORY)
+        try:
+            book = self.book.after(StampedRecord(moment, stamps, record.choices))
+        except InvalidInput as error:
+            raise Refusal(str(error), public_reason=f"it refused a choice of the server: {error}") from error
+        if moment.phase == ROUND:
+            self._ends[RoundId(moment.round - 1)] = _RoundEnd(len(self._views), self.book)
+            self._ends = dict(sorted(self._ends.items())[-KEPT_ROUNDS:])
+        if moment.phase == LAYOUT:
+            self.preparations = stamps
+        self.book, self._moment = book, moment
+        self._views.append(view)
+
+    def _go_back(self, number: int, record: Record) -> None:
+        """Returns to the end of the round before the one that a record begins anew."""
+        end = self._ends.get(RoundId(record.moment.round - 1)) if record.moment.phase == ROUND else None
+        if end is None or number + 1 != end.records or record.moment.attempt <= self._moment.attempt:
+            raise Refusal(
+                "the server tells another story of earlier rounds: it was restored from an older backup, or it tells "
+                "each party something else; such a run cannot go on",
+                public_reason=OTHER_STORY,
+            )
+        self.book = end.book
+        self._ends = {ended: kept for ended, kept in self._ends.items() if ended < record.moment.round}
+        del self._views[end.records :]
+        self._moment = Moment(record.moment.attempt, RoundId(record.moment.round - 1), "")
+
+
+def _confirmation(key: bytes, stamp: Stamp) -> bytes:
+    content = framed(stamp.party.encode(), stamp.moment.to_bytes(), stamp.view, stamp.nonce)
+    return hmac.digest(key, content, "sha256")[:CONFIRMATION_BYTES]
