@@ -93,7 +93,7 @@ def listings() -> Bodies:
 
 
 def layouts(size: int) -> Bodies:
-    """Layouts of empty lists of features to ignore, of empty cohorts and leaves, and of more rows than the shard has."""
+    """Layouts of empty lists of features to ignore, of empty cohorts, of leaves, of more rows than the shard has."""
     frame = alignment_pb2.ClientLayout(sample_count=40, slots=30)
 
     def rows() -> bytes:
