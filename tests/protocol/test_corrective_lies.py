@@ -12,6 +12,7 @@ from fenchel.v1 import corrective_pb2 as pb
 from fenchel_common.algorithms.corrective.messages import PrimalChoices, RoundChoices
 from fenchel_common.errors import FenchelError, InvalidInput, Refusal, TagMismatch
 from fenchel_common.ids import ClientId
+from fenchel_common.layout import FederationLayout
 from fenchel_common.records import Record
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.corrective import (
@@ -20,7 +21,7 @@ from fenchel_common.wire.corrective import (
     round_choices_to_bytes,
 )
 from fenchel_common.wire.records import round_task_from_bytes, round_task_to_bytes
-from support.corrective import CASE, FIRST, LAST, SECOND, simulation
+from support.corrective import CASE, FIRST, LAST, SECOND, chained, settings, simulation
 from support.forgeries import vector_in, with_body, with_records
 from support.halves import changed
 from support.problems import problem
@@ -112,6 +113,16 @@ def test_a_number_of_live_samples_that_the_parties_do_not_report_is_found_out(mo
     with pytest.raises(InvalidInput, match="another number of samples"):
         run.round(available=run.names - {LAST})
     assert run.phases[-1] == (2, "primal")
+
+
+def test_products_cannot_be_left_out_where_parties_have_other_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A party that works alone for a while would take the products of its own features for those of all features."""
+    case, shards = chained()
+    run = Simulation.of(shards, settings(case))
+    run.run(1)
+    monkeypatch.setattr(FederationLayout, "partition", "horizontal")
+    with pytest.raises(InvalidInput, match="products: are missing"):
+        run.round(available=frozenset({FIRST}))
 
 
 def lying_about(monkeypatch: pytest.MonkeyPatch, told: PrimalChoices) -> None:
