@@ -3,6 +3,7 @@
 import pytest
 
 from fenchel_client.release import reason_not_to_release
+from fenchel_common.ids import ClientId
 from fenchel_server.contract import Outcome
 from support.corrective import CASE, FIRST, SECOND, simulation
 from support.problems import problem
@@ -12,7 +13,7 @@ GOAL = 1e-2
 STOP = {"gap": GOAL, "rounds": 40}
 
 
-def reasons(run: Simulation) -> dict[str, str | None]:
+def reasons(run: Simulation) -> dict[ClientId, str | None]:
     """Why each party would not release the model that it is given now."""
     given = {}
     for client, participant in run.participants.items():
