@@ -102,6 +102,13 @@ class Halves(halves.Halves[C, S]):
         altered = self.tampering[place](answer)
         return round_result_to_bytes(altered, nonce=given.nonce, confirmation=given.confirmation)
 
+    def answers(self, round_id: RoundId, step: PhaseRequest) -> dict[ClientId, bytes]:
+        """Every client's result in a phase, with nobody absent and nothing recorded or altered."""
+        return {
+            client: self.participants[client].answer(Moment(self.attempt, round_id, step.phase), body)
+            for client, body in step.tasks.items()
+        }
+
 
 def half_a_round(run: Halves[C, S], round_id: int, *, until: str) -> PhaseRequest | RoundReport:
     """A round that clients answer up to a phase and the server does not finish; "" means all of them."""
