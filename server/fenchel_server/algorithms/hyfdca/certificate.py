@@ -4,7 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from fenchel_common.algorithms.hyfdca.messages import Figures
+from fenchel_common.losses import Loss
 from fenchel_server.algorithms.certificate import Certificate, Rounding, reached_gap
 from fenchel_server.contract import Outcome
 
@@ -56,6 +59,11 @@ class DivergenceWatch:
     initial_gap: float
     best_gap: float | None = None
     poor: int = 0
+
+    @classmethod
+    def of(cls, loss: Loss) -> "DivergenceWatch":
+        """The watch of a run with this loss, before its first certificate."""
+        return cls(initial_gap=float(loss.value(np.zeros(1), np.ones(1))[0]))
 
     def diverges(self, gap: float) -> bool:
         """Takes the gap of the next certificate, and returns whether the run diverges."""
