@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms.codec import Origins
 from fenchel_client.algorithms.dualclient import DualClient
-from fenchel_client.algorithms.duals import checked_duals, whole_norms
+from fenchel_client.algorithms.duals import checked_duals, norms_alone, whole_norms
 from fenchel_client.algorithms.hyfdca.book import (
     CHANGES,
     CONTRIBUTION,
@@ -52,7 +52,6 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, Vector
 from fenchel_common.errors import InvalidInput
-from fenchel_common.objectives import squared_row_norms
 from fenchel_common.wire import hyfdca as wire
 
 Array = NDArray[np.float64]
@@ -85,7 +84,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         self._model_version: dict[int, Sequence[Origin]] = {}
         self._gap: tuple[Sequence[Origin], float] | None = None
         """P − D of the last certificate that this client opened, and the contributions to it."""
-        self._norms: Array | None = None if self._rows.shared else squared_row_norms(self._rows.X)
+        self._norms = norms_alone(self._rows)
 
     def first_book(self) -> HyfdcaBook:
         return HyfdcaBook(self._settings, self._layout)

@@ -60,6 +60,11 @@ class DivergenceWatch:
     best_gap: float | None = None
     poor: int = 0
 
+    @classmethod
+    def of(cls, loss: Loss) -> "DivergenceWatch":
+        """The watch of a run with this loss, before its first certificate."""
+        return cls(initial_gap=loss.at_zero)
+
     def diverges(self, gap: float) -> bool:
         """Takes the gap of the next certificate, and returns whether the run diverges."""
         best = gap if self.best_gap is None else self.best_gap
