@@ -34,9 +34,7 @@ def given(run: Averaging, round_id: int) -> dict[ClientId, BlockVector]:
 
 def result_of(run: Averaging, client: ClientId, body: bytes) -> Result:
     plan = run.server._current().plan if run.server._round is not None else None
-    return result_from_bytes(
-        body, run.clients[client]._scope, coordinates=None if plan is None else plan.coordinates
-    )
+    return result_from_bytes(body, run.clients[client]._scope, coordinates=None if plan is None else plan.coordinates)
 
 
 def with_sums(run: Averaging, sums: BlockVector) -> None:
@@ -144,9 +142,7 @@ def measuring(run: Averaging) -> PhaseRequest:
     """The request for the opening of the figures of round 3."""
     run.round()
     run.round()
-    step: PhaseRequest | RoundReport = run.server.begin_round(
-        RoundId(3), run.names, frozenset(), attempt=run.attempt
-    )
+    step: PhaseRequest | RoundReport = run.server.begin_round(RoundId(3), run.names, frozenset(), attempt=run.attempt)
     while isinstance(step, PhaseRequest) and step.phase != MEASURED:
         step = run.server.advance(step.phase, run.answers(RoundId(3), step))
     assert isinstance(step, PhaseRequest)
@@ -172,9 +168,7 @@ def test_figures_are_not_opened_without_a_party_although_the_server_asks() -> No
     run.absent = lambda round_id, phase, client: (round_id, phase, client) == (3, LOCAL, SECOND)
     for _ in range(2):
         run.round()
-    step: PhaseRequest | RoundReport = run.server.begin_round(
-        RoundId(3), run.names, frozenset(), attempt=run.attempt
-    )
+    step: PhaseRequest | RoundReport = run.server.begin_round(RoundId(3), run.names, frozenset(), attempt=run.attempt)
     assert isinstance(step, PhaseRequest)
     step = run.server.advance(step.phase, run.answers(RoundId(3), step))
     assert isinstance(step, PhaseRequest)
