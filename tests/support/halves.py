@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from fenchel_client.algorithms.base import AlgorithmClient
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.records import Moment
 from fenchel_common.wire.records import (
     round_result_from_bytes,
     round_result_to_bytes,
