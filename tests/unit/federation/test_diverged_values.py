@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from fenchel.v1.averaging_pb2 import AveragingResult
 from fenchel_client.runrecords import MAX_REFUSALS
 from fenchel_client.task import Task
@@ -10,7 +12,6 @@ from fenchel_common.ids import RoundId
 from fenchel_common.metrics import LastCertificate
 from fenchel_common.wire.records import round_result_from_bytes
 from fenchel_common.wire.setup import phase_result_from_bytes
-from fenchel_server.contract import PhaseRequest
 from fenchel_server.federationrun import FederationRun
 from support.ceremony import HOLDER, OTHER, RUN, Federation, config
 
@@ -21,17 +22,17 @@ def test_that_values_diverged_counts_towards_the_lock(tmp_path: Path) -> None:
     terms = config(algorithm="fedavg", settings={"lambda": 100.0, "a": 1e6})
     done = federation.set_up(terms)
     run = FederationRun(terms, federation.kits["server"].roster, certificate=LastCertificate)
-    answers = []
-    for attempt in range(2, MAX_REFUSALS + 3):
+
+    def answer(attempt: int) -> AveragingResult:
         step = run.restore(done.record, done.snapshot).begin_round(
             RoundId(1), frozenset({HOLDER, OTHER}), frozenset({HOLDER, OTHER}), attempt=attempt
         )
-        assert isinstance(step, PhaseRequest)
         task = Task(RUN, RoundId(1), step.phase, step.tasks[OTHER], attempt=attempt)
-        try:
-            result, *_ = phase_result_from_bytes(federation.parties[OTHER].handle(task))
-            answers.append(AveragingResult.FromString(round_result_from_bytes(result, OTHER)[0]).diverged)
-        except Refusal as refusal:
-            assert "takes no further part" in refusal.public_reason
-            answers.append(False)
-    assert answers == [True] * MAX_REFUSALS + [False]
+        result, *_ = phase_result_from_bytes(federation.parties[OTHER].handle(task))
+        return AveragingResult.FromString(round_result_from_bytes(result, OTHER)[0])
+
+    for attempt in range(2, MAX_REFUSALS + 2):
+        assert answer(attempt).diverged
+    with pytest.raises(Refusal) as refused:
+        answer(MAX_REFUSALS + 2)
+    assert "takes no further part" in refused.value.public_reason
