@@ -11,6 +11,7 @@ from fenchel_client.crypto.stamps import Stamp
 from fenchel_client.transcript import StampedRecord
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan, RoundChoices
+from fenchel_common.algorithms.averaging.fedsgm import FedsgmSettings
 from fenchel_common.algorithms.averaging.rails import LOCAL, MEASURE, MEASURED, SURVEY
 from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.data.partition import partition
@@ -194,7 +195,7 @@ def test_numbers_at_the_end_of_a_round_beyond_the_bounds_are_refused(check: Call
 
 
 def test_the_coordinates_of_rand_k_are_recomputed_by_every_party() -> None:
-    settings = SETTINGS["fedsgm"].parse({"compression": "rand_k", "k": 2, "seed": 5})
+    settings = FedsgmSettings.parse({"compression": "rand_k", "k": 2, "seed": 5})
     due = settings.drawn_coordinates(RoundId(1), 6)
     plan = RecordedPlan(dict.fromkeys(EVERYONE, 1.0), {"switch": 0.5}, due)
     settings.check_plan(plan, OCCASION)
