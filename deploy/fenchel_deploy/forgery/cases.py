@@ -51,10 +51,14 @@ class Case:
         return f"{self.algorithm} {local}" if local else self.algorithm
 
 
-CASES: Final = tuple(
-    Case("hyfdca", level, settings=settings)
-    for settings in ({"local": "corrective", "certificate_every": 1}, {"local": "paper"})
-    for level in ("sealed", "paper")
+CASES: Final = (
+    *(
+        Case("hyfdca", level, settings=settings)
+        for settings in ({"local": "corrective", "certificate_every": 1}, {"local": "paper"})
+        for level in ("sealed", "paper")
+    ),
+    Case("hyfem", "sealed", settings={"measure_every": 1}),
+    Case("scaffold", "sealed", grid=(4, 1), settings={"measure_every": 1}),
 )
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fenchel.v1 import averaging_pb2, hyfdca_pb2
+from fenchel.v1 import hyfdca_pb2
 from fenchel_client.runrecords import MAX_REFUSALS
 from fenchel_client.statefolder import StateFolder
-from fenchel_common.algorithms.averaging import rails as averaging
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.algorithms.hyfdca.messages import DualTask, PrimalTask, ProductTask, StateUpdate
 from fenchel_common.blocks import BlockVector
@@ -17,9 +16,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, concatenate
 from fenchel_common.crypto.vectors import EncryptedVector
-from fenchel_common.ids import RoundId
 from fenchel_common.setup import FINISH, INTRODUCE, LAYOUT, NOT_USABLE
-from fenchel_common.wire import averaging as averaging_wire
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.setup import terms_to_bytes
 from fenchel_server.rounds.setup import SetupDone
@@ -112,19 +109,3 @@ def test_values_that_outgrow_the_vectors_by_what_an_earlier_task_opened_count_to
         federation.answer(OTHER, "sync", sync, round_id=1)
         assert refused(federation, "inner_product", products, round_id=1).public_reason == NOT_USABLE
     assert "takes no further part" in refused(federation, "sync", sync, round_id=1).public_reason
-
-
-def test_that_values_diverged_counts_towards_the_lock(federation: Federation) -> None:
-    """Whether they did depends on what was opened: the server must not ask for it again and again."""
-    done = federation.set_up(config(algorithm="fedavg", settings={"lambda": 0.1}))
-    key = PublicKey.from_bytes(done.record.public_key)
-    slots = slot_layout(averaging.MODEL_FORMAT, key.bits)
-    large = np.full(slots.slots, 1 << 62, dtype=np.int64)
-    numbers = [(1 + m * key.n) % key.n_squared for m in slots.pack(large)]
-    vector = EncryptedVector(key, averaging.MODEL_FORMAT, large.size, 1024, concatenate(numbers, key.ciphertext_bytes))
-    entry = averaging.Entry(RoundId(1), {}, {0: 1.0}, {averaging.MODEL: BlockVector((0,), vector)})
-    state = averaging.StateUpdate(reset=True, layout={0: np.array([0, 1])}, entries=(entry,))
-    body = averaging_wire.task_to_bytes(averaging.Task(RoundId(2), 0, state))
-    for _ in range(MAX_REFUSALS):
-        assert averaging_pb2.AveragingResult.FromString(federation.answer(OTHER, "local", body, round_id=2)).diverged
-    assert "takes no further part" in refused(federation, "local", body, round_id=2).public_reason

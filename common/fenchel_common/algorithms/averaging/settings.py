@@ -54,9 +54,12 @@ class AveragingSettings(AlgorithmSettings):
         del occasion
         plan.check_weights()
 
-    def check_closing(self, told: Numbers, occasion: Occasion) -> None:
-        """Raises `InvalidInput` for numbers that no honest server tells with the sums; called as `check_plan` is."""
-        del told, occasion
+    def check_closing(self, told: Numbers, plan: RecordedPlan, occasion: Occasion) -> None:
+        """Raises `InvalidInput` for numbers that no honest server tells with the sums; called as `check_plan` is.
+
+        `plan` is the plan of the round, already checked. By default any numbers are taken.
+        """
+        del told, plan, occasion
 
 
 class LocalLossSettings(AveragingSettings):
