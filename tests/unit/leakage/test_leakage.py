@@ -63,35 +63,29 @@ def test_the_outermost_field_decides_for_what_lies_in_it() -> None:
     body = averaging_pb2.AveragingTask(
         state=averaging_pb2.AveragingState(
             kept=[vector],
-            entries=[
-                averaging_pb2.AveragingEntry(
-                    sums=[vector], told=[averaging_pb2.AveragingNumber(name="step", value=1.0)], weights=bytes(16)
-                )
-            ],
+            entries=[averaging_pb2.AveragingEntry(sums=[vector])],
         )
     ).SerializeToString()
     assert telling(values_in(averaging_pb2.AveragingTask, body)) == {
         Sight("AveragingState.kept", INDIVIDUAL, INDIVIDUAL): 2,
         Sight("AveragingEntry.sums", AGGREGATE, AGGREGATE): 2,
-        Sight("AveragingEntry.told", AGGREGATE, AGGREGATE): 1,
-        Sight("AveragingEntry.weights", AGGREGATE, AGGREGATE): 2,
     }
 
 
 def test_a_number_that_is_zero_counts_although_it_is_not_on_the_wire() -> None:
     empty = averaging_pb2.AveragingResult(measurement=averaging_pb2.AveragingMeasurement()).SerializeToString()
     assert telling(values_in(averaging_pb2.AveragingResult, empty)) == {
-        Sight("AveragingMeasurement.loss_sum", INDIVIDUAL, INDIVIDUAL): 1,
-        Sight("AveragingMeasurement.correct", INDIVIDUAL, INDIVIDUAL): 1,
+        Sight("AveragingMeasurement.loss_sum", AGGREGATE, AGGREGATE): 1,
+        Sight("AveragingMeasurement.correct", AGGREGATE, AGGREGATE): 1,
         Sight("AveragingMeasurement.squared_norm", AGGREGATE, AGGREGATE): 1,
     }
 
 
 def test_numbers_in_a_field_of_bytes_count_one_by_one() -> None:
-    task = hyfdca_pb2.HyfdcaDualTask(ranges=numbers_to_bytes(range(15)), divisors=numbers_to_bytes(range(5)))
-    tally = values_in(hyfdca_pb2.HyfdcaDualTask, task.SerializeToString())
-    assert tally[Sight("HyfdcaDualTask.divisors", AGGREGATE, AGGREGATE)] == 5
-    assert tally[Sight("HyfdcaDualTask.ranges", Visibility.PUBLIC, Visibility.PUBLIC)] == 15
+    cohort = alignment_pb2.LayoutCohort(holders=numbers_to_bytes(range(5)), blocks=numbers_to_bytes(range(15)))
+    tally = values_in(alignment_pb2.LayoutCohort, cohort.SerializeToString())
+    assert tally[Sight("LayoutCohort.holders", AGGREGATE, AGGREGATE)] == 5
+    assert tally[Sight("LayoutCohort.blocks", Visibility.PUBLIC, Visibility.PUBLIC)] == 15
 
 
 def test_an_encrypted_vector_counts_no_more_values_than_its_ciphertexts_can_hold() -> None:
