@@ -35,9 +35,9 @@ def is_whole(seconds: float) -> bool:
 def test_encryption_decryption_and_serialisation_are_counted_apart() -> None:
     watch = Stopwatch()
     timed = TimedCipher(PlainCipher(2048), watch)
-    vector = timed.encrypt(np.arange(5.0), VectorFormat())
+    vector = timed.encrypt(np.arange(5.0), VectorFormat(), [])
     assert (watch.encrypt_s > 0, watch.decrypt_s, watch.serialise_s) == (True, 0.0, 0.0)
-    timed.decrypt(vector)
+    timed.decrypt(vector, [])
     assert (watch.decrypt_s > 0, watch.serialise_s) == (True, 0.0)
     with watch.serialising():
         pass
