@@ -236,7 +236,7 @@ def test_no_run_goes_on_whose_rows_are_longer_than_its_noise_allows_for(tmp_path
         assert "it cannot use what it opened" in ending.reason
     assert run.releases == []
     first = next(name for name in run.parties if name in ending.reason)
-    end = ModelPart(b"", primal=1.0, dual=1.0, gap=0.0, first_holder_of=(0,))
+    end = ModelPart(b"", primal=1.0, dual=1.0, gap=0.0)
     with pytest.raises(Refusal, match="longer than release"):
         run.parties[first].handle(Task(RUN, RoundId(1), FINISH, model_part_to_bytes(end)))
     assert not list(tmp_path.glob("p*/*.release"))
@@ -255,15 +255,14 @@ def test_a_model_too_far_from_the_optimum_for_its_noise_stays_with_the_parties(t
 def test_a_certificate_that_is_no_number_is_refused(figures: tuple[float, float, float]) -> None:
     part = ModelPart(b"", *figures)
     with pytest.raises(InvalidInput, match="primal, dual, gap: must be finite"):
-        model_part_from_bytes(model_part_to_bytes(part), features=2)
+        model_part_from_bytes(model_part_to_bytes(part))
 
 
 @pytest.mark.parametrize(("gap", "given"), [(1e-3, 2), (1.1e-3, 0), (None, 0), (np.nan, 0)])
 def test_weights_go_out_only_with_a_gap_that_the_noise_allows_for(gap: float | None, given: int) -> None:
     layout = client_layout({0: 1}, slots=31, feature_blocks={0: np.array([0, 1])})
     noise = ReleaseNoise(1.0, 1e-5, 1.0, gap=1e-3, sensitivity=1.0, sigma=1.0)
-    part = ModelPart(b"", primal=None, dual=None, gap=gap, first_holder_of=(0,))
-    assert len(released_weights(np.zeros(2), part, layout=layout, noise=noise)) == given
+    assert len(released_weights(np.zeros(2), gap=gap, layout=layout, noise=noise)) == given
 
 
 GIVEN = np.array([1.0, -2.0])
