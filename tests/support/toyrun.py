@@ -92,6 +92,7 @@ class ToyAlgorithm:
         available: frozenset[ClientId],
         restarted: frozenset[ClientId],
         *,
+        attempt: int,  # noqa: ARG002 - of the interface
         closing: bool = False,
     ) -> PhaseRequest:
         self.available, self.closing = sorted(available), closing
@@ -140,7 +141,7 @@ class ToyParts:
     release: Release | None = None
     clients: frozenset[ClientId] = frozenset(PARTIES)
 
-    def setup(self) -> SetupServer:
+    def setup(self, attempt: int) -> SetupServer:  # noqa: ARG002 - of the interface
         return ToySetup()
 
     def restore(self, setup: SetupRecord, snapshot: bytes) -> AlgorithmServer:

@@ -22,12 +22,12 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
-from fenchel.v1 import alignment_pb2 as fenchel_dot_v1_dot_alignment__pb2
 from fenchel.v1 import hyfdca_pb2 as fenchel_dot_v1_dot_hyfdca__pb2
+from fenchel.v1 import vectors_pb2 as fenchel_dot_v1_dot_vectors__pb2
 from fenchel.v1 import visibility_pb2 as fenchel_dot_v1_dot_visibility__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x66\x65nchel/v1/averaging.proto\x12\nfenchel.v1\x1a\x1a\x66\x65nchel/v1/alignment.proto\x1a\x17\x66\x65nchel/v1/hyfdca.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"E\n\x0f\x41veragingNumber\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x1e\n\x05value\x18\x02 \x01(\x01\x42\x0f\xe8\xe0\x18\x05\xfa\xe0\x18\x07numbers\"j\n\x0f\x41veragingVector\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x43\n\x06vector\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x1a\xe8\xe0\x18\x05\xfa\xe0\x18\x12vectors by feature\"\x83\x03\n\x0e\x41veragingEntry\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12R\n\x04told\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB\'\xe8\xe0\x18\x04\xfa\xe0\x18\x1fthe server\'s numbers of a round\x12\x18\n\x06\x62locks\x18\x03 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12H\n\x07weights\x18\x04 \x01(\x0c\x42\x37\xe8\xe0\x18\x04\xf0\xe0\x18\x08\xfa\xe0\x18+total weights of the contributions to a sum\x12g\n\x04sums\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB<\xe8\xe0\x18\x04\xfa\xe0\x18\x34sums of the parties\' contributions, and so the model\x12;\n\x0b\x63oordinates\x18\x06 \x01(\x0b\x32 .fenchel.v1.AveragingCoordinatesB\x04\xe8\xe0\x18\x06\"3\n\x14\x41veragingCoordinates\x12\x1b\n\tpositions\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"\xa6\x02\n\x0e\x41veragingState\x12\x13\n\x05reset\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12\x30\n\x06layout\x18\x02 \x01(\x0b\x32\x1a.fenchel.v1.BlockPositionsB\x04\xe8\xe0\x18\x06\x12\x44\n\x04\x62\x61se\x18\x03 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB\x19\xe8\xe0\x18\x04\xfa\xe0\x18\x11the current model\x12\x31\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x1a.fenchel.v1.AveragingEntryB\x04\xe8\xe0\x18\x06\x12T\n\x04kept\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB)\xe8\xe0\x18\x05\xfa\xe0\x18!a party\'s own memory, kept for it\"\xd4\x01\n\rAveragingWork\x12S\n\x04told\x18\x01 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB(\xe8\xe0\x18\x04\xfa\xe0\x18 the server\'s numbers for a party\x12\x31\n\x06weight\x18\x02 \x01(\x01\x42!\xe8\xe0\x18\x04\xfa\xe0\x18\x19\x61 party\'s weight in a sum\x12;\n\x0b\x63oordinates\x18\x03 \x01(\x0b\x32 .fenchel.v1.AveragingCoordinatesB\x04\xe8\xe0\x18\x06\"\xf3\x02\n\rAveragingTask\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x14\n\x06stream\x18\x02 \x01(\rB\x04\xe8\xe0\x18\x06\x12/\n\x05state\x18\x03 \x01(\x0b\x32\x1a.fenchel.v1.AveragingStateB\x04\xe8\xe0\x18\x06\x12-\n\x04work\x18\x04 \x01(\x0b\x32\x19.fenchel.v1.AveragingWorkB\x04\xe8\xe0\x18\x06\x12#\n\x11\x63heckpoint_blocks\x18\x05 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12 \n\x0eproduct_blocks\x18\x06 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1f\n\rreport_blocks\x18\x07 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x1d\n\x0bnorm_blocks\x18\x08 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12P\n\x08products\x18\t \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\"\x93\x02\n\x14\x41veragingMeasurement\x12\x15\n\x07samples\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12\x46\n\x08loss_sum\x18\x02 \x01(\x01\x42\x34\xe8\xe0\x18\x05\xfa\xe0\x18,the sum of the losses of one party\'s samples\x12R\n\x07\x63orrect\x18\x03 \x01(\x04\x42\x41\xe8\xe0\x18\x05\xfa\xe0\x18\x39the number of correct predictions for one party\'s samples\x12H\n\x0csquared_norm\x18\x04 \x01(\x01\x42\x32\xe8\xe0\x18\x04\xfa\xe0\x18*a contribution to the model\'s squared norm\"\x80\x04\n\x0f\x41veragingResult\x12g\n\x07vectors\x18\x01 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB9\xe8\xe0\x18\x05\xfa\xe0\x18\x31one party\'s contribution to the model, by feature\x12g\n\x08reported\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB8\xe8\xe0\x18\x05\xfa\xe0\x18\x30numbers that one party reports, such as its loss\x12T\n\ncheckpoint\x18\x03 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB#\xe8\xe0\x18\x04\xfa\xe0\x18\x1bthe current model, restated\x12p\n\x08products\x18\x04 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBE\xe8\xe0\x18\x05\xfa\xe0\x18=one party\'s contribution to the predictions of single samples\x12;\n\x0bmeasurement\x18\x05 \x01(\x0b\x32 .fenchel.v1.AveragingMeasurementB\x04\xe8\xe0\x18\x06\x12\x16\n\x08\x64iverged\x18\x06 \x01(\x08\x42\x04\xe8\xe0\x18\x06\"j\n\rAveragingBase\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x44\n\x05state\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB\x18\xe8\xe0\x18\x04\xfa\xe0\x18\x10\x61n earlier model\"\x82\x01\n\x14\x41veragingClientState\x12\x14\n\x06\x63lient\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12T\n\x04kept\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB)\xe8\xe0\x18\x05\xfa\xe0\x18!a party\'s own memory, kept for it\"\x92\x02\n\x11\x41veragingSnapshot\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12-\n\x04\x62\x61se\x18\x02 \x03(\x0b\x32\x19.fenchel.v1.AveragingBaseB\x04\xe8\xe0\x18\x06\x12\x31\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1a.fenchel.v1.AveragingEntryB\x04\xe8\xe0\x18\x06\x12\x37\n\x07\x63lients\x18\x04 \x03(\x0b\x32 .fenchel.v1.AveragingClientStateB\x04\xe8\xe0\x18\x06\x12M\n\x06memory\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB \xe8\xe0\x18\x04\xfa\xe0\x18\x18the server\'s own numbersb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x66\x65nchel/v1/averaging.proto\x12\nfenchel.v1\x1a\x17\x66\x65nchel/v1/hyfdca.proto\x1a\x18\x66\x65nchel/v1/vectors.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"E\n\x0f\x41veragingNumber\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x1e\n\x05value\x18\x02 \x01(\x01\x42\x0f\xe8\xe0\x18\x05\xfa\xe0\x18\x07numbers\"j\n\x0f\x41veragingVector\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12\x43\n\x06vector\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x1a\xe8\xe0\x18\x05\xfa\xe0\x18\x12vectors by feature\"y\n\x0e\x41veragingEntry\x12g\n\x04sums\x18\x01 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB<\xe8\xe0\x18\x04\xfa\xe0\x18\x34sums of the parties\' contributions, and so the model\"3\n\x14\x41veragingCoordinates\x12\x1b\n\tpositions\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\"\xf4\x01\n\x0e\x41veragingState\x12\x13\n\x05reset\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12\x44\n\x04\x62\x61se\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB\x19\xe8\xe0\x18\x04\xfa\xe0\x18\x11the current model\x12\x31\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1a.fenchel.v1.AveragingEntryB\x04\xe8\xe0\x18\x06\x12T\n\x04kept\x18\x04 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB)\xe8\xe0\x18\x05\xfa\xe0\x18!a party\'s own memory, kept for it\"\x92\x02\n\rAveragingTask\x12/\n\x05state\x18\x01 \x01(\x0b\x32\x1a.fenchel.v1.AveragingStateB\x04\xe8\xe0\x18\x06\x12P\n\x08products\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\x12~\n\x07\x66igures\x18\x03 \x01(\x0b\x32\x12.fenchel.v1.VectorBY\xe8\xe0\x18\x04\xfa\xe0\x18Qsums over all parties of samples, losses, correct predictions and squared weights\"\xf1\x01\n\x14\x41veragingMeasurement\x12\x15\n\x07samples\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12>\n\x08loss_sum\x18\x02 \x01(\x01\x42,\xe8\xe0\x18\x04\xfa\xe0\x18$the sum of the losses of all samples\x12J\n\x07\x63orrect\x18\x03 \x01(\x04\x42\x39\xe8\xe0\x18\x04\xfa\xe0\x18\x31the number of correct predictions for all samples\x12\x36\n\x0csquared_norm\x18\x04 \x01(\x01\x42 \xe8\xe0\x18\x04\xfa\xe0\x18\x18the model\'s squared norm\"\xfb\x04\n\x0f\x41veragingResult\x12g\n\x07vectors\x18\x01 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB9\xe8\xe0\x18\x05\xfa\xe0\x18\x31one party\'s contribution to the model, by feature\x12g\n\x08reported\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB8\xe8\xe0\x18\x05\xfa\xe0\x18\x30numbers that one party reports, such as its loss\x12T\n\ncheckpoint\x18\x03 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB#\xe8\xe0\x18\x04\xfa\xe0\x18\x1bthe current model, restated\x12p\n\x08products\x18\x04 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBE\xe8\xe0\x18\x05\xfa\xe0\x18=one party\'s contribution to the predictions of single samples\x12y\n\x07\x66igures\x18\x05 \x01(\x0b\x32\x12.fenchel.v1.VectorBT\xe8\xe0\x18\x05\xfa\xe0\x18Lone party\'s sums of samples, losses, correct predictions and squared weights\x12;\n\x0bmeasurement\x18\x06 \x01(\x0b\x32 .fenchel.v1.AveragingMeasurementB\x04\xe8\xe0\x18\x06\x12\x16\n\x08\x64iverged\x18\x07 \x01(\x08\x42\x04\xe8\xe0\x18\x06\"\xf6\x01\n\rAveragingPlan\x12S\n\x04told\x18\x01 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB(\xe8\xe0\x18\x04\xfa\xe0\x18 the server\'s numbers for a round\x12:\n\x07weights\x18\x02 \x01(\x0c\x42)\xe8\xe0\x18\x04\xf0\xe0\x18\x08\xfa\xe0\x18\x1dthe parties\' weights in a sum\x12;\n\x0b\x63oordinates\x18\x03 \x01(\x0b\x32 .fenchel.v1.AveragingCoordinatesB\x04\xe8\xe0\x18\x06\x12\x17\n\trestating\x18\x04 \x01(\x08\x42\x04\xe8\xe0\x18\x03\"\x92\x01\n\x15\x41veragingRoundChoices\x12\x19\n\x07present\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x18\n\x06\x61\x63tive\x18\x02 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x15\n\x07\x63losing\x18\x03 \x01(\x08\x42\x04\xe8\xe0\x18\x03\x12-\n\x04plan\x18\x04 \x01(\x0b\x32\x19.fenchel.v1.AveragingPlanB\x04\xe8\xe0\x18\x06\"f\n\x10\x41veragingClosing\x12R\n\x04told\x18\x01 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB\'\xe8\xe0\x18\x04\xfa\xe0\x18\x1fthe server\'s numbers of a round\"\xa7\x01\n\x11\x41veragingLogEntry\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x14\n\x06\x63hosen\x18\x02 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12g\n\x04sums\x18\x03 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB<\xe8\xe0\x18\x04\xfa\xe0\x18\x34sums of the parties\' contributions, and so the model\"j\n\rAveragingBase\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x44\n\x05state\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB\x18\xe8\xe0\x18\x04\xfa\xe0\x18\x10\x61n earlier model\"\x82\x01\n\x14\x41veragingClientState\x12\x14\n\x06\x63lient\x18\x01 \x01(\tB\x04\xe8\xe0\x18\x03\x12T\n\x04kept\x18\x02 \x03(\x0b\x32\x1b.fenchel.v1.AveragingVectorB)\xe8\xe0\x18\x05\xfa\xe0\x18!a party\'s own memory, kept for it\"\x95\x02\n\x11\x41veragingSnapshot\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12-\n\x04\x62\x61se\x18\x02 \x03(\x0b\x32\x19.fenchel.v1.AveragingBaseB\x04\xe8\xe0\x18\x06\x12\x34\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1d.fenchel.v1.AveragingLogEntryB\x04\xe8\xe0\x18\x06\x12\x37\n\x07\x63lients\x18\x04 \x03(\x0b\x32 .fenchel.v1.AveragingClientStateB\x04\xe8\xe0\x18\x06\x12M\n\x06memory\x18\x05 \x03(\x0b\x32\x1b.fenchel.v1.AveragingNumberB \xe8\xe0\x18\x04\xfa\xe0\x18\x18the server\'s own numbersb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,62 +42,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AVERAGINGVECTOR'].fields_by_name['name']._serialized_options = b'\350\340\030\003'
   _globals['_AVERAGINGVECTOR'].fields_by_name['vector']._loaded_options = None
   _globals['_AVERAGINGVECTOR'].fields_by_name['vector']._serialized_options = b'\350\340\030\005\372\340\030\022vectors by feature'
-  _globals['_AVERAGINGENTRY'].fields_by_name['round']._loaded_options = None
-  _globals['_AVERAGINGENTRY'].fields_by_name['round']._serialized_options = b'\350\340\030\006'
-  _globals['_AVERAGINGENTRY'].fields_by_name['told']._loaded_options = None
-  _globals['_AVERAGINGENTRY'].fields_by_name['told']._serialized_options = b'\350\340\030\004\372\340\030\037the server\'s numbers of a round'
-  _globals['_AVERAGINGENTRY'].fields_by_name['blocks']._loaded_options = None
-  _globals['_AVERAGINGENTRY'].fields_by_name['blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
-  _globals['_AVERAGINGENTRY'].fields_by_name['weights']._loaded_options = None
-  _globals['_AVERAGINGENTRY'].fields_by_name['weights']._serialized_options = b'\350\340\030\004\360\340\030\010\372\340\030+total weights of the contributions to a sum'
   _globals['_AVERAGINGENTRY'].fields_by_name['sums']._loaded_options = None
   _globals['_AVERAGINGENTRY'].fields_by_name['sums']._serialized_options = b'\350\340\030\004\372\340\0304sums of the parties\' contributions, and so the model'
-  _globals['_AVERAGINGENTRY'].fields_by_name['coordinates']._loaded_options = None
-  _globals['_AVERAGINGENTRY'].fields_by_name['coordinates']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGCOORDINATES'].fields_by_name['positions']._loaded_options = None
   _globals['_AVERAGINGCOORDINATES'].fields_by_name['positions']._serialized_options = b'\350\340\030\003\360\340\030\004'
   _globals['_AVERAGINGSTATE'].fields_by_name['reset']._loaded_options = None
   _globals['_AVERAGINGSTATE'].fields_by_name['reset']._serialized_options = b'\350\340\030\006'
-  _globals['_AVERAGINGSTATE'].fields_by_name['layout']._loaded_options = None
-  _globals['_AVERAGINGSTATE'].fields_by_name['layout']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGSTATE'].fields_by_name['base']._loaded_options = None
   _globals['_AVERAGINGSTATE'].fields_by_name['base']._serialized_options = b'\350\340\030\004\372\340\030\021the current model'
   _globals['_AVERAGINGSTATE'].fields_by_name['entries']._loaded_options = None
   _globals['_AVERAGINGSTATE'].fields_by_name['entries']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGSTATE'].fields_by_name['kept']._loaded_options = None
   _globals['_AVERAGINGSTATE'].fields_by_name['kept']._serialized_options = b'\350\340\030\005\372\340\030!a party\'s own memory, kept for it'
-  _globals['_AVERAGINGWORK'].fields_by_name['told']._loaded_options = None
-  _globals['_AVERAGINGWORK'].fields_by_name['told']._serialized_options = b'\350\340\030\004\372\340\030 the server\'s numbers for a party'
-  _globals['_AVERAGINGWORK'].fields_by_name['weight']._loaded_options = None
-  _globals['_AVERAGINGWORK'].fields_by_name['weight']._serialized_options = b'\350\340\030\004\372\340\030\031a party\'s weight in a sum'
-  _globals['_AVERAGINGWORK'].fields_by_name['coordinates']._loaded_options = None
-  _globals['_AVERAGINGWORK'].fields_by_name['coordinates']._serialized_options = b'\350\340\030\006'
-  _globals['_AVERAGINGTASK'].fields_by_name['round']._loaded_options = None
-  _globals['_AVERAGINGTASK'].fields_by_name['round']._serialized_options = b'\350\340\030\006'
-  _globals['_AVERAGINGTASK'].fields_by_name['stream']._loaded_options = None
-  _globals['_AVERAGINGTASK'].fields_by_name['stream']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGTASK'].fields_by_name['state']._loaded_options = None
   _globals['_AVERAGINGTASK'].fields_by_name['state']._serialized_options = b'\350\340\030\006'
-  _globals['_AVERAGINGTASK'].fields_by_name['work']._loaded_options = None
-  _globals['_AVERAGINGTASK'].fields_by_name['work']._serialized_options = b'\350\340\030\006'
-  _globals['_AVERAGINGTASK'].fields_by_name['checkpoint_blocks']._loaded_options = None
-  _globals['_AVERAGINGTASK'].fields_by_name['checkpoint_blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
-  _globals['_AVERAGINGTASK'].fields_by_name['product_blocks']._loaded_options = None
-  _globals['_AVERAGINGTASK'].fields_by_name['product_blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
-  _globals['_AVERAGINGTASK'].fields_by_name['report_blocks']._loaded_options = None
-  _globals['_AVERAGINGTASK'].fields_by_name['report_blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
-  _globals['_AVERAGINGTASK'].fields_by_name['norm_blocks']._loaded_options = None
-  _globals['_AVERAGINGTASK'].fields_by_name['norm_blocks']._serialized_options = b'\350\340\030\003\360\340\030\004'
   _globals['_AVERAGINGTASK'].fields_by_name['products']._loaded_options = None
   _globals['_AVERAGINGTASK'].fields_by_name['products']._serialized_options = b'\350\340\030\005\372\340\030\035predictions of single samples'
+  _globals['_AVERAGINGTASK'].fields_by_name['figures']._loaded_options = None
+  _globals['_AVERAGINGTASK'].fields_by_name['figures']._serialized_options = b'\350\340\030\004\372\340\030Qsums over all parties of samples, losses, correct predictions and squared weights'
   _globals['_AVERAGINGMEASUREMENT'].fields_by_name['samples']._loaded_options = None
   _globals['_AVERAGINGMEASUREMENT'].fields_by_name['samples']._serialized_options = b'\350\340\030\003'
   _globals['_AVERAGINGMEASUREMENT'].fields_by_name['loss_sum']._loaded_options = None
-  _globals['_AVERAGINGMEASUREMENT'].fields_by_name['loss_sum']._serialized_options = b'\350\340\030\005\372\340\030,the sum of the losses of one party\'s samples'
+  _globals['_AVERAGINGMEASUREMENT'].fields_by_name['loss_sum']._serialized_options = b'\350\340\030\004\372\340\030$the sum of the losses of all samples'
   _globals['_AVERAGINGMEASUREMENT'].fields_by_name['correct']._loaded_options = None
-  _globals['_AVERAGINGMEASUREMENT'].fields_by_name['correct']._serialized_options = b'\350\340\030\005\372\340\0309the number of correct predictions for one party\'s samples'
+  _globals['_AVERAGINGMEASUREMENT'].fields_by_name['correct']._serialized_options = b'\350\340\030\004\372\340\0301the number of correct predictions for all samples'
   _globals['_AVERAGINGMEASUREMENT'].fields_by_name['squared_norm']._loaded_options = None
-  _globals['_AVERAGINGMEASUREMENT'].fields_by_name['squared_norm']._serialized_options = b'\350\340\030\004\372\340\030*a contribution to the model\'s squared norm'
+  _globals['_AVERAGINGMEASUREMENT'].fields_by_name['squared_norm']._serialized_options = b'\350\340\030\004\372\340\030\030the model\'s squared norm'
   _globals['_AVERAGINGRESULT'].fields_by_name['vectors']._loaded_options = None
   _globals['_AVERAGINGRESULT'].fields_by_name['vectors']._serialized_options = b'\350\340\030\005\372\340\0301one party\'s contribution to the model, by feature'
   _globals['_AVERAGINGRESULT'].fields_by_name['reported']._loaded_options = None
@@ -106,10 +76,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AVERAGINGRESULT'].fields_by_name['checkpoint']._serialized_options = b'\350\340\030\004\372\340\030\033the current model, restated'
   _globals['_AVERAGINGRESULT'].fields_by_name['products']._loaded_options = None
   _globals['_AVERAGINGRESULT'].fields_by_name['products']._serialized_options = b'\350\340\030\005\372\340\030=one party\'s contribution to the predictions of single samples'
+  _globals['_AVERAGINGRESULT'].fields_by_name['figures']._loaded_options = None
+  _globals['_AVERAGINGRESULT'].fields_by_name['figures']._serialized_options = b'\350\340\030\005\372\340\030Lone party\'s sums of samples, losses, correct predictions and squared weights'
   _globals['_AVERAGINGRESULT'].fields_by_name['measurement']._loaded_options = None
   _globals['_AVERAGINGRESULT'].fields_by_name['measurement']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGRESULT'].fields_by_name['diverged']._loaded_options = None
   _globals['_AVERAGINGRESULT'].fields_by_name['diverged']._serialized_options = b'\350\340\030\006'
+  _globals['_AVERAGINGPLAN'].fields_by_name['told']._loaded_options = None
+  _globals['_AVERAGINGPLAN'].fields_by_name['told']._serialized_options = b'\350\340\030\004\372\340\030 the server\'s numbers for a round'
+  _globals['_AVERAGINGPLAN'].fields_by_name['weights']._loaded_options = None
+  _globals['_AVERAGINGPLAN'].fields_by_name['weights']._serialized_options = b'\350\340\030\004\360\340\030\010\372\340\030\035the parties\' weights in a sum'
+  _globals['_AVERAGINGPLAN'].fields_by_name['coordinates']._loaded_options = None
+  _globals['_AVERAGINGPLAN'].fields_by_name['coordinates']._serialized_options = b'\350\340\030\006'
+  _globals['_AVERAGINGPLAN'].fields_by_name['restating']._loaded_options = None
+  _globals['_AVERAGINGPLAN'].fields_by_name['restating']._serialized_options = b'\350\340\030\003'
+  _globals['_AVERAGINGROUNDCHOICES'].fields_by_name['present']._loaded_options = None
+  _globals['_AVERAGINGROUNDCHOICES'].fields_by_name['present']._serialized_options = b'\350\340\030\003\360\340\030\004'
+  _globals['_AVERAGINGROUNDCHOICES'].fields_by_name['active']._loaded_options = None
+  _globals['_AVERAGINGROUNDCHOICES'].fields_by_name['active']._serialized_options = b'\350\340\030\003\360\340\030\004'
+  _globals['_AVERAGINGROUNDCHOICES'].fields_by_name['closing']._loaded_options = None
+  _globals['_AVERAGINGROUNDCHOICES'].fields_by_name['closing']._serialized_options = b'\350\340\030\003'
+  _globals['_AVERAGINGROUNDCHOICES'].fields_by_name['plan']._loaded_options = None
+  _globals['_AVERAGINGROUNDCHOICES'].fields_by_name['plan']._serialized_options = b'\350\340\030\006'
+  _globals['_AVERAGINGCLOSING'].fields_by_name['told']._loaded_options = None
+  _globals['_AVERAGINGCLOSING'].fields_by_name['told']._serialized_options = b'\350\340\030\004\372\340\030\037the server\'s numbers of a round'
+  _globals['_AVERAGINGLOGENTRY'].fields_by_name['round']._loaded_options = None
+  _globals['_AVERAGINGLOGENTRY'].fields_by_name['round']._serialized_options = b'\350\340\030\006'
+  _globals['_AVERAGINGLOGENTRY'].fields_by_name['chosen']._loaded_options = None
+  _globals['_AVERAGINGLOGENTRY'].fields_by_name['chosen']._serialized_options = b'\350\340\030\006'
+  _globals['_AVERAGINGLOGENTRY'].fields_by_name['sums']._loaded_options = None
+  _globals['_AVERAGINGLOGENTRY'].fields_by_name['sums']._serialized_options = b'\350\340\030\004\372\340\0304sums of the parties\' contributions, and so the model'
   _globals['_AVERAGINGBASE'].fields_by_name['round']._loaded_options = None
   _globals['_AVERAGINGBASE'].fields_by_name['round']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGBASE'].fields_by_name['state']._loaded_options = None
@@ -128,28 +124,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AVERAGINGSNAPSHOT'].fields_by_name['clients']._serialized_options = b'\350\340\030\006'
   _globals['_AVERAGINGSNAPSHOT'].fields_by_name['memory']._loaded_options = None
   _globals['_AVERAGINGSNAPSHOT'].fields_by_name['memory']._serialized_options = b'\350\340\030\004\372\340\030\030the server\'s own numbers'
-  _globals['_AVERAGINGNUMBER']._serialized_start=124
-  _globals['_AVERAGINGNUMBER']._serialized_end=193
-  _globals['_AVERAGINGVECTOR']._serialized_start=195
-  _globals['_AVERAGINGVECTOR']._serialized_end=301
-  _globals['_AVERAGINGENTRY']._serialized_start=304
-  _globals['_AVERAGINGENTRY']._serialized_end=691
-  _globals['_AVERAGINGCOORDINATES']._serialized_start=693
-  _globals['_AVERAGINGCOORDINATES']._serialized_end=744
-  _globals['_AVERAGINGSTATE']._serialized_start=747
-  _globals['_AVERAGINGSTATE']._serialized_end=1041
-  _globals['_AVERAGINGWORK']._serialized_start=1044
-  _globals['_AVERAGINGWORK']._serialized_end=1256
-  _globals['_AVERAGINGTASK']._serialized_start=1259
-  _globals['_AVERAGINGTASK']._serialized_end=1630
-  _globals['_AVERAGINGMEASUREMENT']._serialized_start=1633
-  _globals['_AVERAGINGMEASUREMENT']._serialized_end=1908
-  _globals['_AVERAGINGRESULT']._serialized_start=1911
-  _globals['_AVERAGINGRESULT']._serialized_end=2423
-  _globals['_AVERAGINGBASE']._serialized_start=2425
-  _globals['_AVERAGINGBASE']._serialized_end=2531
-  _globals['_AVERAGINGCLIENTSTATE']._serialized_start=2534
-  _globals['_AVERAGINGCLIENTSTATE']._serialized_end=2664
-  _globals['_AVERAGINGSNAPSHOT']._serialized_start=2667
-  _globals['_AVERAGINGSNAPSHOT']._serialized_end=2941
+  _globals['_AVERAGINGNUMBER']._serialized_start=122
+  _globals['_AVERAGINGNUMBER']._serialized_end=191
+  _globals['_AVERAGINGVECTOR']._serialized_start=193
+  _globals['_AVERAGINGVECTOR']._serialized_end=299
+  _globals['_AVERAGINGENTRY']._serialized_start=301
+  _globals['_AVERAGINGENTRY']._serialized_end=422
+  _globals['_AVERAGINGCOORDINATES']._serialized_start=424
+  _globals['_AVERAGINGCOORDINATES']._serialized_end=475
+  _globals['_AVERAGINGSTATE']._serialized_start=478
+  _globals['_AVERAGINGSTATE']._serialized_end=722
+  _globals['_AVERAGINGTASK']._serialized_start=725
+  _globals['_AVERAGINGTASK']._serialized_end=999
+  _globals['_AVERAGINGMEASUREMENT']._serialized_start=1002
+  _globals['_AVERAGINGMEASUREMENT']._serialized_end=1243
+  _globals['_AVERAGINGRESULT']._serialized_start=1246
+  _globals['_AVERAGINGRESULT']._serialized_end=1881
+  _globals['_AVERAGINGPLAN']._serialized_start=1884
+  _globals['_AVERAGINGPLAN']._serialized_end=2130
+  _globals['_AVERAGINGROUNDCHOICES']._serialized_start=2133
+  _globals['_AVERAGINGROUNDCHOICES']._serialized_end=2279
+  _globals['_AVERAGINGCLOSING']._serialized_start=2281
+  _globals['_AVERAGINGCLOSING']._serialized_end=2383
+  _globals['_AVERAGINGLOGENTRY']._serialized_start=2386
+  _globals['_AVERAGINGLOGENTRY']._serialized_end=2553
+  _globals['_AVERAGINGBASE']._serialized_start=2555
+  _globals['_AVERAGINGBASE']._serialized_end=2661
+  _globals['_AVERAGINGCLIENTSTATE']._serialized_start=2664
+  _globals['_AVERAGINGCLIENTSTATE']._serialized_end=2794
+  _globals['_AVERAGINGSNAPSHOT']._serialized_start=2797
+  _globals['_AVERAGINGSNAPSHOT']._serialized_end=3074
 # @@protoc_insertion_point(module_scope)

@@ -4,8 +4,8 @@ isort:skip_file
 """
 
 from collections import abc as _abc
-from fenchel.v1 import alignment_pb2 as _alignment_pb2
 from fenchel.v1 import hyfdca_pb2 as _hyfdca_pb2
+from fenchel.v1 import vectors_pb2 as _vectors_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
@@ -23,8 +23,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 @_typing.final
 class AveragingNumber(_message.Message):
     """The averaging algorithms: clients work locally, and the server adds their vectors. Vectors are by coordinate: the
-    features of a party by pseudonym, times the values for each of them. Ids of blocks in fields of bytes are unsigned
-    32-bit numbers, ascending.
+    features of a party by pseudonym, times the values for each of them. Blocks of coordinates, their contributors and the
+    weights of these follow from the layout and from the records of the run: no message has them.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -72,42 +72,21 @@ Global___AveragingVector: _TypeAlias = AveragingVector  # noqa: Y015
 
 @_typing.final
 class AveragingEntry(_message.Message):
-    """The changes of one round to the state."""
+    """The sums of one round, by which parties change the state."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ROUND_FIELD_NUMBER: _builtins.int
-    TOLD_FIELD_NUMBER: _builtins.int
-    BLOCKS_FIELD_NUMBER: _builtins.int
-    WEIGHTS_FIELD_NUMBER: _builtins.int
     SUMS_FIELD_NUMBER: _builtins.int
-    COORDINATES_FIELD_NUMBER: _builtins.int
-    round: _builtins.int
-    blocks: _builtins.bytes
-    """The blocks of the entry, ascending. `weights` has, for each, the total weight of the contributions."""
-    weights: _builtins.bytes
-    """Little-endian doubles."""
-    @_builtins.property
-    def told(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingNumber]: ...
     @_builtins.property
     def sums(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingVector]: ...
-    @_builtins.property
-    def coordinates(self) -> Global___AveragingCoordinates:
-        """If given, the blocks are consecutive pieces of this list instead of blocks of the layout."""
-
     def __init__(
         self,
         *,
-        round: _builtins.int = ...,
-        told: _abc.Iterable[Global___AveragingNumber] | None = ...,
-        blocks: _builtins.bytes = ...,
-        weights: _builtins.bytes = ...,
         sums: _abc.Iterable[Global___AveragingVector] | None = ...,
-        coordinates: Global___AveragingCoordinates | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["coordinates", b"coordinates"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "coordinates", b"coordinates", "round", b"round", "sums", b"sums", "told", b"told", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sums", b"sums"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -138,16 +117,11 @@ class AveragingState(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RESET_FIELD_NUMBER: _builtins.int
-    LAYOUT_FIELD_NUMBER: _builtins.int
     BASE_FIELD_NUMBER: _builtins.int
     ENTRIES_FIELD_NUMBER: _builtins.int
     KEPT_FIELD_NUMBER: _builtins.int
     reset: _builtins.bool
     """The client first forgets everything."""
-    @_builtins.property
-    def layout(self) -> _alignment_pb2.BlockPositions:
-        """For each block of coordinates, their positions among the receiver's coordinates."""
-
     @_builtins.property
     def base(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingVector]: ...
     @_builtins.property
@@ -158,89 +132,43 @@ class AveragingState(_message.Message):
         self,
         *,
         reset: _builtins.bool = ...,
-        layout: _alignment_pb2.BlockPositions | None = ...,
         base: _abc.Iterable[Global___AveragingVector] | None = ...,
         entries: _abc.Iterable[Global___AveragingEntry] | None = ...,
         kept: _abc.Iterable[Global___AveragingVector] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["layout", b"layout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "entries", b"entries", "kept", b"kept", "layout", b"layout", "reset", b"reset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "entries", b"entries", "kept", b"kept", "reset", b"reset"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AveragingState: _TypeAlias = AveragingState  # noqa: Y015
 
 @_typing.final
-class AveragingWork(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TOLD_FIELD_NUMBER: _builtins.int
-    WEIGHT_FIELD_NUMBER: _builtins.int
-    COORDINATES_FIELD_NUMBER: _builtins.int
-    weight: _builtins.float
-    @_builtins.property
-    def told(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingNumber]: ...
-    @_builtins.property
-    def coordinates(self) -> Global___AveragingCoordinates: ...
-    def __init__(
-        self,
-        *,
-        told: _abc.Iterable[Global___AveragingNumber] | None = ...,
-        weight: _builtins.float = ...,
-        coordinates: Global___AveragingCoordinates | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["coordinates", b"coordinates"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["coordinates", b"coordinates", "told", b"told", "weight", b"weight"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___AveragingWork: _TypeAlias = AveragingWork  # noqa: Y015
-
-@_typing.final
 class AveragingTask(_message.Message):
-    """Phases survey, local and measure."""
+    """Phases survey, local, measure and measured."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ROUND_FIELD_NUMBER: _builtins.int
-    STREAM_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
-    WORK_FIELD_NUMBER: _builtins.int
-    CHECKPOINT_BLOCKS_FIELD_NUMBER: _builtins.int
-    PRODUCT_BLOCKS_FIELD_NUMBER: _builtins.int
-    REPORT_BLOCKS_FIELD_NUMBER: _builtins.int
-    NORM_BLOCKS_FIELD_NUMBER: _builtins.int
     PRODUCTS_FIELD_NUMBER: _builtins.int
-    round: _builtins.int
-    stream: _builtins.int
-    checkpoint_blocks: _builtins.bytes
-    product_blocks: _builtins.bytes
-    report_blocks: _builtins.bytes
-    norm_blocks: _builtins.bytes
+    FIGURES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def state(self) -> Global___AveragingState: ...
     @_builtins.property
-    def work(self) -> Global___AveragingWork: ...
-    @_builtins.property
     def products(self) -> _hyfdca_pb2.BlockVector: ...
+    @_builtins.property
+    def figures(self) -> _vectors_pb2.Vector: ...
     def __init__(
         self,
         *,
-        round: _builtins.int = ...,
-        stream: _builtins.int = ...,
         state: Global___AveragingState | None = ...,
-        work: Global___AveragingWork | None = ...,
-        checkpoint_blocks: _builtins.bytes = ...,
-        product_blocks: _builtins.bytes = ...,
-        report_blocks: _builtins.bytes = ...,
-        norm_blocks: _builtins.bytes = ...,
         products: _hyfdca_pb2.BlockVector | None = ...,
+        figures: _vectors_pb2.Vector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["products", b"products", "state", b"state", "work", b"work"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "products", b"products", "state", b"state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_blocks", b"checkpoint_blocks", "norm_blocks", b"norm_blocks", "product_blocks", b"product_blocks", "products", b"products", "report_blocks", b"report_blocks", "round", b"round", "state", b"state", "stream", b"stream", "work", b"work"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "products", b"products", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -248,6 +176,8 @@ Global___AveragingTask: _TypeAlias = AveragingTask  # noqa: Y015
 
 @_typing.final
 class AveragingMeasurement(_message.Message):
+    """The sums over all parties, for the model that entered the round."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     SAMPLES_FIELD_NUMBER: _builtins.int
@@ -282,6 +212,7 @@ class AveragingResult(_message.Message):
     REPORTED_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     PRODUCTS_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
     MEASUREMENT_FIELD_NUMBER: _builtins.int
     DIVERGED_FIELD_NUMBER: _builtins.int
     diverged: _builtins.bool
@@ -295,6 +226,8 @@ class AveragingResult(_message.Message):
     @_builtins.property
     def products(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
+    def figures(self) -> _vectors_pb2.Vector: ...
+    @_builtins.property
     def measurement(self) -> Global___AveragingMeasurement: ...
     def __init__(
         self,
@@ -303,16 +236,142 @@ class AveragingResult(_message.Message):
         reported: _abc.Iterable[Global___AveragingNumber] | None = ...,
         checkpoint: _abc.Iterable[Global___AveragingVector] | None = ...,
         products: _hyfdca_pb2.BlockVector | None = ...,
+        figures: _vectors_pb2.Vector | None = ...,
         measurement: Global___AveragingMeasurement | None = ...,
         diverged: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["measurement", b"measurement", "products", b"products"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "measurement", b"measurement", "products", b"products"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "diverged", b"diverged", "measurement", b"measurement", "products", b"products", "reported", b"reported", "vectors", b"vectors"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "diverged", b"diverged", "figures", b"figures", "measurement", b"measurement", "products", b"products", "reported", b"reported", "vectors", b"vectors"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AveragingResult: _TypeAlias = AveragingResult  # noqa: Y015
+
+@_typing.final
+class AveragingPlan(_message.Message):
+    """The plan of a round, on record."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOLD_FIELD_NUMBER: _builtins.int
+    WEIGHTS_FIELD_NUMBER: _builtins.int
+    COORDINATES_FIELD_NUMBER: _builtins.int
+    RESTATING_FIELD_NUMBER: _builtins.int
+    weights: _builtins.bytes
+    """For each party that may train, in roster order, its weight as a little-endian double; a party of weight 0 does not
+    train.
+    """
+    restating: _builtins.bool
+    """The parties that train restate the state."""
+    @_builtins.property
+    def told(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingNumber]: ...
+    @_builtins.property
+    def coordinates(self) -> Global___AveragingCoordinates:
+        """If given, the summed vectors have these coordinates alone."""
+
+    def __init__(
+        self,
+        *,
+        told: _abc.Iterable[Global___AveragingNumber] | None = ...,
+        weights: _builtins.bytes = ...,
+        coordinates: Global___AveragingCoordinates | None = ...,
+        restating: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["coordinates", b"coordinates"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["coordinates", b"coordinates", "restating", b"restating", "told", b"told", "weights", b"weights"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AveragingPlan: _TypeAlias = AveragingPlan  # noqa: Y015
+
+@_typing.final
+class AveragingRoundChoices(_message.Message):
+    """The choices in the record of the beginning of a round."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PRESENT_FIELD_NUMBER: _builtins.int
+    ACTIVE_FIELD_NUMBER: _builtins.int
+    CLOSING_FIELD_NUMBER: _builtins.int
+    PLAN_FIELD_NUMBER: _builtins.int
+    present: _builtins.bytes
+    """Unsigned 32-bit positions in the roster, ascending."""
+    active: _builtins.bytes
+    """The parties that may train, as in `present`."""
+    closing: _builtins.bool
+    """The round measures the model and changes nothing."""
+    @_builtins.property
+    def plan(self) -> Global___AveragingPlan:
+        """Missing if nobody may train, and if a survey comes first: then the record of the survey has it."""
+
+    def __init__(
+        self,
+        *,
+        present: _builtins.bytes = ...,
+        active: _builtins.bytes = ...,
+        closing: _builtins.bool = ...,
+        plan: Global___AveragingPlan | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "closing", b"closing", "plan", b"plan", "present", b"present"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AveragingRoundChoices: _TypeAlias = AveragingRoundChoices  # noqa: Y015
+
+@_typing.final
+class AveragingClosing(_message.Message):
+    """The choices in the record of the phase local."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOLD_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def told(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingNumber]: ...
+    def __init__(
+        self,
+        *,
+        told: _abc.Iterable[Global___AveragingNumber] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["told", b"told"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AveragingClosing: _TypeAlias = AveragingClosing  # noqa: Y015
+
+@_typing.final
+class AveragingLogEntry(_message.Message):
+    """One entry of the server's log. Never leaves the server."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROUND_FIELD_NUMBER: _builtins.int
+    CHOSEN_FIELD_NUMBER: _builtins.int
+    SUMS_FIELD_NUMBER: _builtins.int
+    round: _builtins.int
+    chosen: _builtins.bool
+    """The blocks are pieces of the round's chosen coordinates instead of blocks of the layout."""
+    @_builtins.property
+    def sums(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingVector]: ...
+    def __init__(
+        self,
+        *,
+        round: _builtins.int = ...,
+        chosen: _builtins.bool = ...,
+        sums: _abc.Iterable[Global___AveragingVector] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chosen", b"chosen", "round", b"round", "sums", b"sums"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AveragingLogEntry: _TypeAlias = AveragingLogEntry  # noqa: Y015
 
 @_typing.final
 class AveragingBase(_message.Message):
@@ -375,7 +434,7 @@ class AveragingSnapshot(_message.Message):
     @_builtins.property
     def base(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingBase]: ...
     @_builtins.property
-    def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingEntry]: ...
+    def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingLogEntry]: ...
     @_builtins.property
     def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___AveragingClientState]: ...
     @_builtins.property
@@ -385,7 +444,7 @@ class AveragingSnapshot(_message.Message):
         *,
         round: _builtins.int = ...,
         base: _abc.Iterable[Global___AveragingBase] | None = ...,
-        entries: _abc.Iterable[Global___AveragingEntry] | None = ...,
+        entries: _abc.Iterable[Global___AveragingLogEntry] | None = ...,
         clients: _abc.Iterable[Global___AveragingClientState] | None = ...,
         memory: _abc.Iterable[Global___AveragingNumber] | None = ...,
     ) -> None: ...

@@ -3,20 +3,32 @@
 from dataclasses import dataclass, field
 
 from fenchel.v1 import averaging_pb2 as pb
-from fenchel_common.algorithms.averaging.rails import Entry
+from fenchel_common.algorithms.averaging.rails import Sums
 from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.averaging import (
     Scope,
-    entry_from_proto,
-    entry_to_proto,
     numbers_from_proto,
     numbers_to_proto,
+    sums_from_proto,
     vectors_from_proto,
     vectors_to_proto,
 )
 from fenchel_common.wire.parsing import parsed_message
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The sums of one round; with `chosen`, their blocks are pieces of the round's chosen coordinates."""
+
+    round_id: RoundId
+    sums: Sums
+    chosen: bool = False
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        return next(iter(self.sums.values())).blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,10 @@ def snapshot_to_bytes(snapshot: AveragingSnapshot) -> bytes:
             pb.AveragingBase(round=base.round_id, state=vectors_to_proto(base.state))
             for _, base in sorted(snapshot.base.items())
         ],
-        entries=[entry_to_proto(entry) for entry in snapshot.entries],
+        entries=[
+            pb.AveragingLogEntry(round=entry.round_id, chosen=entry.chosen, sums=vectors_to_proto(entry.sums))
+            for entry in snapshot.entries
+        ],
         clients=[
             pb.AveragingClientState(client=client, kept=vectors_to_proto(kept))
             for client, kept in sorted(snapshot.kept.items())
@@ -66,7 +81,10 @@ def snapshot_from_bytes(data: bytes, scope: Scope) -> AveragingSnapshot:
         return AveragingSnapshot(
             round_id=RoundId(message.round),
             base={base.state[names.state[0]].blocks[0]: base for base in bases},
-            entries=tuple(entry_from_proto(entry, scope) for entry in message.entries),
+            entries=tuple(
+                Entry(RoundId(entry.round), sums_from_proto(entry.sums, scope), entry.chosen)
+                for entry in message.entries
+            ),
             kept={
                 ClientId(state.client): vectors_from_proto(state.kept, scope, names.kept, "kept")
                 for state in message.clients

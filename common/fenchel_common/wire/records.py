@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 
 from fenchel.v1 import records_pb2
-from fenchel_common.errors import InvalidInput
+from fenchel_common.errors import InvalidInput, StateDamaged
 from fenchel_common.framing import framed
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import CONFIRMATION_BYTES, NONCE_BYTES, Given, Moment, Record
@@ -105,9 +105,15 @@ def server_state_to_bytes(records: Iterable[bytes], state: bytes) -> bytes:
 
 
 def server_state_from_bytes(data: bytes) -> tuple[tuple[bytes, ...], bytes]:
-    """Reads a snapshot that this server wrote."""
-    message = parsed_message(records_pb2.ServerState, data, limit=None)
-    return records_from_bytes(message.records), message.state
+    """Reads a snapshot that this server wrote; else raises `StateDamaged`."""
+    try:
+        message = parsed_message(records_pb2.ServerState, data, limit=None)
+        records = records_from_bytes(message.records)
+    except InvalidInput as error:
+        raise StateDamaged(f"the snapshot of the run cannot be read: {error}") from None
+    if not records:
+        raise StateDamaged("the snapshot of the run has no records")
+    return records, message.state
 
 
 def _pieces(data: bytes, width: int, *, count: int, field: str) -> list[bytes]:

@@ -190,7 +190,7 @@ class PhasedServer(ABC, Generic[S, C]):
         """The good answers; the other clients are left out of the rest of the round."""
         current = self._current()
         for client, reason in answers.failed.items():
-            current.absences[client] = f"{current.phase}: {reason}"
+            current.absences[client] = f"{current.phase}: {self._transcript.malformed.get(client, reason)}"
             current.present.remove(client)
         return answers.good
 

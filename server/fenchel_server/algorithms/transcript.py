@@ -28,6 +28,8 @@ class Transcript:
         self._records = list(records)
         self._told: dict[ClientId, int] = dict.fromkeys(clients, 0)
         self._given: dict[ClientId, Given] = {}
+        self.malformed: dict[ClientId, str] = {}
+        """Why the envelopes of some results of the last phase were not opened."""
 
     @property
     def seed(self) -> int:
@@ -55,12 +57,12 @@ class Transcript:
         return round_task_to_bytes(body, first=first, records=self._records[first:])
 
     def bodies(self, results: Mapping[ClientId, bytes]) -> dict[ClientId, bytes]:
-        """The results of a phase without their envelopes; a result whose envelope is malformed is left out."""
+        """The results of a phase without their envelopes; one with a malformed envelope is left out, see `malformed`."""
         bodies: dict[ClientId, bytes] = {}
-        self._given = {}
+        self._given, self.malformed = {}, {}
         for client, data in results.items():
             try:
                 bodies[client], self._given[client] = round_result_from_bytes(data, client)
-            except InvalidInput:
-                continue
+            except InvalidInput as error:
+                self.malformed[client] = f"rejected: {error}"
         return bodies

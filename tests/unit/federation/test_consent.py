@@ -30,9 +30,10 @@ ASKING: list[tuple[dict[str, Any], tuple[Concession, ...]]] = [
     ({"key": {"bits": 2048}}, (Concession.KEY_2048,)),
     ({"key": {"kind": "subgroup"}}, (Concession.SUBGROUP,)),
     ({"alignment": "hmac"}, (Concession.HMAC,)),
+    ({"seed": 0}, (Concession.SEED,)),
     (
-        PAPER | {"key": {"bits": 2048, "kind": "subgroup"}, "alignment": "hmac"},
-        (Concession.PAPER, Concession.KEY_2048, Concession.SUBGROUP, Concession.HMAC),
+        PAPER | {"key": {"bits": 2048, "kind": "subgroup"}, "alignment": "hmac", "seed": 7},
+        (Concession.PAPER, Concession.KEY_2048, Concession.SUBGROUP, Concession.HMAC, Concession.SEED),
     ),
 ]
 EACH = pytest.mark.parametrize(("terms", "asked"), ASKING, ids=["defaults", *Concession, "all but plain"])

@@ -97,6 +97,9 @@ class DescentClient(AveragingClient[S]):
         """The model after the local steps of the settings, from the averaged model."""
         return Contribution({MODEL: self.descended(state[MODEL], job.rng)})
 
+    def measured(self, state: State) -> Mapping[str, float]:
+        return self.own_accuracy(state)
+
     def survey(self, state: State) -> Mapping[str, float]:
         return {"loss": self.objective.value(state[MODEL])}
 

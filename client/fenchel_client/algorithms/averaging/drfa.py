@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms.averaging.descent import DescentClient, LocalObjective, descend
 from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
-from fenchel_common.algorithms.averaging.drfa import SNAPSHOT, DrfaSettings
+from fenchel_common.algorithms.averaging.drfa import SNAPSHOT, SNAPSHOT_STEP, DrfaSettings
 from fenchel_common.algorithms.averaging.rails import MODEL
 
 Array = NDArray[np.float64]
@@ -43,7 +43,7 @@ class DrfaClient(DescentClient[DrfaSettings]):
         end, snapshot = steps_with_snapshot(
             self.objective,
             state[MODEL],
-            snapshot_step=int(job.told["snapshot_step"]),
+            snapshot_step=int(job.told[SNAPSHOT_STEP]),
             step=settings.step,
             steps=settings.local_steps,
             batch=settings.batch,

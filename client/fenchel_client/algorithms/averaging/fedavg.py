@@ -8,6 +8,8 @@ In the hybrid setting x_{k,i}·w_k is not x_i·w, so the parties minimise other 
 minimisers is not its minimiser: the naive extension of the HyFDCA paper, section 2.
 """
 
+from collections.abc import Mapping
+
 from fenchel_client.algorithms.averaging.rails import AveragingClient
 from fenchel_client.algorithms.averaging.sgd import local_sgd
 from fenchel_client.algorithms.averaging.work import Contribution, Job, State
@@ -17,6 +19,9 @@ from fenchel_common.algorithms.averaging.rails import MODEL
 
 class FedavgClient(AveragingClient[FedavgSettings]):
     """The client half of FedAvg."""
+
+    def measured(self, state: State) -> Mapping[str, float]:
+        return self.own_accuracy(state)
 
     def train(self, state: State, job: Job) -> Contribution:
         weights = local_sgd(

@@ -17,12 +17,18 @@ from fenchel_client.algorithms.averaging.constraints import ConstrainedProblem, 
 from fenchel_client.algorithms.averaging.rails import AveragingClient
 from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging.compression import (
-    Lanes,
     largest_coordinates,
     on_coordinates,
     scaled_to_coordinates,
 )
-from fenchel_common.algorithms.averaging.fedsgm import ITERATE, ITERATE_WEIGHT, RESIDUAL, UPDATE, FedsgmSettings
+from fenchel_common.algorithms.averaging.fedsgm import (
+    ITERATE,
+    ITERATE_WEIGHT,
+    RESIDUAL,
+    SWITCH,
+    UPDATE,
+    FedsgmSettings,
+)
 from fenchel_common.algorithms.averaging.rails import MODEL
 from fenchel_common.ids import RoundId
 
@@ -69,12 +75,12 @@ class FedsgmClient(AveragingClient[FedsgmSettings]):
 
     def train(self, state: State, job: Job) -> Contribution:
         settings = self.settings
-        switch, steps = job.told["switch"], settings.local_steps
+        switch, steps = job.told[SWITCH], settings.local_steps
         change = local_change(self.problem, state[ITERATE], switch=switch, step=settings.step, steps=steps)
         if settings.compression == "none":
             return Contribution({UPDATE: change})
         if settings.compression == "quantised":
-            lanes = _lanes(job.told)
+            lanes = settings.lanes(job.told)
             slots = np.zeros_like(change)
             slots[: lanes.slots(len(change))] = lanes.packed(lanes.quantised(change, job.rng))
             return Contribution({UPDATE: slots})
@@ -90,7 +96,7 @@ class FedsgmClient(AveragingClient[FedsgmSettings]):
     def apply(self, state: State, update: Update) -> State:
         iterate, model, told = state[ITERATE], state[MODEL], update.told
         if self.settings.compression == "quantised":
-            lanes = _lanes(told)
+            lanes = self.settings.lanes(told)
             slots = update.sums[UPDATE][: lanes.slots(len(iterate))]
             mean = lanes.unpacked(slots, len(iterate)) / update.weights[0]
         else:
@@ -121,7 +127,3 @@ class FedsgmClient(AveragingClient[FedsgmSettings]):
             return np.zeros(self.X.shape[1])
         round_id, before, after = self._own_memory
         return before if job.round_id == round_id else after
-
-
-def _lanes(told: Mapping[str, float]) -> Lanes:
-    return Lanes(step=told["quantum"], limit=int(told["limit"]), bits=int(told["lane_bits"]))

@@ -2,7 +2,7 @@
 
 from fenchel_client.algorithms.averaging.descent import DescentClient
 from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
-from fenchel_common.algorithms.averaging.qffl import UPDATE, QfflSettings
+from fenchel_common.algorithms.averaging.qffl import TOTAL, UPDATE, QfflSettings
 from fenchel_common.algorithms.averaging.rails import MODEL
 
 
@@ -14,4 +14,4 @@ class QfflClient(DescentClient[QfflSettings]):
         return Contribution({UPDATE: change}, {"squared_change": float(change @ change)})
 
     def apply(self, state: State, update: Update) -> State:
-        return {MODEL: state[MODEL] - update.sums[UPDATE] / update.told["total"]}
+        return {MODEL: state[MODEL] - update.sums[UPDATE] / update.told[TOTAL]}

@@ -3,14 +3,14 @@
 A subclass says what a client does with its data (`train`), how a round's sums change the state (`apply`) and, where the
 algorithm asks for it, which numbers it tells beforehand (`survey`): three functions of their arguments and of the
 client's own data, which they do not change. All else is here: the messages, encryption, the client's copy of the state,
-and the measurement of P(w).
+and the measurement of P(w). What a client is to do in a round follows from the records (`book`), not from its tasks.
 
 Rows are in the order of the layout's blocks: X (n, m), y (n,). A vector has m·width entries, by feature name and then
 by class. The state consists of fixed-point numbers, so encryption and decryption do not change a bit of it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Generic, TypeVar
@@ -18,32 +18,44 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
+from fenchel_client.algorithms.averaging.book import AveragingBook, RoundOnRecord
+from fenchel_client.algorithms.averaging.figures import FigureCodec
+from fenchel_client.algorithms.averaging.memory import Memory
+from fenchel_client.algorithms.averaging.work import (
+    PRODUCTS_FIELD,
+    Contribution,
+    Job,
+    State,
+    Update,
+    checkpoint_field,
+    vector_field,
+)
 from fenchel_client.algorithms.codec import BlockCodec
 from fenchel_client.algorithms.rows import PartyRows
+from fenchel_client.crypto.seal import Seal
 from fenchel_client.table import PartyTable
+from fenchel_common.algorithms.averaging.choices import RecordedPlan
 from fenchel_common.algorithms.averaging.rails import (
+    ACCURACY,
     LOCAL,
     MEASURE,
+    MEASURED,
     MODEL,
     MODEL_FORMAT,
     SURVEY,
-    Entry,
     Measurement,
     Positions,
     Result,
-    StateUpdate,
     Task,
-    Work,
-    chosen_blocks,
 )
 from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher
+from fenchel_common.crypto.vectors import Cipher, Vector
 from fenchel_common.data.shard import Matrix
 from fenchel_common.errors import InvalidInput, ValueNotFinite, ValueOutOfRange
+from fenchel_common.ids import ClientId
 from fenchel_common.objectives import correct_predictions
 from fenchel_common.wire import averaging as wire
 
@@ -62,6 +74,8 @@ class AveragingClient(ABC, Generic[S]):
         Encrypts the values that leave the party, decrypts those that come.
     key
         The key of the run's vectors.
+    seal
+        Tags the vectors that leave the party, checks the tags of those that come.
     serialising
         Makes a context in which messages are turned into values and values into messages; it is timed.
     """
@@ -74,29 +88,37 @@ class AveragingClient(ABC, Generic[S]):
         table: PartyTable,
         cipher: Cipher,
         key: RunKey,
+        seal: Seal,
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.settings = settings
+        self._layout = layout
         self._rows = PartyRows(layout, table)
         if self._rows.y is not None:
             self.check_labels(self._rows.y)
-        self._cipher = cipher
-        self._samples = BlockCodec(self._rows.positions, cipher)
         self._serialising = serialising
-        self._cut = tuple(self._of_features(features) for _, features in sorted(layout.feature_blocks.items()))
-        """The coordinates of each block of features of the layout."""
-        self._columns = self._of_features(layout.columns)
-        """The position among this client's coordinates of each one that the server counts."""
+        self._samples = BlockCodec("samples", self._rows.positions, self._rows.ids, cipher, seal)
+        self._figures = FigureCodec(layout.sample_count, cipher, seal)
+        self._first_book = AveragingBook.first(settings, layout)
+        self._own = self._first_book.log.own
+        self._memory = Memory(
+            self._own,
+            names=self._own.names(self._rows.features, width=settings.width),
+            vectors=settings.vectors,
+            cipher=cipher,
+            seal=seal,
+            apply=self.apply,
+            in_own_order=self._in_own_order,
+        )
         self.diverged = False
         self._scope = wire.Scope(
             key=key,
             slots=layout.slots,
-            length=self._rows.width * settings.width,
+            length=self._own.length,
             samples={block: len(rows) for block, rows in self._rows.positions.items()},
-            coordinate_blocks={},
+            coordinate_blocks=self._own.sizes,
             vectors=settings.vectors,
         )
-        self._forget()
 
     @property
     def votes_for_coordinates(self) -> bool:
@@ -132,6 +154,14 @@ class AveragingClient(ABC, Generic[S]):
         del state
         return {}
 
+    def measured(self, state: State) -> Mapping[str, float]:
+        """The numbers of `Vectors.measured`, which the server learns of this client's rows.
+
+        Called after P(w) of all samples has been opened, unless this client shares samples with others.
+        """
+        del state
+        return {}
+
     def check_labels(self, y: Array) -> None:
         """Raises `InvalidInput` for labels that the algorithm cannot use; the message does not show them.
 
@@ -151,153 +181,136 @@ class AveragingClient(ABC, Generic[S]):
     def preparation(self) -> bytes:
         return b""
 
-    def answer(self, phase: str, body: bytes) -> bytes:
-        if phase not in (SURVEY, LOCAL, MEASURE):
-            raise InvalidInput(f"phase: this algorithm has no phase {phase!r}")
+    def first_book(self) -> AveragingBook:
+        return self._first_book
+
+    def answer(self, phase: str, body: bytes, book: AveragingBook) -> bytes:
+        current = book.current(phase)
+        if current.has_reached(phase):
+            raise InvalidInput(f"phase: {phase!r} of this round is over")
         with self._serialising():
             task = wire.task_from_bytes(body, self._scope)
         self.diverged = False
         try:
             # The values of a diverging model overflow: an outcome to report, not an error of this program.
             with np.errstate(over="ignore", invalid="ignore"):
-                self._take(task.state)
-                result = self._result(phase, task)
+                result = self._result(phase, task, book, current)
         except (ValueOutOfRange, ValueNotFinite):
             result, self.diverged = Result(diverged=True), True
         with self._serialising():
             return wire.result_to_bytes(result)
 
-    def final_model(self, state: bytes) -> Array:
-        """The weights of this client's features, (m,) or (m, width), after the run's last state update."""
-        self._take(wire.state_from_bytes(state, self._scope))
-        weights = self._state[MODEL]
-        return weights.copy() if self.settings.width == 1 else weights.reshape(-1, self.settings.width).copy()
+    def final_model(self, state: bytes, book: AveragingBook) -> Array:
+        """The weights of this client's features, (m,) or (m, width); its memory is neither used nor changed."""
+        weights = self._memory.opened(wire.state_from_bytes(state, self._scope), book)[MODEL]
+        return weights if self.settings.width == 1 else weights.reshape(-1, self.settings.width)
 
-    def _forget(self) -> None:
-        names = self.settings.vectors
-        self._coordinates = BlockCodec({}, self._cipher)
-        self._state: State = {name: self._zeros() for name in names.state}
-        self._kept: State = {name: self._zeros() for name in names.kept}
-
-    def _check_cut(self, blocks: Mapping[int, Positions]) -> None:
-        """Refuses blocks other than those of the layout: the norm of a block of one coordinate would show its value."""
-        given = [blocks[block] for block in sorted(blocks)]
-        if not np.array_equal(np.concatenate(given), np.concatenate(self._cut)):
-            raise InvalidInput("state.layout: coordinates must be in the order of the layout's blocks of features")
-        as_laid_out = [len(block) for block in given] == [len(block) for block in self._cut]
-        not_full = sum(len(block) < self._scope.slots for block in given)
-        if not as_laid_out and (self.settings.width == 1 or not_full > len(self._cut)):
-            raise InvalidInput("state.layout: blocks must have the sizes of the layout's blocks of features")
-
-    def _take(self, update: StateUpdate) -> None:
-        if update.reset:
-            self._forget()
-        if update.layout is not None:
-            blocks = {block: self._columns[positions] for block, positions in update.layout.items()}
-            self._check_cut(blocks)
-            self._coordinates = BlockCodec(blocks, self._cipher)
-            sizes = {block: len(positions) for block, positions in blocks.items()}
-            self._scope = replace(self._scope, coordinate_blocks=sizes)
-        if update.base:
-            self._state = {
-                name: self._coordinates.put_into(values, update.base[name]) for name, values in self._state.items()
-            }
-        if update.kept:
-            self._kept = {
-                name: self._coordinates.put_into(self._zeros(), vector) for name, vector in update.kept.items()
-            }
-        for entry in update.entries:
-            self._state = self._applied(entry)
-
-    def _applied(self, entry: Entry) -> State:
-        codec = self._codec_of(self._own(entry.coordinates))
-        weights = self._zeros()
-        for block, weight in entry.weights.items():
-            weights[codec.positions[block]] = weight
-        sums = {name: codec.put_into(self._zeros(), vector) for name, vector in entry.sums.items()}
-        after = self.apply(self._state, Update(entry.round_id, entry.told, sums, weights))
-        changed = (weights > 0.0) | (entry.coordinates is not None)
-        return {
-            name: MODEL_FORMAT.rounded(np.where(changed, after[name], before)) for name, before in self._state.items()
-        }
-
-    def _result(self, phase: str, task: Task) -> Result:
-        if phase == SURVEY:
-            return Result(reported=dict(self.survey(self._state)))
-        if phase == MEASURE:
-            return Result(measurement=self._measurement(task))
-        contribution = Contribution({}) if task.work is None else self.train(self._state, self._job(task, task.work))
-        restated = self.settings.vectors.state if task.checkpoint_blocks else ()
-        return Result(
-            vectors={} if task.work is None else self._returned(contribution, task.work),
-            reported=dict(contribution.reported),
-            checkpoint={
-                name: self._coordinates.to_blocks(self._state[name], task.checkpoint_blocks, MODEL_FORMAT)
-                for name in restated
-            },
-            products=self._products(task.product_blocks) if task.product_blocks else None,
-            measurement=self._measurement(task) if task.report_blocks or task.norm_blocks else None,
-        )
-
-    def _job(self, task: Task, work: Work) -> Job:
-        rng = np.random.default_rng([self.settings.seed, task.round_id, task.stream])
-        return Job(task.round_id, work.told, work.weight, self._own(work.coordinates), self._kept, rng)
-
-    def _returned(self, contribution: Contribution, work: Work) -> dict[str, BlockVector]:
-        names, given = self.settings.vectors, contribution.vectors
-        chosen = self._codec_of(self._own(work.coordinates))
-        vectors = {}
-        for name in names.returned:
-            codec = chosen if name in names.summed else self._coordinates
-            values = given[name] * work.weight if name in names.summed else given[name]
-            vectors[name] = codec.to_blocks(values, tuple(codec.positions), MODEL_FORMAT)
-        self._kept = {name: MODEL_FORMAT.rounded(given[name]) for name in names.kept}
-        return vectors
-
-    def _measurement(self, task: Task) -> Measurement:
-        loss_sum, correct, count = 0.0, 0, 0
-        if task.report_blocks:
-            rows = self._rows.positions_of(task.report_blocks)
-            loss_sum, correct = self.losses(self._predictions(task)[rows], self.labels()[rows])
-            count = len(rows)
-        # In ascending order, so that the sum does not depend on the server's order of features.
-        weights = self._state[MODEL][np.sort(self._coordinates.positions_of(task.norm_blocks))]
-        return Measurement(count, loss_sum, correct, float(weights @ weights))
-
-    def _predictions(self, task: Task) -> Array:
-        """x_i·w: the secure sum on shared blocks, computed from the client's own columns on others."""
-        values = self._own_products()
-        due = tuple(block for block in task.report_blocks if block in self._rows.shared)
-        if due != (() if task.products is None else task.products.blocks):
-            raise InvalidInput("products.blocks: must be the shared blocks that are reported on")
-        return values if task.products is None else self._samples.put_into(values, task.products)
-
-    def _products(self, blocks: Sequence[int]) -> BlockVector:
-        return self._samples.to_blocks(self._own_products(), blocks, MODEL_FORMAT)
-
-    def _own_products(self) -> Array:
-        weights = self._state[MODEL]
-        width = self.settings.width
+    def predictions(self, state: State) -> Array:
+        """(n,) or (n, width): x_i·w on this client's own columns."""
+        weights, width = state[MODEL], self.settings.width
         return np.asarray(self.X @ (weights if width == 1 else weights.reshape(-1, width)), dtype=np.float64)
+
+    def own_accuracy(self, state: State) -> dict[str, float]:
+        """The fraction of correct predictions for this client's rows, as a number of `Vectors.measured`."""
+        y = self.labels()
+        return {ACCURACY: correct_predictions(self.predictions(state), y) / len(y)}
 
     def counted_by_server(self, coordinates: Positions) -> Positions:
         """The numbers under which the server knows these coordinates, ascending: they tell nothing of names."""
-        return np.sort(np.argsort(self._columns)[coordinates])
+        return np.sort(np.argsort(self._own.numbered)[coordinates])
 
-    def _own(self, coordinates: Positions | None) -> Positions | None:
+    def _result(self, phase: str, task: Task, book: AveragingBook, current: RoundOnRecord) -> Result:
+        party = self._layout.party
+        if phase == SURVEY and party in current.active and current.plan is None:
+            return Result(reported=dict(self.survey(self._memory.take(task.state, book, current))))
+        if phase == LOCAL and (party in current.trainers or current.measuring):
+            return self._local_result(self._memory.take(task.state, book, current), current)
+        if phase == MEASURE and current.measuring:
+            return Result(figures=self._shared_figures(task, book, self._memory.state_before(current)))
+        if phase == MEASURED:
+            return self._measured_result(task, book, current)
+        raise InvalidInput(f"phase: by the records this party has nothing to do in the phase {phase!r:.80}")
+
+    def _local_result(self, state: State, current: RoundOnRecord) -> Result:
+        given = Contribution({})
+        vectors: dict[str, BlockVector] = {}
+        restated: tuple[int, ...] = ()
+        if current.plan is not None and self._layout.party in current.trainers:
+            given = self.train(state, self._job(current, current.plan))
+            vectors = self._returned(given, current.plan)
+            restated = self._first_held(current.trainers) if current.plan.restating else ()
+        return Result(
+            vectors=vectors,
+            reported=dict(given.reported),
+            checkpoint={
+                name: self._memory.coordinates.to_blocks(checkpoint_field(name), state[name], restated, MODEL_FORMAT)
+                for name in (self.settings.vectors.state if restated else ())
+            },
+            products=self._products(state) if current.measuring and self._rows.shared else None,
+            figures=self._own_figures(state) if current.measuring else None,
+        )
+
+    def _job(self, current: RoundOnRecord, plan: RecordedPlan) -> Job:
+        party = self._layout.party
+        stream = self._layout.clients.index(party)
+        return Job(
+            round_id=current.id,
+            told=plan.told,
+            weight=plan.weights[party],
+            coordinates=None if plan.coordinates is None else self._in_own_order(plan.coordinates),
+            kept=self._memory.kept,
+            rng=np.random.default_rng([self.settings.seed, current.id, stream]),
+        )
+
+    def _returned(self, contribution: Contribution, plan: RecordedPlan) -> dict[str, BlockVector]:
+        names, given = self.settings.vectors, contribution.vectors
+        chosen = self._memory.codec_of(plan.coordinates)
+        vectors = {}
+        for name in names.returned:
+            codec = chosen if name in names.summed else self._memory.coordinates
+            values = given[name] * plan.weights[self._layout.party] if name in names.summed else given[name]
+            vectors[name] = codec.to_blocks(vector_field(name), values, tuple(codec.positions), MODEL_FORMAT)
+        self._memory.keep(given)
+        return vectors
+
+    def _products(self, state: State) -> BlockVector:
+        blocks = tuple(block for block in self._rows.positions if block in self._rows.shared)
+        return self._samples.to_blocks(PRODUCTS_FIELD, self.predictions(state), blocks, MODEL_FORMAT)
+
+    def _own_figures(self, state: State) -> Vector:
+        """Of the samples that this client alone holds, and of the blocks of coordinates that it holds first."""
+        alone = tuple(block for block in self._layout.reports if block not in self._rows.shared)
+        measured = self._measurement(alone, self.predictions(state)) if alone else Measurement()
+        # In ascending order, so that the sum does not depend on the server's order of features.
+        weights = state[MODEL][np.sort(self._memory.coordinates.positions_of(self._first_held(self._layout.clients)))]
+        return self._figures.closed(replace(measured, squared_norm=float(weights @ weights)))
+
+    def _shared_figures(self, task: Task, book: AveragingBook, state: State) -> Vector:
+        """Of the samples that this client reports on and holds together with others, by the secure sums."""
+        due = tuple(block for block in self._layout.reports if block in self._rows.shared)
+        if task.products is None or task.products.blocks != due:
+            raise InvalidInput("products.blocks: must be the shared blocks that this party reports on")
+        predictions = self._samples.put_into(self.predictions(state), task.products, book.product_origins())
+        return self._figures.closed(self._measurement(due, predictions))
+
+    def _measurement(self, blocks: tuple[int, ...], predictions: Array) -> Measurement:
+        rows = self._rows.positions_of(blocks)
+        loss_sum, correct = self.losses(predictions[rows], self.labels()[rows])
+        return Measurement(len(rows), loss_sum, correct)
+
+    def _measured_result(self, task: Task, book: AveragingBook, current: RoundOnRecord) -> Result:
+        """P(w) of all samples, in clear: only if all parties contributed, and all samples are in it."""
+        if task.figures is None:
+            raise InvalidInput("figures: missing")
+        whole = self._figures.opened(task.figures, book.figure_origins())
+        numbers = {} if self._rows.shared else self.measured(self._memory.state_before(current))
+        return Result(reported=dict(numbers), measurement=whole)
+
+    def _first_held(self, parties: tuple[ClientId, ...]) -> tuple[int, ...]:
+        """The blocks of coordinates of which this client is the first holder among some parties."""
+        first = self._own.first_holders(parties)
+        return tuple(block for block, client in first.items() if client == self._layout.party)
+
+    def _in_own_order(self, coordinates: Positions) -> Positions:
         """The positions among this client's coordinates of those that the server names."""
-        return self._columns[coordinates] if coordinates is not None and self.votes_for_coordinates else coordinates
-
-    def _of_features(self, features: Positions) -> Positions:
-        """The coordinates of some features, feature by feature."""
-        width = self.settings.width
-        return np.asarray((features[:, np.newaxis] * width + np.arange(width)).reshape(-1), dtype=np.int64)
-
-    def _codec_of(self, coordinates: Positions | None) -> BlockCodec:
-        """The codec of these coordinates, cut into blocks; None stands for all coordinates."""
-        if coordinates is None:
-            return self._coordinates
-        return BlockCodec(chosen_blocks(coordinates, self._scope.slots), self._cipher)
-
-    def _zeros(self) -> Array:
-        return np.zeros(self._scope.length)
+        return self._own.numbered[coordinates] if self.votes_for_coordinates else coordinates

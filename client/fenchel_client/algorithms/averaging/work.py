@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,19 @@ from fenchel_common.ids import RoundId
 
 Array = NDArray[np.float64]
 State = Mapping[str, Array]
+
+PRODUCTS_FIELD: Final = "products"
+FIGURES_FIELD: Final = "figures"
+
+
+def vector_field(name: str) -> str:
+    """The field of a result that has the returned vector of this name."""
+    return f"vectors.{name}"
+
+
+def checkpoint_field(name: str) -> str:
+    """The field of a result that restates the state's vector of this name."""
+    return f"checkpoint.{name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fenchel_common.algorithms.averaging.settings import LocalLossSettings
+from fenchel_common.algorithms.averaging.settings import ACCURACY_LEAK, MEASUREMENT_LEAKS, LocalLossSettings
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.losses import LOSSES, Loss
@@ -14,11 +14,6 @@ from fenchel_common.losses.squared import Squared
 DescentLoss = Loss | Multinomial | Squared
 
 DESCENT_LOSSES = ("logistic", "smoothed_hinge", "hinge", Multinomial.name, Squared.name)
-DESCENT_LEAKS = {
-    "number of rows of each party": "in clear",
-    "sums of losses and correct predictions over each party's rows": "in clear, at measurements",
-    "squared norm of the model": "in clear, at measurements",
-}
 LOSS_LEAK = {"the loss of each party": "in clear, every round"}
 
 
@@ -29,7 +24,7 @@ def descent_profile(summary: str, *, encrypted: tuple[str, ...], visible: dict[s
         partitions=("horizontal",),
         losses=DESCENT_LOSSES,
         encrypted=(*encrypted, "the model"),
-        visible=DESCENT_LEAKS | visible,
+        visible=MEASUREMENT_LEAKS | ACCURACY_LEAK | visible,
     )
 
 

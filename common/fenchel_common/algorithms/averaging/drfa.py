@@ -5,16 +5,19 @@ round parties that are drawn by their weights λ take J local steps. The mean of
 steps is the snapshot, at which the losses of the next dual step are measured.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pydantic import Field
 
+from fenchel_common.algorithms.averaging.choices import Occasion, RecordedPlan, check_number
 from fenchel_common.algorithms.averaging.descent import LOSS_LEAK, descent_profile
-from fenchel_common.algorithms.averaging.rails import MODEL, Vectors
+from fenchel_common.algorithms.averaging.rails import ACCURACY, MODEL, Vectors
 from fenchel_common.algorithms.averaging.scaffpd import RobustSettings
 from fenchel_common.algorithms.settings import Profile
 
 SNAPSHOT = "snapshot"
+SNAPSHOT_STEP: Final = "snapshot_step"
+"""Told: the number of local steps after which the snapshot is taken."""
 
 
 class DrfaSettings(RobustSettings):
@@ -36,4 +39,17 @@ class DrfaSettings(RobustSettings):
 
     @property
     def vectors(self) -> Vectors:
-        return Vectors(state=(MODEL, SNAPSHOT), summed=(MODEL, SNAPSHOT), surveyed=("loss",), restates=True)
+        return Vectors(
+            state=(MODEL, SNAPSHOT),
+            summed=(MODEL, SNAPSHOT),
+            surveyed=("loss",),
+            measured=(ACCURACY,),
+            restates=True,
+        )
+
+    def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
+        check_number(plan.told, SNAPSHOT_STEP, least=1.0, most=self.local_steps)
+        if self.sampled is None:
+            super().check_plan(plan, occasion)
+        else:
+            plan.check_weights(together=self.sampled)

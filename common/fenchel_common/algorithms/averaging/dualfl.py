@@ -20,6 +20,7 @@ from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
+from fenchel_common.algorithms.averaging.choices import Occasion, RecordedPlan, check_number
 from fenchel_common.algorithms.averaging.proximal import ProximalSettings, consensus_profile
 from fenchel_common.algorithms.averaging.rails import MODEL, Vectors
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
@@ -110,6 +111,11 @@ class DualflSettings(ProximalSettings):
     @property
     def asks_smoothness(self) -> bool:
         return self.rho == "auto" and self.curvature is not None
+
+    def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
+        super().check_plan(plan, occasion)
+        check_number(plan.told, BETA, least=0.0, most=1.0)
+        check_number(plan.told, TOLERANCE, least=0.0, most=math.inf)
 
     @property
     def vectors(self) -> Vectors:

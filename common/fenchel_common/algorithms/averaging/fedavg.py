@@ -9,15 +9,10 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from fenchel_common.algorithms.averaging.rails import Vectors
-from fenchel_common.algorithms.averaging.settings import AveragingSettings
+from fenchel_common.algorithms.averaging.choices import Occasion, RecordedPlan
+from fenchel_common.algorithms.averaging.rails import ACCURACY, Vectors
+from fenchel_common.algorithms.averaging.settings import ACCURACY_LEAK, MEASUREMENT_LEAKS, AveragingSettings
 from fenchel_common.algorithms.settings import ANY_PARTITION, PositiveFloat, Profile
-
-AVERAGING_LEAKS = {
-    "number of rows of each party": "in clear",
-    "sums of losses and correct predictions over each party's rows": "in clear, at measurements",
-    "squared norms of parts of the model": "in clear, at measurements",
-}
 
 
 class LocalSgdSettings(AveragingSettings):
@@ -59,7 +54,7 @@ class FedavgSettings(LocalSgdSettings):
         partitions=ANY_PARTITION,
         losses=("hinge", "smoothed_hinge", "logistic"),
         encrypted=("each party's weights", "the model", "inner products, for measurements"),
-        visible=AVERAGING_LEAKS,
+        visible=MEASUREMENT_LEAKS | ACCURACY_LEAK,
     )
 
     weighting: Literal["samples", "uniform"] = Field(
@@ -68,4 +63,8 @@ class FedavgSettings(LocalSgdSettings):
 
     @property
     def vectors(self) -> Vectors:
-        return Vectors(restates=True)
+        return Vectors(measured=(ACCURACY,), restates=True)
+
+    def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
+        del occasion
+        plan.check_weights(each=1.0)

@@ -4,8 +4,9 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from fenchel_common.algorithms.averaging.choices import Occasion, RecordedPlan
 from fenchel_common.algorithms.averaging.descent import DescentSettings, descent_profile
-from fenchel_common.algorithms.averaging.rails import Vectors
+from fenchel_common.algorithms.averaging.rails import ACCURACY, Vectors
 from fenchel_common.algorithms.settings import Profile
 
 
@@ -22,4 +23,8 @@ class FedproxSettings(DescentSettings):
 
     @property
     def vectors(self) -> Vectors:
-        return Vectors(restates=True)
+        return Vectors(measured=(ACCURACY,), restates=True)
+
+    def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
+        del occasion
+        plan.check_weights(each=1.0)

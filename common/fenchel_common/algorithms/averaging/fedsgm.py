@@ -5,19 +5,36 @@ In a round the clients report g_j(w_t), the server tells σ = σ_β(g(w_t) − �
 feasible rounds with hard switching, as Theorems 6 and 7 define it; before the first feasible round it is w_t itself.
 """
 
+import math
 from typing import ClassVar, Final, Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
-from fenchel_common.algorithms.averaging.rails import MODEL, Vectors
-from fenchel_common.algorithms.averaging.settings import AveragingSettings
+from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan, check_number
+from fenchel_common.algorithms.averaging.compression import Lanes, random_coordinates
+from fenchel_common.algorithms.averaging.rails import MODEL, Positions, Vectors
+from fenchel_common.algorithms.averaging.settings import MEASUREMENT_LEAKS, AveragingSettings
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
+from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import RoundId
 
 ITERATE = "iterate"
 UPDATE = "update"
 RESIDUAL = "residual"
 ITERATE_WEIGHT: Final = "share"
 """Told: the weight of w_t in the average of the iterates so far, 1 before the first feasible round."""
+
+SWITCH: Final = "switch"
+"""Told: σ."""
+QUANTUM: Final = "quantum"
+LIMIT: Final = "limit"
+LANE_BITS: Final = "lane_bits"
+"""Told, with quantised updates: the step, the largest level and the bits of a lane."""
+
+HEADROOM: Final = 4
+"""The mean of a client's directions may be so many times its first direction before quantising cuts it."""
+COORDINATE_STREAM: Final = 0x5347
 
 Compression = Literal["none", "rand_k", "top_k", "quantised"]
 
@@ -34,10 +51,8 @@ class FedsgmSettings(AveragingSettings):
             "each party's objective and constraint values": "in clear, every round",
             "largest entries of each party's two gradients": "in clear, every round, with compression = quantised",
             "which coordinates each party would most like to send": "in clear, every round, with compression = top_k",
-            "number of rows of each party": "in clear",
-            "sums of losses and correct predictions over each party's rows": "in clear, at measurements",
-            "squared norm of the model": "in clear, at measurements",
-        },
+        }
+        | MEASUREMENT_LEAKS,
     )
 
     loss: str = Field(default="logistic", description="The loss of a sample.")
@@ -89,6 +104,46 @@ class FedsgmSettings(AveragingSettings):
             surveyed=("objective", "constraint", *(("objective_reach", "constraint_reach") if quantised else ())),
             reported=self.votes if top else (),
         )
+
+    def drawn_coordinates(self, round_id: RoundId, length: int) -> Positions:
+        """K of `length` coordinates, drawn from the seed: those of Rand-K, and of Top-K before anybody has voted."""
+        rng = np.random.default_rng([self.seed, round_id, COORDINATE_STREAM])
+        return random_coordinates(length, self.k, rng)
+
+    def lanes(self, told: Numbers) -> Lanes:
+        """The lanes of a quantised update."""
+        return Lanes(step=told[QUANTUM], limit=int(told[LIMIT]), bits=int(told[LANE_BITS]))
+
+    def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
+        """Top-K takes the coordinates that the parties' votes name; a party can check their number alone."""
+        plan.check_weights(each=1.0)
+        check_number(plan.told, SWITCH, least=0.0, most=1.0)
+        self._check_lanes(plan.told, occasion)
+        given = plan.coordinates
+        if self.compression == "none":
+            fitting = given is None
+        elif given is None or self.compression == "top_k":
+            fitting = given is not None and len(given) == self.k
+        else:
+            fitting = np.array_equal(given, self._public_coordinates(plan.told, occasion))
+        if not fitting:
+            raise InvalidInput("plan.coordinates: are not those of the compression")
+
+    def check_closing(self, told: Numbers, occasion: Occasion) -> None:
+        check_number(told, ITERATE_WEIGHT, least=0.0, most=1.0)
+        self._check_lanes(told, occasion)
+
+    def _check_lanes(self, told: Numbers, occasion: Occasion) -> None:
+        if self.compression == "quantised":
+            lanes = Lanes.of(reach=1.0, levels=self.levels, headroom=HEADROOM, clients=occasion.clients)
+            check_number(told, QUANTUM, least=math.ulp(0.0), most=math.inf)
+            check_number(told, LIMIT, least=lanes.limit, most=lanes.limit)
+            check_number(told, LANE_BITS, least=lanes.bits, most=lanes.bits)
+
+    def _public_coordinates(self, told: Numbers, occasion: Occasion) -> Positions:
+        if self.compression == "rand_k":
+            return self.drawn_coordinates(occasion.round_id, occasion.length)
+        return np.arange(self.lanes(told).slots(occasion.length))
 
     @property
     def votes(self) -> tuple[str, ...]:

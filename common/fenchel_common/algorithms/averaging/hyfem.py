@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fenchel_common.algorithms.averaging.fedavg import AVERAGING_LEAKS, LocalSgdSettings
+from fenchel_common.algorithms.averaging.fedavg import LocalSgdSettings
 from fenchel_common.algorithms.averaging.rails import MODEL, Vectors
+from fenchel_common.algorithms.averaging.settings import MEASUREMENT_LEAKS
 from fenchel_common.algorithms.settings import ANY_PARTITION, Profile
 
 
@@ -21,7 +22,7 @@ class HyfemSettings(LocalSgdSettings):
         partitions=ANY_PARTITION,
         losses=("hinge", "smoothed_hinge", "logistic"),
         encrypted=("each party's weights", "the model", "inner products, for measurements"),
-        visible=AVERAGING_LEAKS,
+        visible=MEASUREMENT_LEAKS,
     )
 
     mu: float = Field(

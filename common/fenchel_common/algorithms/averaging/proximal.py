@@ -8,7 +8,8 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fenchel_common.algorithms.averaging.settings import LocalLossSettings
+from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan, check_number
+from fenchel_common.algorithms.averaging.settings import MEASUREMENT_LEAKS, LocalLossSettings
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.losses import LOSSES, Loss
@@ -32,12 +33,7 @@ def consensus_profile(summary: str, *, encrypted: tuple[str, ...], visible: dict
         partitions=("horizontal",),
         losses=("logistic", "smoothed_hinge", "hinge", Multinomial.name),
         encrypted=(*encrypted, "the model"),
-        visible={
-            "number of rows of each party": "in clear",
-            **(visible or {}),
-            "sums of losses and correct predictions over each party's rows": "in clear, at measurements",
-            "squared norms of parts of the model": "in clear, at measurements",
-        },
+        visible=MEASUREMENT_LEAKS | (visible or {}),
     )
 
 
@@ -62,6 +58,16 @@ class ConsensusSettings(LocalLossSettings):
     @property
     def local_loss(self) -> Loss | Multinomial:
         return Multinomial(self.classes) if self.loss == Multinomial.name else LOSSES[self.loss]
+
+    def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
+        plan.check_weights(each=1.0)
+        self.check_closing(plan.told, occasion)
+
+    def check_closing(self, told: Numbers, occasion: Occasion) -> None:
+        """K and K/N must be those that every party knows by its layout."""
+        clients, fraction = occasion.clients, occasion.clients / occasion.samples
+        check_number(told, CLIENTS, least=clients, most=clients)
+        check_number(told, SAMPLE_WEIGHT, least=fraction, most=fraction)
 
 
 class ProximalSettings(ConsensusSettings):

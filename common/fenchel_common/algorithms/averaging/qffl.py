@@ -1,14 +1,18 @@
 """q-FFL's settings: the sum of f_i^{q+1}/(q + 1), by q-FedAvg (Li et al. 2019); SCAFF-PD's paper compares with it."""
 
-from typing import ClassVar
+import math
+from typing import ClassVar, Final
 
 from pydantic import Field
 
+from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, check_number
 from fenchel_common.algorithms.averaging.descent import LOSS_LEAK, DescentSettings, descent_profile
-from fenchel_common.algorithms.averaging.rails import Vectors
+from fenchel_common.algorithms.averaging.rails import ACCURACY, Vectors
 from fenchel_common.algorithms.settings import Profile
 
 UPDATE = "update"
+TOTAL: Final = "total"
+"""Told: Σ h_i."""
 
 
 class QfflSettings(DescentSettings):
@@ -24,4 +28,8 @@ class QfflSettings(DescentSettings):
 
     @property
     def vectors(self) -> Vectors:
-        return Vectors(summed=(UPDATE,), surveyed=("loss",), reported=("squared_change",))
+        return Vectors(summed=(UPDATE,), surveyed=("loss",), reported=("squared_change",), measured=(ACCURACY,))
+
+    def check_closing(self, told: Numbers, occasion: Occasion) -> None:
+        del occasion
+        check_number(told, TOTAL, least=math.ulp(0.0), most=math.inf)

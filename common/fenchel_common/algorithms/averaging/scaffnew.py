@@ -7,11 +7,14 @@ which the server tells. The c_j sum to zero. After a round without some party th
 
 from typing import ClassVar, Final
 
+import numpy as np
 from pydantic import Field
 
+from fenchel_common.algorithms.averaging.choices import Occasion, RecordedPlan, check_number
 from fenchel_common.algorithms.averaging.proximal import ConsensusSettings, consensus_profile
 from fenchel_common.algorithms.averaging.rails import MODEL, Vectors
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
+from fenchel_common.ids import RoundId
 
 VARIATE: Final = "variate"
 """Summed and kept: c_j of the round. State: their mean."""
@@ -33,3 +36,12 @@ class ScaffnewSettings(ConsensusSettings):
     @property
     def vectors(self) -> Vectors:
         return Vectors(state=(MODEL, VARIATE), summed=(MODEL, VARIATE), kept=(MODEL, VARIATE))
+
+    def steps_in(self, round_id: RoundId) -> int:
+        """The number of gradient steps in a round, drawn from the seed."""
+        return int(np.random.default_rng([self.seed, round_id]).geometric(self.p))
+
+    def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
+        super().check_plan(plan, occasion)
+        steps = self.steps_in(occasion.round_id)
+        check_number(plan.told, STEPS, least=steps, most=steps)

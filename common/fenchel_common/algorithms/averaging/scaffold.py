@@ -7,8 +7,9 @@ from typing import ClassVar, Final
 
 from pydantic import Field
 
+from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan, check_number
 from fenchel_common.algorithms.averaging.descent import DescentSettings, descent_profile
-from fenchel_common.algorithms.averaging.rails import MODEL, Vectors
+from fenchel_common.algorithms.averaging.rails import ACCURACY, MODEL, Vectors
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 
 CONTROL = "control"
@@ -30,4 +31,11 @@ class ScaffoldSettings(DescentSettings):
 
     @property
     def vectors(self) -> Vectors:
-        return Vectors(state=(MODEL, CONTROL), summed=(MODEL, CONTROL), kept=(OWN_CONTROL,))
+        return Vectors(state=(MODEL, CONTROL), summed=(MODEL, CONTROL), kept=(OWN_CONTROL,), measured=(ACCURACY,))
+
+    def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
+        del occasion
+        plan.check_weights(each=1.0)
+
+    def check_closing(self, told: Numbers, occasion: Occasion) -> None:
+        check_number(told, CONTRIBUTED, least=1.0 / occasion.clients, most=1.0)

@@ -14,8 +14,9 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from fenchel_common.algorithms.averaging.choices import Occasion, RecordedPlan
 from fenchel_common.algorithms.averaging.descent import LOSS_LEAK, DescentSettings, descent_profile
-from fenchel_common.algorithms.averaging.rails import MODEL, Vectors
+from fenchel_common.algorithms.averaging.rails import ACCURACY, MODEL, Vectors
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 
 CONTROL = "control"
@@ -65,6 +66,14 @@ class RobustSettings(DescentSettings):
     )
     dual_step: PositiveFloat = Field(default=1.0, description="σ: the size of a step of the weights.")
 
+    def largest_weight(self, clients: int) -> float:
+        """The bound of Λ on each λ_i."""
+        return min(1.0, 1.0 / (self.alpha * clients)) if self.ambiguity == "cvar" else 1.0
+
+    def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
+        """Weights follow from the losses that the parties tell the server; a party can check that they are in Λ."""
+        plan.check_weights(each=self.largest_weight(occasion.clients) * (1.0 + 1e-9), together=1.0)
+
 
 class ScaffpdSettings(RobustSettings):
     """Settings of a SCAFF-PD run, checked."""
@@ -98,7 +107,7 @@ class ScaffpdSettings(RobustSettings):
 
     @property
     def vectors(self) -> Vectors:
-        return Vectors(state=(MODEL, CONTROL), summed=(UPDATE,), surveyed=("loss",))
+        return Vectors(state=(MODEL, CONTROL), summed=(UPDATE,), surveyed=("loss",), measured=(ACCURACY,))
 
     def first_pace(self, clients: int) -> Pace:
         """τ_0, σ_0 and θ_0."""

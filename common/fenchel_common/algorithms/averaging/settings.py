@@ -1,16 +1,27 @@
 """The settings that the averaging algorithms have in common."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from pydantic import Field
 
+from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan
 from fenchel_common.algorithms.averaging.family import AVERAGING
 from fenchel_common.algorithms.averaging.rails import Vectors
 from fenchel_common.algorithms.family import Family
-from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.algorithms.settings import AlgorithmSettings, is_due
+from fenchel_common.ids import RoundId
 from fenchel_common.losses import Array, Loss
 from fenchel_common.losses.multinomial import Multinomial
 from fenchel_common.losses.squared import Squared
+
+MEASUREMENT_LEAKS: Final = {
+    "number of rows of each party": "in clear",
+    "mean loss and number of correct predictions over all rows": "in clear, at measurements",
+    "squared norm of the model": "in clear, at measurements",
+}
+ACCURACY_LEAK: Final = {
+    "fraction of correct predictions on each party's rows": "in clear, at measurements, unless it shares rows"
+}
 
 
 class AveragingSettings(AlgorithmSettings):
@@ -31,6 +42,22 @@ class AveragingSettings(AlgorithmSettings):
     def width(self) -> int:
         """Values for each feature: 1, or the number of classes."""
         return 1
+
+    def measures(self, round_id: RoundId, *, closing: bool) -> bool:
+        """Whether P(w) is to be measured in a round."""
+        return closing or is_due(round_id, self.measure_every)
+
+    def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
+        """Raises `InvalidInput` for a plan that no honest server makes; called at every party, for each plan on record.
+
+        A subclass states the bounds of its weights, numbers and coordinates. By default weights must not be negative.
+        """
+        del occasion
+        plan.check_weights()
+
+    def check_closing(self, told: Numbers, occasion: Occasion) -> None:
+        """Raises `InvalidInput` for numbers that no honest server tells with the sums; called as `check_plan` is."""
+        del told, occasion
 
 
 class LocalLossSettings(AveragingSettings):

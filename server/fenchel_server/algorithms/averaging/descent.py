@@ -1,13 +1,13 @@
 """Bases of the server halves of algorithms whose clients hold whole rows; they measure each client's accuracy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_common.algorithms.averaging.descent import DescentSettings
-from fenchel_common.algorithms.averaging.rails import Measurement
+from fenchel_common.algorithms.averaging.rails import ACCURACY
 from fenchel_common.algorithms.averaging.scaffpd import RobustSettings
 from fenchel_common.ids import ClientId
 from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
@@ -21,14 +21,9 @@ S = TypeVar("S", bound=DescentSettings)
 R = TypeVar("R", bound=RobustSettings)
 
 
-def accuracies(measurements: Mapping[ClientId, Measurement]) -> list[float]:
-    """The fraction of correct predictions of each client that reported on samples."""
-    return [one.correct / one.samples for one in measurements.values() if one.samples]
-
-
-def accuracy_spread(accuracies: Sequence[float]) -> dict[str, float]:
+def accuracy_spread(measured: Mapping[ClientId, Numbers]) -> dict[str, float]:
     """The mean accuracy over all clients, over the worst fifth and over the best fifth of them (SCAFF-PD, C.2)."""
-    rising = np.sort(np.asarray(accuracies, dtype=np.float64))
+    rising = np.sort(np.array([numbers[ACCURACY] for numbers in measured.values()]))
     tail = max(1, round(TAIL * len(rising)))
     return {
         "average_accuracy": float(rising.mean()),
@@ -40,8 +35,8 @@ def accuracy_spread(accuracies: Sequence[float]) -> dict[str, float]:
 class DescentServer(AveragingServer[S]):
     """Measures how the accuracies of the clients differ, on their training rows."""
 
-    def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
-        return accuracy_spread(accuracies(measurements))
+    def figures(self, measured: Mapping[ClientId, Numbers]) -> Numbers:
+        return accuracy_spread(measured)
 
 
 class RobustServer(DescentServer[R]):
@@ -64,7 +59,7 @@ class RobustServer(DescentServer[R]):
     def ambiguity(self) -> Ambiguity:
         settings = self.settings
         if settings.ambiguity == "cvar":
-            return Ambiguity.cvar(settings.alpha, len(self.layout.clients))
+            return Ambiguity(cap=settings.largest_weight(len(self.layout.clients)))
         return Ambiguity(settings.rho)
 
     @property
@@ -73,9 +68,9 @@ class RobustServer(DescentServer[R]):
         count = len(self.layout.clients)
         return np.array([self.memory.get(f"weight_{position}", 1.0 / count) for position in range(count)])
 
-    def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
+    def figures(self, measured: Mapping[ClientId, Numbers]) -> Numbers:
         weights = self.weights
-        return {**super().figures(measurements), "largest_weight": float(weights.max())}
+        return {**super().figures(measured), "largest_weight": float(weights.max())}
 
     def known_losses(self, surveys: Mapping[ClientId, Numbers]) -> Array:
         """The losses in the order of the clients.

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from fenchel_common.algorithms.averaging.drfa import DrfaSettings
+from fenchel_common.algorithms.averaging.drfa import SNAPSHOT_STEP, DrfaSettings
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.algorithms.averaging.descent import RobustServer
 from fenchel_server.algorithms.averaging.plan import Numbers, Plan
@@ -24,7 +24,7 @@ class DrfaServer(RobustServer[DrfaSettings]):
         if self.memory:
             weights = self.ambiguity.dual_step(weights, losses, settings.dual_step)
         self.stepped = self.remembered(weights, losses)
-        told = {"snapshot_step": float(rng.integers(1, settings.local_steps + 1))}
+        told = {SNAPSHOT_STEP: float(rng.integers(1, settings.local_steps + 1))}
         if settings.sampled is None:
             return Plan(told, self.by_client(weights))
         chances = np.array([self.by_client(weights)[client] for client in trainers])

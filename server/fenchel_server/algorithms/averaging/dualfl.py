@@ -16,7 +16,6 @@ from fenchel_common.algorithms.averaging.dualfl import (
     next_momentum,
 )
 from fenchel_common.algorithms.averaging.proximal import CLIENTS, SAMPLE_WEIGHT
-from fenchel_common.algorithms.averaging.rails import Measurement
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
 from fenchel_server.algorithms.averaging.rails import AveragingServer
@@ -56,8 +55,8 @@ class DualflServer(AveragingServer[DualflSettings]):
         met = sum(report[CRITERION_MET] for report in reports.values()) / len(reports)
         return Closing(told=plan.told, memory={T: t, BETA: beta, RHO: rho, CRITERION_MET: met})
 
-    def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
-        del measurements
+    def figures(self, measured: Mapping[ClientId, Numbers]) -> Numbers:
+        del measured
         return {"rho": self.memory[RHO], "local_criterion_met": self.memory[CRITERION_MET]} if self.memory else {}
 
     def _given_rho(self) -> float:

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from fenchel_common.algorithms.averaging.fedavg import FedavgSettings
-from fenchel_common.algorithms.averaging.rails import Measurement
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_server.algorithms.averaging.descent import accuracies, accuracy_spread
+from fenchel_server.algorithms.averaging.descent import accuracy_spread
 from fenchel_server.algorithms.averaging.plan import Numbers, Plan
 from fenchel_server.algorithms.averaging.rails import AveragingServer
 
@@ -19,8 +18,8 @@ class FedavgServer(AveragingServer[FedavgSettings]):
             return Plan()
         return Plan(weights=self.weights_by_samples(trainers))
 
-    def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
+    def figures(self, measured: Mapping[ClientId, Numbers]) -> Numbers:
         """How the clients' accuracies differ; empty if rows are shared: no accuracy then belongs to one client."""
         if not self.layout.is_horizontal:
             return {}
-        return accuracy_spread(accuracies(measurements))
+        return accuracy_spread(measured)

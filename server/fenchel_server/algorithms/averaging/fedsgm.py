@@ -10,24 +10,27 @@ The server reports these averages as bounds: g(w̄) ≤ `constraint_bound` ≤ �
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_common.algorithms.averaging.compression import Lanes, Positions, most_wanted, random_coordinates
-from fenchel_common.algorithms.averaging.fedsgm import ITERATE_WEIGHT, FedsgmSettings
-from fenchel_common.algorithms.averaging.rails import Measurement
+from fenchel_common.algorithms.averaging.compression import Lanes, Positions, most_wanted
+from fenchel_common.algorithms.averaging.fedsgm import (
+    HEADROOM,
+    ITERATE_WEIGHT,
+    LANE_BITS,
+    LIMIT,
+    QUANTUM,
+    SWITCH,
+    FedsgmSettings,
+)
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
 from fenchel_server.algorithms.averaging.rails import AveragingServer
-
-HEADROOM: Final = 4
-"""The mean of a client's directions may be so many times its first direction before quantising cuts it."""
-COORDINATE_STREAM: Final = 0x5347
 
 
 def switching_weight(excess: float, *, rule: Literal["soft", "hard"], beta: float) -> float:
@@ -50,8 +53,9 @@ class FedsgmServer(AveragingServer[FedsgmSettings]):
         layout: FederationLayout,
         key: RunKey,
         preparations: Mapping[ClientId, bytes],
+        record: bytes,
     ) -> None:
-        super().__init__(settings, layout=layout, key=key, preparations=preparations)
+        super().__init__(settings, layout=layout, key=key, preparations=preparations, record=record)
         self._length = len(layout.features)
         if settings.compression in ("rand_k", "top_k") and settings.k > self._length:
             raise InvalidInput(f"k: is {settings.k}, but the model has {self._length} coordinates; use fewer")
@@ -62,7 +66,7 @@ class FedsgmServer(AveragingServer[FedsgmSettings]):
         constraint = fmean(surveys[client]["constraint"] for client in trainers)
         switch = switching_weight(constraint - settings.tolerance, rule=settings.switching, beta=settings.beta)
         self._means = (objective, constraint)
-        told = {"switch": switch}
+        told = {SWITCH: switch}
         if settings.compression == "quantised":
             reach = max(
                 (1.0 - switch) * surveys[client]["objective_reach"] + switch * surveys[client]["constraint_reach"]
@@ -74,13 +78,13 @@ class FedsgmServer(AveragingServer[FedsgmSettings]):
                 headroom=HEADROOM,
                 clients=len(self.layout.clients),
             )
-            told |= {"quantum": lanes.step, "limit": float(lanes.limit), "lane_bits": float(lanes.bits)}
+            told |= {QUANTUM: lanes.step, LIMIT: float(lanes.limit), LANE_BITS: float(lanes.bits)}
             return Plan(told, coordinates=np.arange(lanes.slots(self._length)))
         return Plan(told, coordinates=self._coordinates(round_id))
 
     def close(self, plan: Plan, reports: Mapping[ClientId, Numbers]) -> Closing:
         before, (objective, constraint) = self.memory, self._means
-        weight = 1.0 - plan.told["switch"]
+        weight = 1.0 - plan.told[SWITCH]
         total = before.get("weight", 0.0) + weight
         memory = {
             "weight": total,
@@ -95,8 +99,8 @@ class FedsgmServer(AveragingServer[FedsgmSettings]):
             memory |= dict(zip(self.settings.votes, self._wanted(votes).tolist(), strict=True))
         return Closing({**plan.told, ITERATE_WEIGHT: weight / total if total > 0.0 else 1.0}, memory)
 
-    def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
-        del measurements
+    def figures(self, measured: Mapping[ClientId, Numbers]) -> Numbers:
+        del measured
         memory = self.memory
         if not memory:
             return {}
@@ -113,8 +117,7 @@ class FedsgmServer(AveragingServer[FedsgmSettings]):
             return None
         if settings.compression == "top_k" and settings.votes[0] in self.memory:
             return np.array([self.memory[name] for name in settings.votes], dtype=np.int64)
-        rng = np.random.default_rng([settings.seed, round_id, COORDINATE_STREAM])
-        return random_coordinates(self._length, settings.k, rng)
+        return settings.drawn_coordinates(round_id, self._length)
 
     def _wanted(self, votes: Sequence[NDArray[np.float64]]) -> Positions:
         sound = [vote.astype(np.int64) for vote in votes if vote.min() >= 0.0 and vote.max() < self._length]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fenchel_common.algorithms.averaging.qffl import QfflSettings
+from fenchel_common.algorithms.averaging.qffl import TOTAL, QfflSettings
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.algorithms.averaging.descent import DescentServer
 from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
@@ -35,4 +35,4 @@ class QfflServer(DescentServer[QfflSettings]):
             curvature(self._losses[client], numbers["squared_change"], q=q, step=step)
             for client, numbers in reports.items()
         )
-        return Closing({"total": total})
+        return Closing({TOTAL: total})

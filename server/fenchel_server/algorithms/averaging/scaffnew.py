@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from fenchel_common.algorithms.averaging.scaffnew import STEPS, ScaffnewSettings
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.algorithms.averaging.consensus import ConsensusServer
@@ -15,5 +13,4 @@ class ScaffnewServer(ConsensusServer[ScaffnewSettings]):
 
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
         del trainers, surveys
-        steps = np.random.default_rng([self.settings.seed, round_id]).geometric(self.settings.p)
-        return Plan(told={**self.sizes(), STEPS: float(steps)})
+        return Plan(told={**self.sizes(), STEPS: float(self.settings.steps_in(round_id))})

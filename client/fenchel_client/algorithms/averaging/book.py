@@ -1,0 +1,201 @@
+"""What a party knows of a run on the averaging rails by the records: its work, and who made what it may open."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from fenchel_client.algorithms.averaging.blocks import CoordinateBlocks
+from fenchel_client.algorithms.averaging.log import OwnLog, same_origins
+from fenchel_client.algorithms.averaging.work import FIGURES_FIELD, PRODUCTS_FIELD
+from fenchel_client.algorithms.codec import Origins
+from fenchel_client.crypto.stamps import Origin, Stamp
+from fenchel_client.transcript import StampedRecord
+from fenchel_common.algorithms.averaging.choices import Occasion, RecordedPlan
+from fenchel_common.algorithms.averaging.rails import LOCAL, MEASURE, MEASURED, SURVEY
+from fenchel_common.algorithms.averaging.settings import AveragingSettings
+from fenchel_common.clientlayout import ClientLayout
+from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.records import ROUND, Moment
+from fenchel_common.setup import LAYOUT
+from fenchel_common.wire.averaging_choices import closing_from_bytes, plan_from_bytes, round_choices_from_bytes
+
+PHASES: Final = (ROUND, SURVEY, LOCAL, MEASURE, MEASURED)
+"""The order of the records of a round."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundOnRecord:
+    """The round under way, as far as it is on record.
+
+    Attributes
+    ----------
+    moment
+        Of the newest record of the round.
+    measuring
+        Whether P(w) is measured: it is due, all parties are present, and none has failed so far.
+    active
+        The clients that may train.
+    plan
+        None before it is on record, and in a round without trainers.
+    local
+        The messages of the phase `local` that count.
+    figures
+        The messages with figures that count.
+    """
+
+    moment: Moment
+    measuring: bool
+    active: tuple[ClientId, ...]
+    plan: RecordedPlan | None = None
+    local: Mapping[ClientId, Stamp] = field(default_factory=dict)
+    figures: tuple[Stamp, ...] = ()
+
+    @property
+    def id(self) -> RoundId:
+        return self.moment.round
+
+    @property
+    def trainers(self) -> tuple[ClientId, ...]:
+        return () if self.plan is None else self.plan.trainers
+
+    def has_reached(self, phase: str) -> bool:
+        """Whether the record of a phase, or of a later one, is there."""
+        return PHASES.index(self.moment.phase) >= PHASES.index(phase)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AveragingBook:
+    """The records of a run, folded into what one party needs of them.
+
+    Attributes
+    ----------
+    log
+        The contributions of which the state consists, on the party's own blocks.
+    kept
+        The party's own latest message in which it trained: it has the party's memory.
+    round
+        The newest round on record; None before the first.
+    """
+
+    settings: AveragingSettings
+    layout: ClientLayout
+    log: OwnLog
+    kept: Stamp | None = None
+    round: RoundOnRecord | None = None
+
+    @classmethod
+    def first(cls, settings: AveragingSettings, layout: ClientLayout) -> "AveragingBook":
+        """The book before the first record."""
+        return cls(settings, layout, OwnLog(CoordinateBlocks.of(layout, width=settings.width)))
+
+    def after(self, record: StampedRecord) -> "AveragingBook":
+        if record.moment.phase == LAYOUT:
+            return self
+        if record.moment.phase == ROUND:
+            return replace(self, round=self._begun(record))
+        current = self.current(record.moment.phase)
+        if record.moment.round != current.id or current.has_reached(record.moment.phase):
+            raise InvalidInput(
+                f"record: the phase {record.moment.phase!r:.80} does not follow {current.moment.phase!r}"
+            )
+        ended = replace(current, moment=record.moment)
+        if record.moment.phase == SURVEY:
+            return replace(self, round=self._surveyed(ended, record))
+        if record.moment.phase == LOCAL:
+            return self._trained(ended, record)
+        if record.moment.phase == MEASURE:
+            ended = replace(ended, figures=(*ended.figures, *record.stamps.values()))
+        return replace(self, round=ended)
+
+    def current(self, phase: str) -> RoundOnRecord:
+        """The round under way; `InvalidInput` if there is none, or if the phase is none of this family."""
+        if phase not in PHASES or self.round is None:
+            raise InvalidInput(f"phase: this algorithm has no phase {phase!r:.80}, or no round is under way")
+        return self.round
+
+    def product_origins(self) -> Origins:
+        """The origins of the summed inner products: all holders of a block, or `InvalidInput`."""
+        local = self.current(MEASURE).local
+
+        def origins(block: int) -> list[Origin]:
+            holders = self.layout.holders[block]
+            if any(holder not in local for holder in holders):
+                raise InvalidInput("products: not all holders of a block of samples contributed")
+            return [Origin(local[holder], PRODUCTS_FIELD) for holder in holders]
+
+        return origins
+
+    def figure_origins(self) -> Origins:
+        """The origins of the sum of all figures; `InvalidInput` unless all parties contributed to it."""
+        current = self.current(MEASURED)
+        if not current.measuring or set(current.local) != set(self.layout.clients):
+            raise InvalidInput("figures: they are opened only if all parties contributed to them")
+        return same_origins(current.figures, FIGURES_FIELD)
+
+    def _begun(self, record: StampedRecord) -> RoundOnRecord:
+        choices = round_choices_from_bytes(record.choices, self.layout.clients, length=self.log.own.length)
+        round_id = record.moment.round
+        if not set(choices.active) <= set(choices.present) & self.layout.label_holders:
+            raise InvalidInput("active: only parties that are present and have labels can train")
+        if (choices.closing and choices.active) or (round_id > self.settings.stop.rounds and not choices.closing):
+            raise InvalidInput("closing: nobody trains in a closing round, nor after the last round of the settings")
+        begun = RoundOnRecord(
+            moment=record.moment,
+            measuring=self.settings.measures(round_id, closing=choices.closing)
+            and choices.present == self.layout.clients,
+            active=choices.active,
+        )
+        return begun if choices.plan is None else self._planned(begun, choices.plan)
+
+    def _surveyed(self, current: RoundOnRecord, record: StampedRecord) -> RoundOnRecord:
+        if current.plan is not None or not set(record.stamps) <= set(current.active):
+            raise InvalidInput("survey: it comes before the plan, and asks parties that may train")
+        answered = tuple(record.stamps)
+        complete = len(answered) == len(current.active)
+        surveyed = replace(current, active=answered, measuring=current.measuring and complete)
+        if not answered:
+            return surveyed
+        return self._planned(surveyed, plan_from_bytes(record.choices, answered, length=self.log.own.length))
+
+    def _planned(self, current: RoundOnRecord, plan: RecordedPlan) -> RoundOnRecord:
+        names, own = self.settings.vectors, self.log.own
+        plan.check_weights()
+        if set(names.summed) & set(names.kept) and (
+            plan.coordinates is not None or set(plan.weights.values()) != {1.0}
+        ):
+            raise InvalidInput("plan: vectors that are both summed and kept have the weight 1 and all coordinates")
+        if plan.coordinates is not None and (names.restates or not own.shared_by_all):
+            raise InvalidInput("plan.coordinates: can be chosen only if every party holds every feature")
+        if plan.restating and names.restates:
+            raise InvalidInput("plan.restating: every entry of this algorithm restates the state")
+        self.settings.check_plan(plan, self._occasion(current))
+        return replace(current, plan=plan)
+
+    def _occasion(self, current: RoundOnRecord) -> Occasion:
+        layout = self.layout
+        return Occasion(current.id, len(layout.clients), layout.sample_count, self.log.own.length)
+
+    def _trained(self, current: RoundOnRecord, record: StampedRecord) -> "AveragingBook":
+        """The book after the phase `local`: its entry, checkpoints, and the party's own memory."""
+        ended = replace(
+            current,
+            local=record.stamps,
+            figures=tuple(record.stamps.values()) if current.measuring else (),
+        )
+        given = {client: stamp for client, stamp in record.stamps.items() if client in current.trainers}
+        if not given:
+            return replace(self, round=ended)
+        assert current.plan is not None, "whoever trains has a plan"
+        told = closing_from_bytes(record.choices)
+        self.settings.check_closing(told, self._occasion(current))
+        log = self.log
+        if current.plan.restating:
+            first = log.own.first_holders(current.trainers)
+            log = log.with_checkpoints(
+                current.id, {block: given[client] for block, client in first.items() if client in given}
+            )
+        log = log.with_entry(
+            current.id, plan=current.plan, told=told, stamps=given, restates=self.settings.vectors.restates
+        )
+        return replace(self, round=ended, log=log, kept=given.get(self.layout.party, self.kept))
