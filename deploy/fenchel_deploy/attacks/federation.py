@@ -26,7 +26,7 @@ from fenchel_deploy.attacks.kits import SERVER, provisioned
 from fenchel_deploy.attacks.recorded import Recorded, Scenario, Truth
 from fenchel_deploy.attacks.tables import Table, as_dense, dense_table, sample_names, shards_of, sparse_table
 from fenchel_deploy.attacks.views import Message, PartyView, Transcript
-from fenchel_deploy.inprocess.parties import Parties
+from fenchel_deploy.inprocess.parties import ATTEMPT, Parties
 from fenchel_server.federationrun import FederationRun
 from fenchel_server.runterms import run_key
 
@@ -84,7 +84,7 @@ class Bench:
         config = scenario.config(run)
         recorder = _Recorder(parties, run)
         federation = FederationRun(config, roster, certificate=LastCertificate)
-        done = recorder.set_up(federation.setup())
+        done = recorder.set_up(federation.setup(ATTEMPT))
 
         kept = {name: (self.state_of(name, run) / f"{run}.run").read_bytes() for name in parties}
 
@@ -95,8 +95,8 @@ class Bench:
                 write_private(self.state_of(name, again) / f"{run}.run", content)
             return fresh
 
-        restore = partial(federation.restore, done.record, done.snapshot)
-        algorithm = restore()
+        restore = partial(federation.restore, done.record)
+        algorithm = restore(done.snapshot)
         for number in range(1, scenario.rounds + 1):
             recorder.round(algorithm, number, restarted=frozenset(parties) if number == 1 else frozenset())
         layout = federation_layout_from_bytes(done.record.layout)
@@ -104,13 +104,21 @@ class Bench:
         transcript = Transcript(run, config, key, layout, tuple(recorder.messages))
         views = {name: self._view(name, run, config, transcript, shards[name]) for name in parties}
         return Recorded(
-            transcript, views, self._truth(scenario, run, views), parties=parties, restart=restart, restore=restore
+            transcript,
+            views,
+            self._truth(scenario, run, views),
+            parties=parties,
+            restart=restart,
+            restore=restore,
+            snapshot=done.snapshot,
         )
 
     def _view(self, name: ClientId, run: RunId, config: RunConfig, transcript: Transcript, shard: Shard) -> PartyView:
         """All that the party itself has of the run; its columns have the pseudonyms that the server knows."""
         kept = party_run_from_bytes((self.state_of(name, run) / f"{run}.run").read_bytes())
-        layout = client_layout_from_bytes(kept.layout, samples=len(shard.ids), features=len(shard.features))
+        layout = client_layout_from_bytes(
+            kept.layout, party=name, samples=len(shard.ids), features=len(shard.features)
+        )
         assert kept.secrets is not None, "the run is under way"
         marks = pseudonyms(shard.features, tag_secret=kept.secrets.tag_secret, run=run)
         as_listed = arrange(replace(shard, features=marks))

@@ -13,7 +13,7 @@ from fenchel_common.setup import ModelPart
 from fenchel_common.wire.setup import model_part_to_bytes
 from fenchel_deploy.attacks.tables import Table
 from fenchel_deploy.attacks.views import Array, PartyView, Transcript
-from fenchel_deploy.inprocess.parties import asked
+from fenchel_deploy.inprocess.parties import ATTEMPT, asked
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.contract import AlgorithmServer
 
@@ -71,7 +71,8 @@ class Recorded:
         *,
         parties: Mapping[ClientId, Party],
         restart: Callable[[], Mapping[ClientId, Party]],
-        restore: Callable[[], AlgorithmServer],
+        restore: Callable[[bytes], AlgorithmServer],
+        snapshot: bytes,
     ) -> None:
         self.transcript = transcript
         self.views = views
@@ -79,6 +80,7 @@ class Recorded:
         self._parties = parties
         self._restart = restart
         self._restore = restore
+        self._snapshot = snapshot
 
     @property
     def family(self) -> str:
@@ -97,15 +99,24 @@ class Recorded:
             parties=self._restart(),
             restart=self._restart,
             restore=self._restore,
+            snapshot=self._snapshot,
         )
+
+    def restarted_parties(self) -> Mapping[ClientId, Party]:
+        """The parties, restarted from their state folders as these were when the set-up was over."""
+        return self._restart()
+
+    def server(self, snapshot: bytes | None = None) -> AlgorithmServer:
+        """The real server half, from a snapshot of its own or from the end of the set-up."""
+        return self._restore(self._snapshot if snapshot is None else snapshot)
 
     def end_for(self, client: ClientId) -> bytes:
         """The message of the real server to a party at the end of a run that ended before its first round."""
-        return model_part_to_bytes(ModelPart(self._restore().last_state(client), primal=None, dual=None, gap=None))
+        return model_part_to_bytes(ModelPart(self.server().last_state(client), primal=None, dual=None, gap=None))
 
     def left_out(self, results: Mapping[str, Mapping[ClientId, bytes]]) -> Mapping[ClientId, str]:
         """Whom the real server leaves out of its first round, and why, given these results of each phase."""
-        algorithm, everyone = self._restore(), frozenset(self._parties)
-        first = algorithm.begin_round(RoundId(1), everyone, everyone)
+        algorithm, everyone = self.server(), frozenset(self._parties)
+        first = algorithm.begin_round(RoundId(1), everyone, everyone, attempt=ATTEMPT)
         report = run_phases(first, algorithm, lambda phase, client, _: results.get(phase, {}).get(client))
         return report.metrics.absences
