@@ -22,6 +22,7 @@ from fenchel_common.ids import ClientId, RunId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import RunSecrets
+from fenchel_common.wire.records import round_result_from_bytes, round_task_from_bytes
 from fenchel_common.wire.vectors import format_from_proto
 
 Array = NDArray[np.float64]
@@ -31,13 +32,31 @@ SLOT_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One task and the client's result; round 0 is the set-up."""
+    """One task and the client's result; round 0 is the set-up.
+
+    `records`, `task_body` and `result_body` are those of a task and a result of a round.
+    """
 
     round_id: int
     phase: str
     client: ClientId
     task: bytes = field(repr=False)
     result: bytes = field(repr=False)
+
+    @property
+    def records(self) -> tuple[bytes, ...]:
+        _, records, _ = round_task_from_bytes(self.task)
+        return records
+
+    @property
+    def task_body(self) -> bytes:
+        _, _, body = round_task_from_bytes(self.task)
+        return body
+
+    @property
+    def result_body(self) -> bytes:
+        body, _ = round_result_from_bytes(self.result, self.client)
+        return body
 
 
 @dataclass(frozen=True, slots=True)

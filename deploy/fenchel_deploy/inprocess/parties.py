@@ -11,7 +11,6 @@ from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.contract import AlgorithmServer, RoundReport
 from fenchel_server.rounds.setup import SetupDone, SetupServer
 
-
 ATTEMPT: Final = 1
 """The attempt in which all tasks are given, unless a caller names another."""
 
