@@ -25,6 +25,7 @@ from google.protobuf.message import Message as ProtoMessage
 from fenchel.v1 import averaging_pb2, corrective_pb2, hyfdca_pb2, vectors_pb2
 from fenchel_common.algorithms.averaging.rails import MEASURE, MEASURED, MODEL_FORMAT, Measurement
 from fenchel_common.algorithms.dual import INNER_PRODUCT, PRIMAL, PRODUCT_FORMAT
+from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector, PlainVector, Vector
 from fenchel_common.errors import FenchelError
@@ -73,14 +74,14 @@ class _Rogue(Meddler):
     def _put_among(self, blocks: bytes, added: Array, own: hyfdca_pb2.BlockVector) -> vectors_pb2.Vector:
         """The victim's own vector in those of these blocks that it has, zero in all others, and `added` to all."""
         key = self.played.key
-        base = vector_from_proto(own.vector, key)
+        base = _passed_off(vector_from_proto(own.vector, key))
         position = {block: row for row, block in enumerate(ids_in(own.blocks))}
         slots = self.played.layout.slots
         pieces: list[Vector] = []
         for row, block in enumerate(ids_in(blocks)):
             mask = encrypted_by_anybody(added[row * slots : (row + 1) * slots], PRODUCT_FORMAT, key)
             pieces.append(mask.plus(base.select([position[block]])) if block in position else mask)
-        return vector_to_proto(_of_one_term(pieces[0].joined_with(pieces[1:])))
+        return vector_to_proto(_passed_off(pieces[0].joined_with(pieces[1:])))
 
 
 @dataclass(slots=True)
@@ -185,7 +186,7 @@ class _LossReader(_Rogue):
             figures = Measurement(samples=missing, loss_sum=0.0, correct=0, squared_norm=0.0)
             added = encrypted_by_anybody(figures.to_figures(layout.sample_count), MODEL_FORMAT, key)
             own = vector_from_proto(self._figures, key)
-            body.figures.CopyFrom(vector_to_proto(_of_one_term(own.plus(added))))
+            body.figures.CopyFrom(vector_to_proto(_passed_off(own.plus(added), MODEL_FORMAT)))
         return body
 
     def result(self, phase: str, client: ClientId, body: ProtoMessage) -> ProtoMessage:
@@ -273,6 +274,7 @@ def _like(vector: vectors_pb2.Vector, values: Array, key: RunKey) -> vectors_pb2
     return vector_to_proto(replace(known, terms=1, integers=known.format.quantise(values)))
 
 
-def _of_one_term(vector: Vector) -> Vector:
+def _passed_off(vector: Vector, vector_format: VectorFormat = PRODUCT_FORMAT) -> Vector:
+    """A vector that says of itself what the server likes."""
     assert isinstance(vector, EncryptedVector | PlainVector), "there are two kinds"
-    return replace(vector, terms=1)
+    return replace(vector, terms=1, format=vector_format)

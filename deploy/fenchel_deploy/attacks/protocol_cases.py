@@ -102,7 +102,7 @@ def _play_foreign_results(bench: Bench, levels: Sequence[Privacy]) -> Iterator[V
 
 def _play_opened_figures(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
     for level in levels:
-        recorded = bench.record(Scenario(level, h=3, rounds=0, certified_rounds=1))
+        recorded = bench.record(Scenario(level, h=3, rounds=0, every=1))
         played = Played(recorded)
         victim = played.layout.clients[2]
         played.round()
@@ -123,7 +123,7 @@ def _play_opened_figures(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Ve
         played.round()
         row = row_of_corrective(played, victim, CHOSEN_ROW)
         yield _row_verdict(recorded, victim, row, level=level, setting="corrective, one row")
-        yield _one_partys_loss(bench.record(Scenario(level, algorithm="fedavg", rounds=0)), level)
+        yield _one_partys_loss(bench.record(Scenario(level, algorithm="fedavg", rounds=0, every=1)), level)
 
 
 def _labels_of_holders(recorded: Recorded, found: Mapping[ClientId, Array] | None) -> tuple[list[object], list[object]]:

@@ -30,8 +30,8 @@ class Scenario:
     h: int | None = None
     alignment: Literal["ecdh", "hmac"] = "ecdh"
     rounds: int = 14
-    certified_rounds: int | None = None
-    """Rounds between two certificates; as is usual for the algorithm if not given."""
+    every: int | None = None
+    """Rounds between two certificates or measurements; as is usual for the algorithm if not given."""
     algorithm: Literal["hyfdca", "fedavg"] = "hyfdca"
     releases: bool = False
     """Whether the roster releases the final model to the server."""
@@ -40,8 +40,8 @@ class Scenario:
         settings: dict[str, object] = {"loss": self.loss, "lambda": defaults.ATTACKED_LAMBDA}
         if self.algorithm == "hyfdca":
             settings["local"] = self.local
-        if self.certified_rounds is not None:
-            settings["certificate_every"] = self.certified_rounds
+        if self.every is not None:
+            settings["certificate_every" if self.algorithm == "hyfdca" else "measure_every"] = self.every
         if self.h is not None:
             settings["h"] = self.h
         return RunConfig.from_mapping(

@@ -1,7 +1,7 @@
 """The attacks on sums and records of a run under way, each with its score and its claim.
 
-Each attempt is played with parties of its own: two honest rounds, a round in which the server meddles, and a round after
-it. It counts as accepted if nobody refuses anything.
+Each attempt is played with parties of its own: two honest rounds, and two in which the server meddles. It counts as
+accepted if nobody refuses anything.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from fenchel_common.privacy import Privacy
 from fenchel_common.records import ROUND
 from fenchel_common.wire.records import record_from_bytes
 from fenchel_deploy.attacks.federation import Bench
-from fenchel_deploy.attacks.findings import SAFE_IF_ENCRYPTED, Attack, Claims, Verdict
+from fenchel_deploy.attacks.findings import SAFE, SAFE_IF_ENCRYPTED, Attack, Claims, Verdict
 from fenchel_deploy.attacks.meddling import (
     Change,
     Meddler,
@@ -47,9 +47,9 @@ Meddling = Callable[[Played, str], Meddler]
 def scenarios(level: Privacy, *, rounds: int = 0) -> dict[str, Scenario]:
     """A run of each family; every round has its certificate or measurement."""
     return {
-        "HyFDCA": Scenario(level, h=3, rounds=rounds, certified_rounds=1),
+        "HyFDCA": Scenario(level, h=3, rounds=rounds, every=1),
         "corrective": Scenario(level, "labelled", "corrective", rounds=rounds),
-        "FedAvg": Scenario(level, algorithm="fedavg", rounds=rounds),
+        "FedAvg": Scenario(level, algorithm="fedavg", rounds=rounds, every=1),
     }
 
 
@@ -137,7 +137,7 @@ def _accepted(recorded: Recorded, phase: str, meddling: Meddling) -> bool:
 
     def rest() -> None:
         played.round(meddler)
-        played.round()
+        played.round(meddler)
 
     return goes_on(rest)
 
@@ -241,7 +241,7 @@ SUM_ATTACKS: Final = (
         "equivocation",
         "tells one party the records in other bytes than all others",
         ROGUE,
-        FAMILY_CLAIMS,
+        dict.fromkeys(STEPS, SAFE),
         _play_equivocation,
         unchecked=STEPS,
     ),
