@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.base import AlgorithmClient, Certifies
+from fenchel_client.algorithms.base import AlgorithmClient, KnowsGap
+from fenchel_client.crypto.derivedkeys import confirmations_key, pads_key
 from fenchel_client.crypto.seal import Seal
+from fenchel_client.crypto.stamps import Pads
 from fenchel_client.transcript import Transcript
+from fenchel_common.clientlayout import ClientLayout
+from fenchel_common.ids import RunId
 from fenchel_common.records import Moment
 from fenchel_common.wire.records import round_result_to_bytes, round_task_from_bytes
 
@@ -24,6 +28,43 @@ class Participant:
     algorithm: AlgorithmClient
     transcript: Transcript[Any]
     seal: Seal
+
+    @classmethod
+    def of(
+        cls,
+        make: Callable[[Seal], AlgorithmClient],
+        *,
+        layout: ClientLayout,
+        tag_secret: bytes,
+        run: RunId,
+        view: bytes,
+        seed: int,
+        attempt: int,
+        make_seal: Callable[[Pads], Seal] = Seal,
+    ) -> "Participant":
+        """The half that `make` gives, before the first record.
+
+        Parameters
+        ----------
+        tag_secret
+            From which the parties derive the keys of pads and confirmations.
+        view
+            The view before the first record.
+        attempt
+            The attempt of the set-up, while it is under way, else 0.
+        """
+        seal = make_seal(Pads(pads_key(tag_secret, run)))
+        algorithm = make(seal)
+        transcript = Transcript(
+            view,
+            algorithm.first_book(),
+            party=layout.party,
+            clients=layout.clients,
+            key=confirmations_key(tag_secret, run),
+            seed=seed,
+            attempt=attempt,
+        )
+        return cls(algorithm, transcript, seal)
 
     def contribution(self, moment: Moment, make: Callable[[], bytes]) -> bytes:
         """The message that `make` gives, under a fresh stamp of this phase and with this party's confirmation."""
@@ -43,7 +84,7 @@ class Participant:
 
     def certified_gap(self) -> float | None:
         """P − D of the model on record, if this party computed it; None for an algorithm without certificates."""
-        if not isinstance(self.algorithm, Certifies):
+        if not isinstance(self.algorithm, KnowsGap):
             return None
         return self.algorithm.certified_gap(self.transcript.book)
 

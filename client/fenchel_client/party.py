@@ -24,7 +24,6 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.leakage import Direction
-from fenchel_common.records import Moment
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, LayoutResult, PartyRun
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.labels import labels_compared_to_bytes, layout_result_to_bytes
@@ -107,8 +106,7 @@ class Party:
             if task.phase == FINISH:
                 return self._finish(task)
             active = self._current.running(task.run, kit=self._kit)
-            moment = Moment(task.attempt, task.round, task.phase)
-            return self._current.guarded(active, lambda: active.participant.answer(moment, task.body))
+            return self._current.guarded(active, lambda: active.participant.answer(task.moment, task.body))
         if task.phase == INTRODUCE:
             self._records.begin_setup(task.run)
         if task.phase == INTRODUCE or self._setup is None or self._setup.run != task.run:
@@ -150,8 +148,7 @@ class Party:
             with self._stopwatch.serialising():
                 return layout_result_to_bytes(result)
 
-        moment = Moment(task.attempt, task.round, task.phase)
-        return self._current.guarded(active, lambda: participant.contribution(moment, made))
+        return self._current.guarded(active, lambda: participant.contribution(task.moment, made))
 
     def _compare_labels(self, setup: SetupClient, sums: bytes) -> bytes:
         """The answer whether labels differ. If they do, training is meaningless, and the party deletes its key."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fenchel_common.ids import RoundId, RunId
+from fenchel_common.records import Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,10 @@ class Task:
     phase: str
     body: bytes = field(repr=False)
     attempt: int = 0
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.attempt, self.round, self.phase)
 
 
 Handler = Callable[[Task], bytes]

@@ -143,6 +143,10 @@ class Transcript(Generic[B]):
             if not hmac.compare_digest(given.confirmation, _confirmation(self._key, stamp)):
                 raise Refusal("a party has not confirmed a record that names it", public_reason=OTHER_STORY)
             stamps[given.party] = stamp
+        if moment.round > self._moment.round + (moment.phase == ROUND):
+            raise Refusal("the server left out the beginning of a round", public_reason=OTHER_STORY)
+        if moment.attempt != self._moment.attempt and moment.phase not in (ROUND, LAYOUT):
+            raise Refusal("a round goes on in another attempt", public_reason=OTHER_STORY)
         if moment.phase == LAYOUT and seed_from_bytes(record.choices) != self._seed:
             raise Refusal("the server names another seed than the parties derived", public_reason=OTHER_STORY)
         try:

@@ -6,30 +6,27 @@ the set-up is durable before its end: if a party or the server fails, the set-up
 
 import logging
 from collections.abc import Mapping
-from functools import partial
 
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
-from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.records import Moment, Record, seed_to_bytes
+from fenchel_common.records import Moment
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import LABELS, LAYOUT, LayoutResult
+from fenchel_common.setup import LABELS, LAYOUT
 from fenchel_common.wire.alignment import (
     AlignmentMethod,
     client_layout_to_bytes,
     federation_layout_to_bytes,
 )
 from fenchel_common.wire.limits import extents_of, setup_limits
-from fenchel_common.wire.records import record_to_bytes, round_result_from_bytes
 from fenchel_server.algorithms import ALGORITHMS
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.ceremony import CEREMONY_PHASES, KeyCeremony
 from fenchel_server.cohorts import Alignment, OverlapRule
 from fenchel_server.contract import PhaseRequest
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
+from fenchel_server.layoutrecord import agreed_seed, layout_record, opened_results
 from fenchel_server.preconditions import check_preconditions
-from fenchel_server.rejection import read_or_reject
 from fenchel_server.rounds.setup import SetupDone
 from fenchel_server.runterms import result_limits, run_key
 from fenchel_server.store import SetupRecord
@@ -89,29 +86,15 @@ class FederationSetup:
     def _compare_labels(self, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
         assert self._aligned is not None, "layouts follow the alignment"
         layout = self._aligned.federation
-        opened = {
-            client: read_or_reject(client, partial(round_result_from_bytes, party=client), data)
-            for client, data in results.items()
-        }
+        bodies, given = opened_results(results)
         key = run_key(self._config, self._ceremony.public_key)
-        read = read_layout_results({client: body for client, (body, _) in opened.items()}, layout=layout, key=key)
-        given = tuple(opened[client][1] for client in layout.clients)
+        read = read_layout_results(bodies, layout=layout, key=key)
+        seed = agreed_seed([result.seed for result in read.values()], configured=self._config.seed)
         moment = Moment(self._attempt, RoundId(0), LAYOUT)
-        self._record = record_to_bytes(Record(moment, given, seed_to_bytes(self._seed(read))), layout.clients)
+        self._record = layout_record(given, moment, seed=seed, layout=layout)
         self._preparations = {client: result.preparation for client, result in read.items()}
         tasks = label_tasks(read, self._record)
         return PhaseRequest(LABELS, tasks) if tasks else self._done()
-
-    def _seed(self, results: Mapping[ClientId, LayoutResult]) -> int:
-        """The seed of the run: the one that the terms name, or the one that all parties derived from their secret."""
-        given = {result.seed for result in results.values()}
-        if self._config.seed is None and len(given) == 1 and None not in given:
-            (seed,) = given
-            assert seed is not None, "None is not among the seeds"
-            return seed
-        if self._config.seed is None or given != {None}:
-            raise InvalidInput("seed: parties derived different seeds, or one that the terms do not ask for")
-        return self._config.seed
 
     def _done(self) -> SetupDone:
         assert self._aligned is not None, "layouts follow the alignment"

@@ -5,29 +5,37 @@ from dataclasses import replace
 import numpy as np
 
 from fenchel.v1 import averaging_pb2 as pb
+from fenchel_common.algorithms.averaging.choices import RecordedPlan, RoundChoices
 from fenchel_common.algorithms.averaging.rails import (
+    FIGURES,
     MODEL,
-    Entry,
+    MODEL_FORMAT,
     Measurement,
     Result,
     StateUpdate,
     Task,
     Vectors,
-    Work,
 )
 from fenchel_common.blocks import BlockVector
-from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import PlainCipher
+from fenchel_common.crypto.vectors import Cipher, PlainCipher, Vector
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire import averaging as wire
-from fenchel_common.wire.averaging_snapshot import AveragingSnapshot, Base, snapshot_from_bytes, snapshot_to_bytes
+from fenchel_common.wire import averaging_choices as choices_wire
+from fenchel_common.wire.averaging_snapshot import (
+    AveragingSnapshot,
+    Base,
+    Entry,
+    snapshot_from_bytes,
+    snapshot_to_bytes,
+)
 from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, run_key
+from support.tagged import encrypted as made
 
 BITS = 2048
 SLOTS = PlainCipher(BITS).slots
-LAYOUT = {1: np.array([0, 2, 4]), 2: np.array([1, 3])}
+CLIENTS = (ClientId("north"), ClientId("south"))
 SCOPE = wire.Scope(
     key=RunKey.in_clear(BITS),
     slots=SLOTS,
@@ -38,25 +46,25 @@ SCOPE = wire.Scope(
 )
 
 
+def _cipher(*, encrypted: bool) -> Cipher:
+    return cipher(BITS) if encrypted else PlainCipher(BITS)
+
+
 def _vector(*blocks: int, encrypted: bool = False) -> BlockVector:
     values = np.arange(len(blocks) * SLOTS, dtype=np.float64)
-    used = cipher(BITS) if encrypted else PlainCipher(BITS)
-    return BlockVector(blocks, used.encrypt(values, VectorFormat()))
+    return BlockVector(blocks, made(_cipher(encrypted=encrypted), values, MODEL_FORMAT))
+
+
+def _figures(*, encrypted: bool = False) -> Vector:
+    return made(_cipher(encrypted=encrypted), np.arange(FIGURES, dtype=np.float64), MODEL_FORMAT)
 
 
 def _task() -> Task:
-    entry = Entry(RoundId(3), {"step": 0.5}, {1: 2.0}, {MODEL: _vector(1)})
-    chosen = Entry(RoundId(4), {}, {0: 1.0}, {MODEL: _vector(0)}, np.arange(4))
+    entries = ({MODEL: _vector(1)}, {MODEL: _vector(0)})
     return Task(
-        round_id=RoundId(5),
-        stream=2,
-        state=StateUpdate(True, LAYOUT, {MODEL: _vector(1, 2)}, (entry, chosen), {"own": _vector(1, 2)}),
-        work=Work({"step": 0.25}, 0.5, np.array([1, 3])),
-        checkpoint_blocks=(1,),
-        product_blocks=(0, 4),
-        report_blocks=(4,),
-        norm_blocks=(2,),
+        state=StateUpdate(True, {MODEL: _vector(1, 2)}, entries, {"own": _vector(1, 2)}),
         products=_vector(4),
+        figures=_figures(),
     )
 
 
@@ -66,6 +74,7 @@ def _result(*, encrypted: bool) -> Result:
         reported={"loss": 1.5},
         checkpoint={MODEL: _vector(1, encrypted=encrypted)},
         products=_vector(0, encrypted=encrypted),
+        figures=_figures(encrypted=encrypted),
         measurement=Measurement(3, 1.5, 2, 0.25),
     )
 
@@ -75,16 +84,17 @@ def averaging_decoders() -> list[Decoder]:
     snapshot = AveragingSnapshot(
         RoundId(5),
         {1: Base(RoundId(2), {MODEL: _vector(1)})},
-        task.state.entries,
+        tuple(Entry(RoundId(3), sums) for sums in task.state.entries),
         {ClientId("north"): {"own": _vector(1, 2)}},
         {"step": 0.5},
     )
-    entries = tuple(wire.entry_to_proto(entry).SerializeToString() for entry in task.state.entries)
+    state = wire.state_to_bytes(task.state)
     result = wire.result_to_bytes(_result(encrypted=False))
+    plan = RecordedPlan(dict.fromkeys(CLIENTS, 0.5), {"step": 0.25}, np.array([1, 3]), True)
     return [
         Decoder(
             "averaging.task_from_bytes",
-            lambda data: wire.task_from_bytes(data, replace(SCOPE, coordinate_blocks={})),
+            lambda data: wire.task_from_bytes(data, SCOPE),
             (wire.task_to_bytes(task),),
             (wire.task_from_bytes,),
             pb.AveragingTask,
@@ -92,7 +102,7 @@ def averaging_decoders() -> list[Decoder]:
         Decoder(
             "averaging.state_from_bytes",
             lambda data: wire.state_from_bytes(data, SCOPE),
-            (wire.state_to_bytes(task.state),),
+            (state,),
             (wire.state_from_bytes,),
             pb.AveragingState,
         ),
@@ -110,10 +120,10 @@ def averaging_decoders() -> list[Decoder]:
             message=pb.AveragingResult,
         ),
         Decoder(
-            "averaging.entry_from_proto",
-            lambda data: wire.entry_from_proto(parsed(pb.AveragingEntry, data), SCOPE),
-            entries,
-            (wire.entry_from_proto,),
+            "averaging.sums_from_proto",
+            lambda data: wire.sums_from_proto(parsed(pb.AveragingEntry, data).sums, SCOPE),
+            (pb.AveragingEntry(sums=wire.vectors_to_proto(task.state.entries[0])).SerializeToString(),),
+            (wire.sums_from_proto,),
             pb.AveragingEntry,
         ),
         Decoder(
@@ -128,9 +138,30 @@ def averaging_decoders() -> list[Decoder]:
             lambda data: wire.vectors_from_proto(
                 parsed(pb.AveragingState, data).base, SCOPE, SCOPE.vectors.state, "base"
             ),
-            (wire.state_to_bytes(task.state),),
+            (state,),
             (wire.vectors_from_proto,),
             pb.AveragingState,
+        ),
+        Decoder(
+            "averaging_choices.round_choices_from_bytes",
+            lambda data: choices_wire.round_choices_from_bytes(data, CLIENTS, length=5),
+            (choices_wire.round_choices_to_bytes(RoundChoices(CLIENTS, CLIENTS, False, plan), CLIENTS),),
+            (choices_wire.round_choices_from_bytes,),
+            pb.AveragingRoundChoices,
+        ),
+        Decoder(
+            "averaging_choices.plan_from_bytes",
+            lambda data: choices_wire.plan_from_bytes(data, CLIENTS, length=5),
+            (choices_wire.plan_to_bytes(plan),),
+            (choices_wire.plan_from_bytes,),
+            pb.AveragingPlan,
+        ),
+        Decoder(
+            "averaging_choices.closing_from_bytes",
+            choices_wire.closing_from_bytes,
+            (choices_wire.closing_to_bytes({"total": 2.5}),),
+            (choices_wire.closing_from_bytes,),
+            pb.AveragingClosing,
         ),
         Decoder(
             "averaging_snapshot.snapshot_from_bytes",

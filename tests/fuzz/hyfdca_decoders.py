@@ -13,13 +13,13 @@ from typing import Any, get_type_hints
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from fenchel.v1 import corrective_pb2, hyfdca_pb2
+from fenchel.v1 import corrective_pb2, hyfdca_pb2, records_pb2
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.data.partition import partition
-from fenchel_common.errors import FenchelError
+from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.privacy import Privacy
-from fenchel_common.wire import corrective, corrective_snapshot, hyfdca, hyfdca_snapshot, scope
+from fenchel_common.wire import corrective, corrective_snapshot, hyfdca, hyfdca_snapshot, records, scope
 from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, run_key
 from support.problems import problem
@@ -90,6 +90,7 @@ def _bound(function: Callable[..., Any], run: Simulation, level: str) -> dict[st
         "privacy": privacy,
         "vector_format": PRODUCT_FORMAT,
         "field": "field",
+        "clients": run.alignment.federation.clients,
     }
     _, *further = inspect.signature(function).parameters
     return {parameter: known[parameter] for parameter in further}
@@ -115,11 +116,24 @@ def _candidates(run: Simulation, kind: type[Message]) -> Iterator[bytes]:
     client = min(run.names)
     bodies = [body for _, _, of, task, result in run.messages if of == client for body in (task, result)]
     bodies += [run.server.snapshot(), run.server.last_state(client)]
+    bodies = [inner for body in bodies for inner in _enclosed(body)]
     yield from bodies
     for module in (hyfdca_pb2, corrective_pb2):
         for name in module.DESCRIPTOR.message_types_by_name:
             for body in bodies:
                 yield from _inside(getattr(module, name), body, kind)
+
+
+def _enclosed(body: bytes) -> Iterator[bytes]:
+    """What is in the envelope of a task, a result or a snapshot, and the choices in the records beside it."""
+    for envelope in (records_pb2.RoundTask, records_pb2.RoundResult, records_pb2.ServerState):
+        try:
+            message = envelope.FromString(body)
+            listed = records.records_from_bytes(getattr(message, "records", b""))
+        except (DecodeError, InvalidInput):
+            continue
+        yield message.state if isinstance(message, records_pb2.ServerState) else message.body
+        yield from (records_pb2.PhaseRecord.FromString(record).choices for record in listed)
 
 
 def _inside(outer: type[Message], body: bytes, kind: type[Message]) -> Iterator[bytes]:

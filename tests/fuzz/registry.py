@@ -7,7 +7,7 @@ from fuzz.decoder import Decoder
 from fuzz.file_decoders import file_decoders
 from fuzz.hyfdca_decoders import hyfdca_decoders
 from fuzz.stream_decoders import stream_decoders
-from fuzz.wire_decoders import alignment_decoders, label_decoders, setup_decoders, vector_decoders
+from fuzz.wire_decoders import alignment_decoders, label_decoders, record_decoders, setup_decoders, vector_decoders
 
 
 @functools.lru_cache(maxsize=1)
@@ -17,6 +17,7 @@ def decoders() -> dict[str, Decoder]:
         *vector_decoders(),
         *alignment_decoders(),
         *label_decoders(),
+        *record_decoders(),
         *setup_decoders(),
         *averaging_decoders(),
         *hyfdca_decoders(),

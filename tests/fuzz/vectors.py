@@ -144,9 +144,10 @@ def _crowds() -> list[Vector]:
         ("alignment.listing_from_bytes", "empty pseudonyms one by one", b"\x0a\x00" * many),
         ("alignment.relay_from_bytes", "one character again and again", b"\x0a\x01a" * many),
         (layout, "empty messages", b"\x42\x00" * many),
+        (layout, "empty cohorts", b"\x62\x00" * many),
         (layout, "numbers", _inside(7, b"\x01" * many)),
         ("setup.key_made_from_bytes", "empty messages", b"\x12\x00" * many),
-        ("averaging.task_from_bytes", "messages in a message", _inside(3, b"\x22\x00" * many)),
+        ("averaging.task_from_bytes", "messages in a message", _inside(1, b"\x1a\x00" * many)),
         ("hyfdca.primal_result_from_bytes (sealed)", "packed numbers", _inside(2, bytes(8 * many))),
     ]
     found = [Vector(decoder, f"memory: {fault}", data, InvalidInput) for decoder, fault, data in faults]
@@ -161,7 +162,7 @@ def _inside(number: int, content: bytes) -> bytes:
 
 
 def _messages() -> list[Vector]:
-    tiny: vectors_pb2.Vector = vector_to_proto(PlainCipher(BITS).encrypt(np.zeros(3), FORMAT))
+    tiny: vectors_pb2.Vector = vector_to_proto(PlainCipher(BITS).encrypt(np.zeros(3), FORMAT, []))
     tiny.plain.format.bound = 5e-324
     key = federation_pb2.TaskKey(run="../../outside", round=1, phase="finish").SerializeToString()
     return [

@@ -1,4 +1,4 @@
-"""The messages of set-up, alignment, labels and vectors, with a valid one of each."""
+"""The messages of set-up, alignment, labels, records and vectors, with a valid one of each."""
 
 import functools
 from collections.abc import Callable
@@ -8,7 +8,16 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from google.protobuf.message import Message
 
-from fenchel.v1 import alignment_pb2, ceremony_pb2, federation_pb2, hyfdca_pb2, labels_pb2, setup_pb2, vectors_pb2
+from fenchel.v1 import (
+    alignment_pb2,
+    ceremony_pb2,
+    federation_pb2,
+    hyfdca_pb2,
+    labels_pb2,
+    records_pb2,
+    setup_pb2,
+    vectors_pb2,
+)
 from fenchel_client.crypto.introductions import fresh_key, introduce
 from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_client.crypto.keywrap import unwrap, wrap
@@ -20,13 +29,36 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector, PlainCipher
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.records import ROUND, Given, Moment, Record, seed_to_bytes
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import Introduction, KeyMade, KeyTake, LayoutResult, ModelPart, PartyRun, RunSecrets, Spent
-from fenchel_common.wire import alignment, arrays, block_states, blocks, ceremony, frames, labels, setup, vectors
+from fenchel_common.setup import (
+    LAYOUT,
+    Introduction,
+    KeyMade,
+    KeyTake,
+    LayoutResult,
+    ModelPart,
+    PartyRun,
+    RunSecrets,
+    Spent,
+)
+from fenchel_common.wire import (
+    alignment,
+    arrays,
+    block_states,
+    blocks,
+    ceremony,
+    frames,
+    labels,
+    records,
+    setup,
+    vectors,
+)
 from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, private_key, run_key
 from support.kits import make_federation
 from support.layouts import small_client_layout, small_federation_layout
+from support.tagged import PAD
 
 BITS = 2048
 FORMAT = VectorFormat()
@@ -54,9 +86,11 @@ def _of_bytes(kind: type[Message] | None, function: Callable[..., object], *seed
 def vector_decoders() -> list[Decoder]:
     slots = PlainCipher(BITS).slots
     values = np.linspace(-1.0, 1.0, 2 * slots)
+    pads = [PAD, PAD + 1]
     key, in_clear = private_key(BITS).public_key, RunKey.in_clear(BITS)
-    encrypted = vectors.vector_to_bytes(cipher(BITS).encrypt(values, FORMAT))
-    plain = PlainCipher(BITS).encrypt(values, FORMAT)
+    encrypted = vectors.vector_to_bytes(cipher(BITS).encrypt(values, FORMAT, pads))
+    plain = cipher(BITS).in_clear().encrypt(values, FORMAT, pads)
+    untagged = PlainCipher(BITS).encrypt(values, FORMAT, pads)
     block_vector = blocks.block_vector_to_proto(BlockVector((2, 5), plain)).SerializeToString()
     allowed = {2: slots, 5: 4, 9: 1}
     ciphertexts = vectors_pb2.Vector.FromString(encrypted).encrypted.ciphertexts
@@ -75,7 +109,13 @@ def vector_decoders() -> list[Decoder]:
             (block_states.block_states_from_proto,),
             hyfdca_pb2.HyfdcaSnapshot,
         ),
-        _of_message(vectors_pb2.Vector, vectors.vector_from_proto, vectors.vector_to_bytes(plain), key=in_clear),
+        Decoder(
+            "vectors.vector_from_proto",
+            lambda data: vectors.vector_from_proto(parsed(vectors_pb2.Vector, data), in_clear),
+            (vectors.vector_to_bytes(plain), vectors.vector_to_bytes(untagged)),
+            (vectors.vector_from_proto,),
+            vectors_pb2.Vector,
+        ),
         _of_message(
             vectors_pb2.VectorFormat, vectors.format_from_proto, vectors.format_to_proto(FORMAT).SerializeToString()
         ),
@@ -127,6 +167,7 @@ def alignment_decoders() -> list[Decoder]:
             alignment_pb2.ClientLayout,
             alignment.client_layout_from_bytes,
             alignment.client_layout_to_bytes(held),
+            party=held.party,
             samples=3,
             features=2,
         ),
@@ -135,17 +176,43 @@ def alignment_decoders() -> list[Decoder]:
 
 def label_decoders() -> list[Decoder]:
     slots, key = cipher(BITS).slots, run_key(BITS)
-    marks = BlockVector((2, 5), cipher(BITS).encrypt(np.linspace(0.0, 1.0, 2 * slots), FORMAT))
-    results = [labels.layout_result_to_bytes(LayoutResult(b"preparation", given)) for given in (marks, None)]
+    marks = BlockVector((2, 5), cipher(BITS).encrypt(np.linspace(0.0, 1.0, 2 * slots), FORMAT, [PAD, PAD]))
+    given = (LayoutResult(b"preparation", marks), LayoutResult(b"preparation", None, seed=7))
+    results = [labels.layout_result_to_bytes(one) for one in given]
+    sums = labels.label_sums_to_bytes(marks, b"record")
     bound = {"blocks": {2, 5, 9}, "slots": slots, "key": key}
     return [
         _of_bytes(labels_pb2.LayoutResult, labels.layout_result_from_bytes, *results, **bound),
-        _of_bytes(labels_pb2.LabelSums, labels.label_sums_from_bytes, labels.label_sums_to_bytes(marks), **bound),
+        _of_bytes(labels_pb2.LabelSums, labels.label_sums_from_bytes, sums, **bound),
         _of_bytes(
             labels_pb2.LabelsCompared,
             labels.labels_compared_from_bytes,
             *(labels.labels_compared_to_bytes(differ=differ) for differ in (True, False)),
         ),
+    ]
+
+
+def record_decoders() -> list[Decoder]:
+    clients = (ClientId("north"), ClientId("south"), ClientId("west"))
+    given = tuple(Given(client, bytes(range(16)), bytes(range(16, 32))) for client in clients[1:])
+    written = [
+        records.record_to_bytes(record, clients)
+        for record in (
+            Record(Moment(1, RoundId(0), LAYOUT), given, seed_to_bytes(7)),
+            Record(Moment(2, RoundId(3), ROUND), (), b"choices"),
+        )
+    ]
+    task = records.round_task_to_bytes(b"body", first=2, records=written)
+    result = records.round_result_to_bytes(b"body", nonce=bytes(16), confirmation=bytes(16))
+    state = records.server_state_to_bytes(written, b"state")
+    positions = records.positions_to_bytes(clients[1:], clients)
+    return [
+        _of_bytes(records_pb2.PhaseRecord, records.record_from_bytes, *written, clients=clients),
+        _of_bytes(None, records.records_from_bytes, records.records_to_bytes(written)),
+        _of_bytes(None, records.positions_from_bytes, positions, clients=clients, field="parties"),
+        _of_bytes(records_pb2.RoundTask, records.round_task_from_bytes, task),
+        _of_bytes(records_pb2.RoundResult, records.round_result_from_bytes, result, party=clients[0]),
+        _of_bytes(records_pb2.ServerState, records.server_state_from_bytes, state),
     ]
 
 
@@ -155,7 +222,7 @@ def setup_decoders() -> list[Decoder]:
     secrets = RunSecrets(private_key_to_bytes(private_key(BITS)), bytes(range(32)), bytes(32))
     public = private_key(BITS).public_key.to_bytes()
     part = ModelPart(b"state", primal=0.5, dual=0.25, gap=0.25)
-    noisy = ModelPart(b"state", primal=None, dual=None, gap=None, first_holder_of=(0, 3))
+    uncertified = ModelPart(b"state", primal=None, dual=None, gap=None)
     introductions = tuple(_introduction(kits[name]) for name in ("north", "south"))
     take = KeyTake(public, b"sealed", introductions)
     return [
@@ -172,14 +239,13 @@ def setup_decoders() -> list[Decoder]:
         _of_bytes(
             setup_pb2.PartyRun,
             setup.party_run_from_bytes,
-            setup.party_run_to_bytes(PartyRun(config, secrets, secrets.digest(), b"layout")),
+            setup.party_run_to_bytes(PartyRun(config, secrets, secrets.digest(), b"layout", bytes(32))),
         ),
         _of_bytes(
             setup_pb2.ModelPart,
             setup.model_part_from_bytes,
             setup.model_part_to_bytes(part),
-            setup.model_part_to_bytes(noisy),
-            features=4,
+            setup.model_part_to_bytes(uncertified),
         ),
         _of_bytes(
             setup_pb2.ModelRelease,

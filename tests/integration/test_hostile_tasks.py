@@ -108,11 +108,11 @@ class RogueServer:
 
 def work_through(rogue: RogueServer, kit: Kit) -> None:
     """A set-up, a round and the end, in the order of an honest server."""
-    setup = FederationSetup(CONFIG, kit.roster)
+    setup = FederationSetup(CONFIG, kit.roster, attempt=1)
     done = run_phases(setup.begin(), setup, partial(rogue.answer, 0))
     run = FederationRun(CONFIG, kit.roster, certificate=LastCertificate)
     algorithm = run.restore(done.record, done.snapshot)
-    first = algorithm.begin_round(RoundId(1), frozenset(kit.roster.names), frozenset())
+    first = algorithm.begin_round(RoundId(1), frozenset(kit.roster.names), frozenset(), attempt=1)
     run_phases(first, algorithm, partial(rogue.answer, 1))
     for client, body in run.finish(done.record, algorithm).tasks.items():
         rogue.answer(2, FINISH, client, body)

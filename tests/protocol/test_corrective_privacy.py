@@ -82,7 +82,7 @@ def test_the_server_holds_the_kind_of_vectors_of_its_level_and_the_parties_read_
     of_features = (state.anchor.weights, state.model, state.pending.point, state.pending.vertex)
     assert {type(vector) for blocks in of_features for vector in blocks.values()} == {by_feature}
     assert type(state.pending.conjugates_and_products) is by_feature
-    parts = [half.final_model(run.server.last_state(client)) for client, half in run.clients.items()]
+    parts = [half.final_model(run.server.last_state(client)) for client, half in run.participants.items()]
     np.testing.assert_array_equal(parts[0], parts[2])
 
 
@@ -112,7 +112,7 @@ class Known:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.numbers: dict[str, list[Array]] = {}
-        for name, argument in (("to_blocks", 1), ("to_features", 0), ("to_numbers", 0)):
+        for name, argument in (("to_blocks", 2), ("to_features", 1), ("to_numbers", 1)):
             self._watch_argument(monkeypatch, name, argument)
         for name in ("from_blocks", "from_features", "from_numbers"):
             self._watch_result(monkeypatch, name)
@@ -199,8 +199,7 @@ def transcript(run: Simulation, known: Known) -> tuple[Words, set[float]]:
     for shard in run.shards.values():
         known.add("rows", np.asarray(shard.X))
     preparations = [half.preparation() for half in halves_of(run).values()]
-    messages = [body for _, _, _, *bodies in run.messages for body in bodies]
-    return words_in([*preparations, *messages, *snapshots]), told_objectives(run)
+    return words_in([*preparations, *run.envelopes, *snapshots]), told_objectives(run)
 
 
 def test_a_sealed_transcript_has_no_number_in_clear_but_the_sums_over_all(monkeypatch: pytest.MonkeyPatch) -> None:

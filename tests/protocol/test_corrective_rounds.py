@@ -1,5 +1,6 @@
 """HyFDCA with corrective steps: D never falls, few rounds, true certificates, the optimum at the end."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -18,8 +19,9 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import Block, FederationLayout
 from fenchel_common.wire import corrective as wire
+from fenchel_common.wire.records import server_state_from_bytes
 from fenchel_deploy.bench.rounds import Sweep, run
-from fenchel_deploy.inprocess.halves import IN_CLEAR
+from fenchel_deploy.inprocess.layouts import IN_CLEAR
 from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.cohorts import OverlapRule
 from fenchel_server.contract import Outcome
@@ -32,6 +34,7 @@ from support.corrective import (
     combinations_of,
     error_of,
     halves_of,
+    newest_memory,
     settings,
     simulation,
     state_of,
@@ -97,9 +100,9 @@ def test_the_program_rises_towards_the_new_vertex_by_the_duality_gap_at_least(lo
     case = problem(**CASE, loss=loss)
     run = simulation(case)
     short = 0
-    for round_id in range(1, 9):
+    for _ in range(8):
         run.round()
-        alpha, v = run.alpha(case.ids), vertex_of(run, case, round_id)
+        alpha, v = run.alpha(case.ids), vertex_of(run, case)
         w, best = model_of(case, alpha), run.weights(case.data.features)
         rise = float((case.loss.conjugate(alpha, case.data.y) - case.loss.conjugate(v, case.data.y)).mean())
         rise -= case.lambda_ * float(w @ (model_of(case, v) - w))
@@ -108,11 +111,11 @@ def test_the_program_rises_towards_the_new_vertex_by_the_duality_gap_at_least(lo
     assert short > 2  # The best model was another one than w(α): the claim is more than Fenchel's equality.
 
 
-def vertex_of(run: Simulation, case: Problem, round_id: int) -> Array:
-    """The vertex that the parties made in a round."""
+def vertex_of(run: Simulation, case: Problem) -> Array:
+    """The vertex that the parties made in the last round."""
     values: dict[str, float] = {}
     for name, half in halves_of(run).items():
-        pending = half._memories[round_id].pending
+        pending = newest_memory(half).pending
         assert pending is not None
         assert pending.vertex is not None
         ids = [run.shards[name].ids[row] for row in run.alignment.clients[name].rows]
@@ -279,19 +282,23 @@ def test_a_sample_that_nobody_has_the_label_of_is_refused() -> None:
     alone = ClientId("alone")
     layout = FederationLayout((alone,), 1, 31, (Block(0, 1, (alone,)),), ("f",), {alone: np.array([0])}, frozenset())
     with pytest.raises(InvalidInput, match="label"):
-        CorrectiveServer(settings(problem(**CASE)), layout=layout, key=IN_CLEAR, preparations={})
+        CorrectiveServer(settings(problem(**CASE)), layout=layout, key=IN_CLEAR, preparations={}, record=b"")
 
 
 def test_memory_is_bounded_however_long_the_run() -> None:
+    """But for the records of the run, of which every round adds as many bytes."""
     run = simulation(problem(rows=60, columns=8, lambda_=1e-3), (2, 1))
-    sizes = []
+    sizes, recorded = [], []
     for _ in range(MEMORY + 8):
         run.round()
-        sizes.append(len(run.server.snapshot()))
+        records, state = server_state_from_bytes(run.server.snapshot())
+        sizes.append(len(state))
+        recorded.append(sum(map(len, records)))
     assert max(sizes[3:]) <= 1.02 * min(sizes[3:])
+    assert max(after - before for before, after in itertools.pairwise(recorded)) < 80 * 3 * len(run.names)
     for half in halves_of(run).values():
         assert len(half._memories) <= 2
-        newest = half._memories[MEMORY + 8]
+        newest = newest_memory(half)
         assert len(newest.rounds_of(points.MODEL)) == MEMORY
         assert len(newest.rounds_of(points.VERTEX)) < MEMORY
         assert newest.gram.shape == newest.spread.shape == (len(newest.entries), len(newest.entries))

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms.averaging.constraints import constrained_problem
 from fenchel_client.algorithms.averaging.fedsgm import local_change
-from fenchel_client.crypto.cipher import PaillierCipher
-from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_common.algorithms.averaging.fedsgm import FedsgmSettings
 from fenchel_common.algorithms.fitting import check_partition
 from fenchel_common.algorithms.settings import Partition
@@ -19,7 +17,7 @@ from fenchel_common.errors import InvalidConfig, InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_server.algorithms.averaging.fedsgm import switching_weight
 from support.averaging import Averaging
-from support.keys import SMALL_BITS, private_key, run_key
+from support.keys import SMALL_BITS, cipher, run_key
 from support.problems import problem
 from support.splits import stratified_rows
 
@@ -28,7 +26,7 @@ Array = NDArray[np.float64]
 SMALL = problem(rows=60, columns=24, loss="logistic", lambda_=0.1)
 SHARDS = row_shards(SMALL.data, stratified_rows(SMALL.data.y, 3, seed=0))
 KEY = run_key(2 * SMALL_BITS)
-CIPHER = PaillierCipher(private_key(2 * SMALL_BITS), ObfuscatorPool(private_key(2 * SMALL_BITS)))
+CIPHER = cipher(2 * SMALL_BITS)
 COMPRESSIONS = ("none", "rand_k", "top_k", "quantised")
 BASE: dict[str, object] = {"tolerance": 0.4, "step": 2.0, "k": 6}
 

@@ -1,18 +1,25 @@
 """HyFDCA with clients whose answers cannot be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from unittest.mock import patch
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from fenchel.v1 import hyfdca_pb2
-from fenchel_common.errors import InvalidInput
+from fenchel_client.algorithms.hyfdca.book import HyfdcaBook
+from fenchel_client.algorithms.hyfdca.client import HyfdcaClient
+from fenchel_common.algorithms.hyfdca.messages import SampleRange
+from fenchel_common.errors import InvalidInput, TagMismatch
 from fenchel_common.ids import ClientId
 from fenchel_common.objectives import primal_point
 from fenchel_common.wire.arrays import NUMBER_BYTES, numbers_to_bytes
 from support.halves import changed
 from support.hyfdca import CASE, FIRST, LAST, simulation
 from support.problems import problem
+
+Array = NDArray[np.float64]
 
 
 def beyond_its_bound(contribution: hyfdca_pb2.BlockVector) -> None:
@@ -74,15 +81,36 @@ def test_clients_that_open_other_figures_than_the_first_are_rejected(liar: Clien
 def test_dual_variables_that_cannot_be_are_refused_by_all_who_hold_their_samples(grid: tuple[int, int]) -> None:
     """A party adds more than any step can give; whoever holds the same samples notices, or the party itself."""
     run = simulation(problem(**CASE), grid, stop={"gap": None}, h=40)
-
-    def add_too_much(message: hyfdca_pb2.HyfdcaDualResult) -> None:
-        plain = message.changes.vector.plain
-        plain.values = (int(1.9 * 2**32)).to_bytes(8, "little") + plain.values[8:]
-
-    run.tampering[(2, "local_dual", LAST)] = changed(hyfdca_pb2.HyfdcaDualResult, add_too_much)
     run.round()
-    with pytest.raises(InvalidInput, match="1 blocks are outside their interval: a party that holds"):
+    liar = run.clients[LAST]
+    assert isinstance(liar, HyfdcaClient)
+
+    def too_much(ranges: Sequence[SampleRange], _predictions: Array, _book: HyfdcaBook) -> Array:
+        values = np.zeros(liar._rows.count)
+        values[liar._rows.positions[ranges[0].block][0]] = 1.9
+        return values
+
+    with (
+        patch.object(liar, "_steps", too_much),
+        pytest.raises(InvalidInput, match="1 blocks are outside their interval: a party that holds"),
+    ):
         run.round()
+
+
+@pytest.mark.parametrize(("phase", "field"), [("local_dual", "changes"), ("primal", "contribution")])
+def test_a_sum_with_an_altered_contribution_does_not_open(phase: str, field: str) -> None:
+    """By a server, or by whoever carries messages: the tags of plain vectors are sums as well."""
+    run = simulation(problem(**CASE), stop={"gap": None}, h=40)
+
+    def alter(message: hyfdca_pb2.HyfdcaDualResult | hyfdca_pb2.HyfdcaPrimalResult) -> None:
+        plain = getattr(message, field).vector.plain
+        plain.values = (int.from_bytes(plain.values[:8], "little") ^ 1).to_bytes(8, "little") + plain.values[8:]
+
+    kind = hyfdca_pb2.HyfdcaDualResult if phase == "local_dual" else hyfdca_pb2.HyfdcaPrimalResult
+    run.tampering[(2, phase, LAST)] = changed(kind, alter)
+    run.round()
+    with pytest.raises(TagMismatch):
+        run.run(3)
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff\xff\xff", b"\x0a\x02\x08\x01"])

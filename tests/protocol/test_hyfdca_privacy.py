@@ -133,6 +133,6 @@ def test_a_server_killed_between_rounds_goes_on_with_the_same_bits(level: str) -
 def test_all_holders_of_a_feature_get_the_same_weight() -> None:
     run = simulation("sealed", (4, 1))
     run.run(2)
-    parts = [half.final_model(run.server.last_state(client)) for client, half in run.clients.items()]
+    parts = [one.final_model(run.server.last_state(client)) for client, one in run.participants.items()]
     for part in parts[1:]:
         np.testing.assert_array_equal(part, parts[0])

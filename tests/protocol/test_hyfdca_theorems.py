@@ -5,11 +5,16 @@ standard errors allowed. λ is about 1 and rows have norms of at most 1: at smal
 """
 
 import math
+from collections.abc import Callable
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fenchel_common.algorithms.hyfdca import rounds
+from fenchel_common.algorithms.hyfdca.draw import draw_samples
+from fenchel_common.algorithms.hyfdca.messages import SampleRange
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.objectives import primal_point
@@ -34,10 +39,10 @@ def theory(case: Problem, **values: object) -> HyfdcaSettings:
     )
 
 
-def dual_errors(case: Problem, simulation: Simulation, rounds: int) -> Array:
-    """ε_D after 0, 1, …, rounds."""
+def dual_errors(case: Problem, simulation: Simulation, count: int) -> Array:
+    """ε_D after 0, 1, …, `count` rounds."""
     errors = [case.optimum - case.dual(np.zeros(len(case.ids)))]
-    for _ in range(rounds):
+    for _ in range(count):
         simulation.round()
         errors.append(case.optimum - case.dual(simulation.alpha(case.ids)))
     return np.array(errors)
@@ -50,6 +55,11 @@ def mean_and_error(samples: Array) -> tuple[Array, Array]:
 def corrected_t0(initial: float, G: float, rate: float) -> int:
     """⌈log(ε_0/G)/rate⌉, where `rate` is H/N or PH/N; the paper's t_0 lacks the division."""
     return max(0, math.ceil(math.log(initial / G) / rate))
+
+
+def drawing_from(seed: int) -> Callable[..., tuple[SampleRange, ...]]:
+    """`draw_samples` with another seed than that of the run."""
+    return lambda cohort, share, **values: draw_samples(cohort, share, **{**values, "seed": seed})
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
@@ -69,8 +79,9 @@ def test_one_round_gains_what_the_proof_of_theorem_4_4_says(loss: str, rounds_be
     G = float(((case.loss.subgradient(X @ w, y) - alpha) ** 2).sum()) / (2 * N * case.lambda_)
     gains = []
     for seed in range(200):
-        simulation.restore(snapshot, seed=1000 + seed)
-        simulation.round()
+        simulation.restore(snapshot)
+        with patch.object(rounds, "draw_samples", drawing_from(1000 + seed)):
+            simulation.round()
         simulation.reports.pop()
         gains.append(case.dual(simulation.alpha(case.ids)) - before)
     mean, error = mean_and_error(np.array(gains))
@@ -83,13 +94,13 @@ def test_one_round_gains_what_the_proof_of_theorem_4_4_says(loss: str, rounds_be
 def test_theorem_4_5_bounds_the_hybrid_run_with_all_clients(lambda_: float, H: int) -> None:
     """E[ε_D^t] ≤ 2G/(1 + H/(2N)·(t − t_0)) for t ≥ t_0, with the corrected t_0."""
     case = problem(lambda_=lambda_)
-    N, G, rounds = len(case.ids), 2.0 * LIPSCHITZ**2 / lambda_, 45
+    N, G, count = len(case.ids), 2.0 * LIPSCHITZ**2 / lambda_, 45
     shards = partition(case.data, grid=(2, 2))
-    runs = [dual_errors(case, Simulation.of(shards, theory(case, h=H, seed=seed)), rounds) for seed in range(10)]
+    runs = [dual_errors(case, Simulation.of(shards, theory(case, h=H, seed=seed)), count) for seed in range(10)]
     mean, error = mean_and_error(np.array(runs))
     t0 = corrected_t0(mean[0], G, H / N)
-    assert t0 < rounds - 10
-    for t in range(t0, rounds + 1):
+    assert t0 < count - 10
+    for t in range(t0, count + 1):
         assert mean[t] <= 2.0 * G / (1.0 + H / (2.0 * N) * (t - t0)) + 3.0 * error[t]
 
 
@@ -114,13 +125,13 @@ def test_the_t0_that_theorem_4_5_prints_is_too_early_where_the_first_error_excee
 def test_theorem_4_8_bounds_the_horizontal_run_with_random_clients(lambda_: float, H: int) -> None:
     """E[ε_D^t] ≤ 2G/(1 + PH/(2N)·(t − t_0)) for t ≥ t_0; K = 4 clients of equal size, P = 2 of them a round."""
     case = problem(lambda_=lambda_)
-    N, P, G, rounds = len(case.ids), 2, 2.0 * LIPSCHITZ**2 / lambda_, 45
+    N, P, G, count = len(case.ids), 2, 2.0 * LIPSCHITZ**2 / lambda_, 45
     shards = partition(case.data, grid=(4, 1))
     settings = [theory(case, h=H, seed=seed, participation="fraction:0.5") for seed in range(10)]
-    mean, error = mean_and_error(np.array([dual_errors(case, Simulation.of(shards, s), rounds) for s in settings]))
+    mean, error = mean_and_error(np.array([dual_errors(case, Simulation.of(shards, s), count) for s in settings]))
     t0 = corrected_t0(mean[0], G, P * H / N)
-    assert t0 < rounds - 10
-    for t in range(t0, rounds + 1):
+    assert t0 < count - 10
+    for t in range(t0, count + 1):
         assert mean[t] <= 2.0 * G / (1.0 + P * H / (2.0 * N) * (t - t0)) + 3.0 * error[t]
 
 
@@ -131,16 +142,16 @@ def test_theorem_4_11_bounds_the_vertical_run_with_sets_in_turn(fraction: float)
     λ = 10, where the bound falls well below the error at the start and so says something.
     """
     case = problem(rows=40, lambda_=10.0)
-    N, C, rounds = len(case.ids), 2, 120
+    N, C, count = len(case.ids), 2, 120
     H = int(fraction * N)
     settings = [theory(case, h=H, seed=seed, participation=f"cyclic:{C}") for seed in range(4)]
     shards = partition(case.data, grid=(1, 4))
-    mean, error = mean_and_error(np.array([dual_errors(case, Simulation.of(shards, s), rounds) for s in settings]))
+    mean, error = mean_and_error(np.array([dual_errors(case, Simulation.of(shards, s), count) for s in settings]))
     J1 = C ** (H / N) * mean[C - 1]
     J2 = 2.0 * H * LIPSCHITZ**2 * (C + 1) / (N * case.lambda_) * ((C - 1) ** 4 + 2 * (C - 1) ** 2 + 1)
-    bounds = [(J1 + J2 * (math.log(t - C + 1) + 1.0)) / t ** (H / N) for t in range(C, rounds + 1)]
+    bounds = [(J1 + J2 * (math.log(t - C + 1) + 1.0)) / t ** (H / N) for t in range(C, count + 1)]
     assert bounds[-1] < 0.5 * mean[0]
-    for t in range(C, rounds + 1):
+    for t in range(C, count + 1):
         assert mean[t] <= bounds[t - C] + 3.0 * error[t]
 
 

@@ -7,8 +7,6 @@ import pytest
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.averaging.descent import LocalObjective
-from fenchel_client.crypto.cipher import PaillierCipher
-from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.averaging.scaffpd import Pace, ScaffpdSettings
 from fenchel_common.algorithms.fitting import check_partition
@@ -23,7 +21,7 @@ from fenchel_common.losses import loss_named
 from fenchel_server.algorithms.averaging.qffl import curvature
 from fenchel_server.algorithms.averaging.simplex import Ambiguity
 from support.averaging import Averaging
-from support.keys import SMALL_BITS, private_key, run_key
+from support.keys import SMALL_BITS, cipher, run_key
 from support.problems import problem
 from support.robust import fedavg, robust_regression, saddle_point, scaffold, scaffpd
 from support.splits import stratified_rows
@@ -37,7 +35,7 @@ ORDER = np.argsort(SMALL.data.y + 0.9 * np.random.default_rng(0).standard_normal
 SHARDS = row_shards(SMALL.data, [ORDER[:28], ORDER[28:50], ORDER[50:]])
 OBJECTIVES = [LocalObjective(shard.X, shard.y, loss_named("logistic"), 0.1) for shard in SHARDS if shard.y is not None]
 KEY = run_key(2 * SMALL_BITS)
-CIPHER = PaillierCipher(private_key(2 * SMALL_BITS), ObfuscatorPool(private_key(2 * SMALL_BITS)))
+CIPHER = cipher(2 * SMALL_BITS)
 SECOND = ClientId("party-01")
 
 
@@ -214,7 +212,7 @@ def test_scaffpd_asks_for_losses_once_in_a_round_of_the_paper() -> None:
     run = small_run("scaffpd", measure_every=0)
     run.run(6)
     asked = [[phase for own, phase in run.phases if own == round_id] for round_id in range(1, 8)]
-    assert asked == [["survey", "local"], ["local"]] * 3 + [["local"]]  # the last one measures the model
+    assert asked == [["survey", "local"], ["local"]] * 3 + [["local", "measured"]]  # the last one measures the model
     np.testing.assert_allclose(
         model_of(run),
         scaffpd(OBJECTIVES, Ambiguity(0.1), Pace(tau=4.0, sigma=1.0, theta=1.0), rounds=3, steps=4).x,

@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_client.algorithms.averaging.rails import AveragingClient
+from fenchel_client.algorithms.averaging.work import State
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.data.shard import Shard
-from fenchel_common.ids import RoundId
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.wire.averaging import state_from_bytes
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.algorithms.averaging.rails import AveragingServer
 from fenchel_server.algorithms.base import ServerHalf as ServerClass
@@ -61,6 +63,7 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
         )
         assert isinstance(restored, AveragingServer)
         self.server = restored
+        self.attempt += 1
 
     def kill_server_in(self, round_id: int) -> bytes:
         """Runs up to the round, and loses the server once the clients have answered the round's first phase.
@@ -70,12 +73,20 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
         for _ in range(round_id - 1):
             self.round()
         committed = self.server.snapshot()
-        step = self.server.begin_round(RoundId(round_id), self.names, frozenset())
+        step = self.server.begin_round(RoundId(round_id), self.names, frozenset(), attempt=self.attempt)
         assert isinstance(step, PhaseRequest)
-        for client, body in step.tasks.items():
-            self.clients[client].answer(step.phase, body)
+        self.answers(RoundId(round_id), step)
         self.restore(committed)
         return committed
+
+    def states(self) -> dict[ClientId, State]:
+        """Every client's state after the last round on record."""
+        states = {}
+        for client, participant in self.participants.items():
+            half = self.clients[client]
+            update = state_from_bytes(participant._body(self.server.last_state(client)), half._scope)
+            states[client] = half._memory.opened(update, participant.transcript.book)
+        return states
 
     def weights(self, features: Sequence[str]) -> Array:
         """The model as the parties would save it, each in a process that remembers nothing."""

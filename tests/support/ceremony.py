@@ -75,7 +75,7 @@ class Federation:
         to_server: Tamper = lambda _phase, _client, body: body,
         run: RunId = RUN,
     ) -> SetupDone:
-        setup = FederationSetup(terms or config(), self.kits["server"].roster)
+        setup = FederationSetup(terms or config(), self.kits["server"].roster, attempt=1)
 
         def answer(phase: str, client: ClientId, body: bytes) -> bytes:
             answered = self.answer(client, phase, to_party(phase, client, body), run=run)

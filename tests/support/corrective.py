@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fenchel.v1 import corrective_pb2 as pb
 from fenchel_client.algorithms.corrective.client import CorrectiveClient
+from fenchel_client.algorithms.corrective.points import Memory
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
@@ -84,6 +85,11 @@ def state_of(run: Simulation) -> CorrectiveState:
 
 def halves_of(run: Simulation) -> dict[ClientId, CorrectiveClient]:
     return {name: half for name, half in run.clients.items() if isinstance(half, CorrectiveClient)}
+
+
+def newest_memory(half: CorrectiveClient) -> Memory:
+    """The memory that a client stored last."""
+    return list(half._memories.values())[-1]
 
 
 def error_of(run: Simulation, case: Problem) -> float:

@@ -14,9 +14,12 @@ from fenchel_common.crypto.vectors import PlainCipher, Vector
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.corrective_snapshot import Blocks, CorrectiveState, Memories, PendingPoints, StoredAnchor
 from fenchel_server.algorithms.corrective.round import CorrectiveRound, begin_round
+from support.keys import tagger
 from support.layouts import A, B, small_federation_layout
+from support.simulation import read_unchecked
+from support.tagged import encrypted
 
-CIPHER: Final = PlainCipher(2048)
+CIPHER: Final = PlainCipher(2048, tagger())
 BOTH: Final = frozenset({A, B})
 LAYOUT: Final = replace(small_federation_layout(), label_holders=BOTH)
 """A holds the blocks of samples 0, 1 and 2 and the block of features 0; B the blocks of samples 1 and 2 and 1."""
@@ -25,7 +28,7 @@ OBJECTIVES: Final = Objectives(primal=0.75, dual=0.5, accuracy=0.875, squared_no
 
 
 def constant(value: float, vector_format: VectorFormat = PRODUCT_FORMAT, *, blocks: int = 1) -> Vector:
-    return CIPHER.encrypt(np.full(blocks * CIPHER.slots, value), vector_format)
+    return encrypted(CIPHER, np.full(blocks * CIPHER.slots, value), vector_format)
 
 
 def on(blocks: tuple[int, ...], value: float, vector_format: VectorFormat = PRODUCT_FORMAT) -> BlockVector | None:
@@ -35,7 +38,7 @@ def on(blocks: tuple[int, ...], value: float, vector_format: VectorFormat = PROD
 
 def values_of(blocks: Blocks) -> dict[int, float]:
     """The constant of each block."""
-    return {block: float(CIPHER.decrypt(vector)[0]) for block, vector in sorted(blocks.items())}
+    return {block: float(read_unchecked(CIPHER, vector)[0]) for block, vector in sorted(blocks.items())}
 
 
 def state_after(round_id: int, *, participants: frozenset[ClientId] = BOTH) -> CorrectiveState:
@@ -52,7 +55,7 @@ def state_after(round_id: int, *, participants: frozenset[ClientId] = BOTH) -> C
         pending=PendingPoints(
             point={block: constant(3.0) for block in (0, 1)},
             vertex={block: constant(4.0) for block in (0, 1)},
-            conjugates_and_products=CIPHER.encrypt(np.array([0.5, 0.5]), PRODUCT_FORMAT),
+            conjugates_and_products=encrypted(CIPHER, np.array([0.5, 0.5]), PRODUCT_FORMAT),
         ),
     )
 
@@ -67,13 +70,13 @@ def dual_answers(current: CorrectiveRound) -> dict[ClientId, DualResult]:
     """The combined α is 0.5 and its model 5."""
     return {
         client: DualResult(
-            point=None if current.closing else on(start.live_blocks, 0.125, ALPHA_FORMAT),
-            figures=CIPHER.encrypt(np.zeros(FIGURE_COUNT), PRODUCT_FORMAT),
-            alpha=on(start.report_blocks, 0.5, ALPHA_FORMAT),
-            weights=on(start.feature_blocks, 5.0),
+            point=None if current.closing else on(blocks.live, 0.125, ALPHA_FORMAT),
+            figures=encrypted(CIPHER, np.zeros(FIGURE_COUNT), PRODUCT_FORMAT),
+            alpha=on(blocks.reports, 0.5, ALPHA_FORMAT),
+            weights=on(blocks.features, 5.0),
             combination=bytes(32),
         )
-        for client, start in current.starts.items()
+        for client, blocks in current.blocks.items()
     }
 
 
@@ -84,10 +87,10 @@ def primal_answers(current: CorrectiveRound, *, accepted: bool = True) -> dict[C
         client: PrimalResult(
             point=on(tuple(LAYOUT.feature_index.of(client)), 7.0) if solved else None,
             vertex=on(tuple(LAYOUT.feature_index.of(client)), 8.0) if solved else None,
-            conjugates_and_products=CIPHER.encrypt(np.array([0.25, 0.25]), PRODUCT_FORMAT) if solved else None,
-            model=on(start.feature_blocks, 6.0),
+            conjugates_and_products=encrypted(CIPHER, np.array([0.25, 0.25]), PRODUCT_FORMAT) if solved else None,
+            model=on(blocks.features, 6.0),
             objectives=OBJECTIVES if current.reports_objectives else None,
             accepted=accepted,
         )
-        for client, start in current.starts.items()
+        for client, blocks in current.blocks.items()
     }

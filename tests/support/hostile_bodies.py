@@ -93,11 +93,19 @@ def listings() -> Bodies:
 
 
 def layouts(size: int) -> Bodies:
-    """Layouts of empty lists of features to ignore, and of more rows than the shard has."""
-    frame = alignment_pb2.ClientLayout(sample_count=40, slots=31)
+    """Layouts of empty lists of features to ignore, of empty cohorts and leaves, and of more rows than the shard has."""
+    frame = alignment_pb2.ClientLayout(sample_count=40, slots=30)
 
     def rows() -> bytes:
         frame.rows = bytes((size - 64) // 4 * 4)
         return frame.SerializeToString()
 
-    return {"empty cuts": lambda: frame.SerializeToString() + b"\x42\x00" * ((size - 64) // 2), "too many rows": rows}
+    def repeated(field: bytes) -> Callable[[], bytes]:
+        return lambda: frame.SerializeToString() + field * ((size - 64) // len(field))
+
+    return {
+        "empty cuts": repeated(b"\x42\x00"),
+        "empty cohorts": repeated(b"\x62\x00"),
+        "leaves one by one": repeated(b"\x6a\x00"),
+        "too many rows": rows,
+    }

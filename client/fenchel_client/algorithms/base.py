@@ -99,7 +99,7 @@ class KnowsRows(Protocol):
 
 
 @runtime_checkable
-class Certifies(Protocol):
+class KnowsGap(Protocol):
     """The client half of an algorithm that computes the duality gap itself, from sums over all parties."""
 
     def certified_gap(self, book: Any) -> float | None:

@@ -45,6 +45,11 @@ def checked_duals(alpha: BlockVector, rows: PartyRows, codec: RowCodec, origins:
     return feasible
 
 
+def norms_alone(rows: PartyRows) -> Array | None:
+    """(n,) ‖x_i‖² of whole rows, if no other party holds a part of one; else None."""
+    return None if rows.shared else squared_row_norms(rows.X)
+
+
 def own_norms(rows: PartyRows, codec: RowCodec) -> BlockVector | None:
     """enc(‖x_{k,i}‖²), this party's part of ‖x_i‖², of the shared blocks; None if there are none."""
     if not rows.shared:

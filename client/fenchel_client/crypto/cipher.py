@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from gmpy2 import mpz
 from numpy.typing import NDArray
 
 from fenchel_client.crypto.keys import PrivateKey
@@ -73,7 +74,12 @@ class PaillierCipher:
                 f"this party has {self.key.public_key.short_fingerprint}"
             )
         numbers = split(vector.ciphertexts, vector.key.ciphertext_bytes)
-        plaintexts = self.key.raw_decrypt(numbers, threads=self.threads)
+        return self.checked(vector, self.key.raw_decrypt(numbers, threads=self.threads), expected)
+
+    def checked(
+        self, vector: EncryptedVector, plaintexts: Sequence[mpz], expected: Sequence[PadSum]
+    ) -> NDArray[np.float64]:
+        """The values of a vector that decrypts to these plaintexts; `TagMismatch` if it is not the expected sum."""
         grid, tags = vector.layout.unpack(plaintexts)
         self.tagger.check(grid, tags, expected)
         if grid.reshape(-1)[vector.length :].any():

@@ -8,9 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.crypto.derivedkeys import weights_key
 from fenchel_client.crypto.stamps import Origin, Pads, Stamp
 from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.tags import Tagger
 from fenchel_common.crypto.vectors import Cipher, Vector
+from fenchel_common.ids import RunId
 
 Array = NDArray[np.float64]
 
@@ -43,3 +46,8 @@ class Seal:
     ) -> Array:
         """The values of a vector each of whose blocks is the sum of these origins; `TagMismatch` if it is not."""
         return cipher.decrypt(vector, self._pads.sums(origins, tokens))
+
+
+def run_tagger(tag_secret: bytes, run: RunId, *, slots: int) -> Tagger:
+    """The tagger of a run, whose weights follow from the parties' secret."""
+    return Tagger(weights_key(tag_secret, run), slots=slots)

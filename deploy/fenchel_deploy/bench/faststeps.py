@@ -9,14 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_common.algorithms.hyfdca.draw import draw_samples
 from fenchel_common.algorithms.hyfdca.pace import Pace
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.objectives import squared_row_norms
-from fenchel_deploy.inprocess.halves import aligned
-from fenchel_server.algorithms.hyfdca.draw import COORDINATE_STREAM
+from fenchel_deploy.inprocess.layouts import aligned
 from fenchel_server.algorithms.hyfdca.theorems import step_rule
 
 Array = NDArray[np.float64]
@@ -30,17 +30,24 @@ class FastSteps:
         layout = alignment.federation
         row_of = {sample: row for row, sample in enumerate(_sample_names(dataset))}
         self._settings, self._dataset, self._clients = settings, dataset, layout.clients
-        self._rows: dict[ClientId, list[NDArray[np.int64]]] = {}
+        self._rows: dict[int, NDArray[np.int64]] = {}
         self._divisors = np.ones(len(dataset.y))
         for name in layout.clients:
             own, ids = alignment.clients[name], named[name].ids
-            self._rows[name] = [
-                np.array([row_of[ids[row]] for row in own.rows_of([int(block)])]) for block in own.block_ids
+            for block in own.block_ids.tolist():
+                rows = np.array([row_of[ids[row]] for row in own.rows_of([block])])
+                self._rows[block] = rows
+                self._divisors[rows] = len(own.holders[block])
+        self._cohorts = {
+            name: [
+                dict(zip(opened.cohort.blocks, opened.cohort.sizes, strict=True))
+                for opened in alignment.clients[name].cohorts
+                if not opened.cohort.features
             ]
-            for block, rows in zip(own.block_ids, self._rows[name], strict=True):
-                self._divisors[rows] = len(layout.blocks[block].holders)
-        self._sample_counts = {name: sum(len(rows) for rows in blocks) for name, blocks in self._rows.items()}
-        self._rule = step_rule(settings, layout, self._sample_counts)
+            for name in layout.clients
+        }
+        self._sample_counts = {name: layout.samples_of(name) for name in layout.clients}
+        self._rule, _ = step_rule(settings, layout, self._sample_counts)
         self._norms = squared_row_norms(dataset.X)
         self._alpha = np.zeros(len(dataset.y))
         self._w = np.zeros(dataset.X.shape[1])
@@ -49,10 +56,7 @@ class FastSteps:
 
     def round(self) -> None:
         self._round_id += 1
-        drawn = [
-            self._drawn(index, self._rows[client], Pace().samples(self._settings, self._sample_counts, client))
-            for index, client in enumerate(self._clients)
-        ]
+        drawn = [self._drawn(index, client) for index, client in enumerate(self._clients)]
         rows = np.concatenate(drawn)
         scales = [self._rule.step_scale(self._sample_counts[client], len(self._alpha)) for client in self._clients]
         change = np.zeros(len(self._alpha))
@@ -64,12 +68,18 @@ class FastSteps:
         self._w = self._w + scale * np.asarray(self._dataset.X[changed].T @ change[changed], dtype=np.float64)
         self._predictions = np.asarray(self._dataset.X @ self._w, dtype=np.float64)
 
-    def _drawn(self, client_index: int, blocks: Sequence[NDArray[np.int64]], count: int) -> NDArray[np.int64]:
-        """The samples that `draw_samples` draws: `count` consecutive ones of a circle of blocks in random order."""
-        rng = np.random.default_rng([self._settings.seed, self._round_id, COORDINATE_STREAM, client_index])
-        order = rng.permutation(len(blocks))
-        circle = np.concatenate([blocks[position] for position in order])
-        return circle[(int(rng.integers(len(circle))) + np.arange(count)) % len(circle)]
+    def _drawn(self, client_index: int, client: ClientId) -> NDArray[np.int64]:
+        """The rows that a client draws from all its cohorts."""
+        counts = self._sample_counts
+        share = Pace().samples(self._settings, counts, client) / counts[client]
+        seed, round_id = self._settings.seed, RoundId(self._round_id)
+        ranges = [
+            part
+            for cohort in self._cohorts[client]
+            for part in draw_samples(cohort, share, seed=seed, round_id=round_id, client_index=client_index)
+        ]
+        pieces = [self._rows[part.block][part.start : part.stop] for part in ranges]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *pieces])
 
     def _steps(self, rows: NDArray[np.int64], scale: Array) -> Array:
         settings, loss = self._settings, self._settings.loss_function

@@ -114,6 +114,8 @@ class PhasedServer(ABC, Generic[S, C]):
         return self._take(phase, self._transcript.bodies(results))
 
     def last_state(self, client: ClientId) -> bytes:
+        # With all records: a client that restarted after its last task has none of them.
+        self._transcript.forget([client])
         return self._transcript.enclosed(client, self._last_state(client))
 
     def snapshot(self) -> bytes:
@@ -187,8 +189,12 @@ class PhasedServer(ABC, Generic[S, C]):
         self._transcript.add(moment, contributors=contributors, choices=choices)
 
     def _without_failed(self, answers: Answers[R]) -> dict[ClientId, R]:
-        """The good answers; the other clients are left out of the rest of the round."""
+        """The good answers; the other clients are left out of the rest of the round.
+
+        A client may fail because it has restarted, and then has no records any more: it gets all of them again.
+        """
         current = self._current()
+        self._transcript.forget(answers.failed)
         for client, reason in answers.failed.items():
             current.absences[client] = f"{current.phase}: {self._transcript.malformed.get(client, reason)}"
             current.present.remove(client)

@@ -57,7 +57,7 @@ class Transcript:
         return round_task_to_bytes(body, first=first, records=self._records[first:])
 
     def bodies(self, results: Mapping[ClientId, bytes]) -> dict[ClientId, bytes]:
-        """The results of a phase without their envelopes; one with a malformed envelope is left out, see `malformed`."""
+        """The results of a phase without their envelopes; `malformed` says of others why they are left out."""
         bodies: dict[ClientId, bytes] = {}
         self._given, self.malformed = {}, {}
         for client, data in results.items():

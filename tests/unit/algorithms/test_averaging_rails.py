@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fenchel.v1.records_pb2 import RoundResult
+from fenchel_client.algorithms.averaging.book import AveragingBook, RoundOnRecord
 from fenchel_client.algorithms.averaging.rails import AveragingClient
 from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging.rails import (
     CHECKPOINT_AFTER,
     LOCAL,
+    MEASURE,
+    MEASURED,
     MODEL,
     SURVEY,
     Measurement,
@@ -24,12 +28,13 @@ from fenchel_common.algorithms.settings import Profile
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.wire.averaging import result_to_bytes, task_from_bytes
+from fenchel_common.wire.averaging import result_to_bytes
 from fenchel_server.algorithms.averaging.log import coordinate_blocks
 from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
 from fenchel_server.algorithms.averaging.rails import AveragingServer
 from fenchel_server.contract import PhaseRequest
 from support.averaging import Averaging
+from support.halves import changed
 from support.layouts import A, B, small_federation_layout
 from support.problems import problem
 
@@ -53,6 +58,7 @@ class DriftSettings(AveragingSettings):
             kept=("own",),
             surveyed=("size",),
             reported=("norm",),
+            measured=("rows",),
         )
 
 
@@ -72,8 +78,8 @@ class DriftServer(AveragingServer[DriftSettings]):
         norms = self.memory.get("norms", 0.0) + sum(numbers["norm"] for numbers in reports.values())
         return Closing(told={**plan.told, "norms": norms}, memory={"norms": norms})
 
-    def figures(self, measurements: Mapping[ClientId, Measurement]) -> Numbers:
-        return {"reporters": float(len(measurements))}
+    def figures(self, measured: Mapping[ClientId, Numbers]) -> Numbers:
+        return {"rows": sum(numbers["rows"] for numbers in measured.values())}
 
 
 class DriftClient(AveragingClient[DriftSettings]):
@@ -84,6 +90,9 @@ class DriftClient(AveragingClient[DriftSettings]):
         own = job.kept["own"] + job.rng.normal(size=len(state[MODEL]))
         step = 0.1 * own / job.told["mean"] - 0.01 * state["trail"]
         return Contribution({"step": step, "own": own}, {"norm": float(np.abs(step).max())})
+
+    def measured(self, state: State) -> Mapping[str, float]:
+        return {"rows": float(len(self.predictions(state)))}
 
     def apply(self, state: State, update: Update) -> State:
         model = state[MODEL] + update.mean("step", otherwise=np.zeros_like(state[MODEL]))
@@ -99,12 +108,25 @@ def drift(*, sparse: bool = False) -> Averaging:
 
 
 def states(run: Averaging) -> dict[ClientId, dict[str, Array]]:
-    """Every client's copy of the state after the last entry, with what it kept."""
-    vectors = {}
-    for client, half in run.clients.items():
-        half.final_model(run.server.last_state(client))
-        vectors[client] = {**half._state, **half._kept}
-    return vectors
+    """Every client's state after the last entry, with what it kept."""
+    return {client: {**state, **run.clients[client]._memory.kept} for client, state in run.states().items()}
+
+
+def book_of(run: Averaging, client: ClientId) -> AveragingBook:
+    book = run.participants[client].transcript.book
+    assert isinstance(book, AveragingBook)
+    return book
+
+
+def current_round(run: Averaging, client: ClientId) -> RoundOnRecord:
+    current = book_of(run, client).round
+    assert current is not None
+    return current
+
+
+def with_body(result: bytes, body: bytes) -> bytes:
+    """A client's result with another body in its envelope."""
+    return changed(RoundResult, lambda message: setattr(message, "body", body))(result)
 
 
 def assert_same(left: Averaging, right: Averaging) -> None:
@@ -165,41 +187,42 @@ def test_chosen_coordinates_alone_travel_and_change() -> None:
     run = drift(sparse=True)
     run.round()
     (entry,) = run.server._log.entries
-    assert entry.coordinates is not None
+    assert entry.chosen
     model = states(run)[ClientId("party-00")][MODEL]
-    assert np.flatnonzero(model).tolist() == entry.coordinates.tolist()
+    (logged,) = book_of(run, ClientId("party-00")).log.entries
+    assert logged.coordinates is not None
+    assert np.flatnonzero(model).tolist() == logged.coordinates.tolist()
 
 
 def test_a_survey_comes_first_and_its_numbers_are_told_back() -> None:
     run = drift()
     run.round()
     assert [phase for _, phase in run.phases] == [SURVEY, LOCAL]
-    bodies = [body for _, phase, _, body, _ in run.messages if phase == LOCAL]
-    half = run.clients[ClientId("party-00")]
-    work = task_from_bytes(bodies[0], half._scope).work
-    assert work is not None
-    assert work.told == {"mean": 1.0}
-    assert work.weight == 0.25
+    plan = current_round(run, ClientId("party-00")).plan
+    assert plan is not None
+    assert plan.told == {"mean": 1.0}
+    assert plan.weights == dict(zip(sorted(run.names), (0.25, 0.5, 0.75), strict=True))
 
 
 def test_a_weighted_mean_is_over_the_weights_of_those_who_answered() -> None:
     run = drift()
     run.absent = lambda _round, phase, client: phase == LOCAL and client == ClientId("party-01")
     run.round()
-    (entry,) = run.server._log.entries
-    assert list(entry.weights.values()) == [0.25 + 0.75]
+    run.states()  # the parties get the record of the round
+    (entry,) = book_of(run, ClientId("party-00")).log.entries
+    assert [entry.weight(block) for block in entry.blocks] == [0.25 + 0.75]
 
 
 def test_figures_of_the_algorithm_are_part_of_the_record() -> None:
     run = drift()
     reports = [run.round() for _ in range(3)]
-    assert [dict(report.metrics.figures) for report in reports] == [{}, {}, {"reporters": 3.0}]
+    assert [dict(report.metrics.figures) for report in reports] == [{}, {}, {"rows": 40.0}]
 
 
 def test_coordinates_with_the_same_holders_share_blocks_and_classes_lie_side_by_side() -> None:
     blocks = coordinate_blocks(small_federation_layout(), width=3)
-    assert [block.holders for block in blocks] == [(A,), (A,), (A,), (B,), (B,)]
-    assert [block.coordinates.tolist() for block in blocks] == [[0, 1], [2, 6], [7, 8], [3, 4], [5]]
+    assert {number: block.holders for number, block in blocks.items()} == {0: (A,), 1: (A,), 2: (A,), 3: (B,), 4: (B,)}
+    assert [block.coordinates.tolist() for block in blocks.values()] == [[0, 1], [2, 6], [7, 8], [3, 4], [5]]
 
 
 @pytest.mark.parametrize(
@@ -215,9 +238,9 @@ def test_coordinates_with_the_same_holders_share_blocks_and_classes_lie_side_by_
 def test_a_client_that_answers_something_else_is_left_out_with_the_reason(lie: Result) -> None:
     run = drift()
     liar = ClientId("party-02")
-    step = run.server.begin_round(RoundId(1), run.names, frozenset())
-    answers = {client: run.clients[client].answer(step.phase, body) for client, body in step.tasks.items()}
-    local = run.server.advance(step.phase, {**answers, liar: result_to_bytes(lie)})
+    step = run.server.begin_round(RoundId(1), run.names, frozenset(), attempt=run.attempt)
+    answers = run.answers(RoundId(1), step)
+    local = run.server.advance(step.phase, {**answers, liar: with_body(answers[liar], result_to_bytes(lie))})
     assert isinstance(local, PhaseRequest)
     assert liar not in local.tasks
     assert run.server._current().absences[liar].startswith("survey: rejected: ")
@@ -226,11 +249,11 @@ def test_a_client_that_answers_something_else_is_left_out_with_the_reason(lie: R
 def test_vectors_that_were_not_asked_for_or_are_stale_are_refused() -> None:
     run = drift()
     run.round()
-    step = run.server.begin_round(RoundId(2), run.names, frozenset())
-    surveyed = {client: run.clients[client].answer(step.phase, body) for client, body in step.tasks.items()}
+    step = run.server.begin_round(RoundId(2), run.names, frozenset(), attempt=run.attempt)
+    surveyed = run.answers(RoundId(2), step)
     local = run.server.advance(step.phase, surveyed)
     assert isinstance(local, PhaseRequest)
-    answers = {client: run.clients[client].answer(LOCAL, body) for client, body in local.tasks.items()}
+    answers = run.answers(RoundId(2), local)
     first, second, third = sorted(answers)
     report = run.server.advance(LOCAL, {first: answers[first], second: b"\xff", third: surveyed[third]})
     assert not isinstance(report, PhaseRequest)
@@ -239,16 +262,25 @@ def test_vectors_that_were_not_asked_for_or_are_stale_are_refused() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff\xff", b"\x08\x01"])
-def test_a_client_refuses_a_task_without_its_layout_or_that_is_no_task(body: bytes) -> None:
+def test_a_client_without_memory_refuses_a_task_without_the_state_or_that_is_no_task(body: bytes) -> None:
     run = drift()
+    run.round()
+    run.server.begin_round(RoundId(2), run.names, frozenset(), attempt=run.attempt)
+    client = ClientId("party-00")
+    run.restart(client)
+    run.participants[client].transcript.take(0, run.server._transcript.records)
     with pytest.raises(InvalidInput):
-        run.clients[ClientId("party-00")].answer(LOCAL, body)
+        run.clients[client].answer(SURVEY, body, book_of(run, client))
 
 
-def test_a_client_refuses_a_phase_that_its_algorithm_lacks() -> None:
+@pytest.mark.parametrize("phase", ["inner_product", "round", LOCAL, MEASURE, MEASURED])
+def test_a_client_refuses_a_phase_that_its_algorithm_lacks_or_that_is_not_due(phase: str) -> None:
     run = drift()
-    with pytest.raises(InvalidInput, match="phase"):
-        run.clients[ClientId("party-00")].answer("inner_product", b"")
+    run.server.begin_round(RoundId(1), run.names, frozenset(), attempt=run.attempt)
+    client = ClientId("party-00")
+    run.participants[client].transcript.take(0, run.server._transcript.records)
+    with pytest.raises(InvalidInput, match="phase|figures"):
+        run.clients[client].answer(phase, b"", book_of(run, client))
 
 
 def test_the_server_refuses_results_of_another_phase_and_rounds_out_of_turn() -> None:
@@ -256,8 +288,8 @@ def test_the_server_refuses_results_of_another_phase_and_rounds_out_of_turn() ->
     with pytest.raises(InvalidInput, match="no round is under way"):
         run.server.advance(LOCAL, {})
     with pytest.raises(InvalidInput, match="cannot follow"):
-        run.server.begin_round(RoundId(2), run.names, frozenset())
-    run.server.begin_round(RoundId(1), run.names, frozenset())
+        run.server.begin_round(RoundId(2), run.names, frozenset(), attempt=1)
+    run.server.begin_round(RoundId(1), run.names, frozenset(), attempt=1)
     with pytest.raises(InvalidInput, match="is not under way"):
         run.server.advance(LOCAL, {})
 

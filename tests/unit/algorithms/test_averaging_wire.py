@@ -1,34 +1,43 @@
 """The rails' messages: what goes in comes out, and what no honest peer sends is refused."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fenchel.v1 import averaging_pb2 as pb
+from fenchel_common.algorithms.averaging.choices import RecordedPlan, RoundChoices
 from fenchel_common.algorithms.averaging.rails import (
+    FIGURES,
     MODEL,
     MODEL_FORMAT,
-    Entry,
     Measurement,
     Result,
     StateUpdate,
     Task,
     Vectors,
-    Work,
 )
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import PlainCipher
+from fenchel_common.crypto.vectors import PlainCipher, Vector
 from fenchel_common.errors import FenchelError
-from fenchel_common.ids import RoundId
+from fenchel_common.ids import ClientId
 from fenchel_common.wire.averaging import Scope, result_from_bytes, result_to_bytes, task_from_bytes, task_to_bytes
+from fenchel_common.wire.averaging_choices import (
+    closing_from_bytes,
+    closing_to_bytes,
+    plan_from_bytes,
+    plan_to_bytes,
+    round_choices_from_bytes,
+    round_choices_to_bytes,
+)
 from support.listed import add_numbers, drop_last
+from support.tagged import encrypted
 
-BITS = 256
+BITS = 384
 SLOTS = PlainCipher(BITS).slots
+CLIENTS = tuple(ClientId(name) for name in ("north", "south", "west"))
 SCOPE = Scope(
     key=RunKey.in_clear(BITS),
     slots=SLOTS,
@@ -37,40 +46,40 @@ SCOPE = Scope(
     coordinate_blocks={1: 3, 2: 2},
     vectors=Vectors(kept=("own",), reported=("loss",)),
 )
-LAYOUT = {1: np.array([0, 2, 4]), 2: np.array([1, 3])}
 
 
 def vector(*blocks: int, bound: float = 0.0) -> BlockVector:
     values = np.arange(len(blocks) * SLOTS, dtype=np.float64)
-    return BlockVector(blocks, PlainCipher(BITS).encrypt(values, VectorFormat(bound=bound)))
+    return BlockVector(blocks, encrypted(PlainCipher(BITS), values, VectorFormat(bound=bound)))
 
 
-ENTRY = Entry(RoundId(3), {"step": 0.5}, {1: 2.0}, {MODEL: vector(1)})
-CHOSEN = Entry(RoundId(4), {}, {0: 1.0, 1: 1.0}, {MODEL: vector(0, 1)}, np.arange(4))
+def figures(count: int = FIGURES) -> Vector:
+    return encrypted(PlainCipher(BITS), np.arange(count, dtype=np.float64), MODEL_FORMAT)
+
+
 TASK = Task(
-    round_id=RoundId(5),
-    stream=2,
-    state=StateUpdate(True, LAYOUT, {MODEL: vector(1, 2)}, (ENTRY, CHOSEN), {"own": vector(1, 2)}),
-    work=Work({"step": 0.25}, 0.5, np.array([1, 3])),
-    checkpoint_blocks=(1,),
-    product_blocks=(0, 4),
-    report_blocks=(4,),
-    norm_blocks=(2,),
+    state=StateUpdate(
+        True, {MODEL: vector(1, 2)}, ({MODEL: vector(1)}, {MODEL: vector(0, 1)}), {"own": vector(1, 2)}
+    ),
     products=vector(4),
+    figures=figures(),
 )
 RESULT = Result(
     vectors={MODEL: vector(1, 2), "own": vector(1, 2)},
     reported={"loss": 1.5},
     checkpoint={MODEL: vector(1)},
     products=vector(0),
+    figures=figures(),
     measurement=Measurement(3, 1.5, 2, 0.25),
 )
+PLAN = RecordedPlan({CLIENTS[0]: 0.5, CLIENTS[2]: 0.0}, {"step": 0.25}, np.array([1, 3]), True)
+CHOICES = RoundChoices(CLIENTS, (CLIENTS[0], CLIENTS[2]), False, PLAN)
 
 
 def test_a_task_survives_the_wire() -> None:
     sent = task_to_bytes(TASK)
-    assert SLOTS == 3
-    assert task_to_bytes(task_from_bytes(sent, replace(SCOPE, coordinate_blocks={}))) == sent
+    assert SLOTS == 4
+    assert task_to_bytes(task_from_bytes(sent, SCOPE)) == sent
 
 
 def test_a_result_survives_the_wire() -> None:
@@ -78,34 +87,51 @@ def test_a_result_survives_the_wire() -> None:
     assert result_to_bytes(result_from_bytes(sent, SCOPE)) == sent
 
 
+def test_choices_survive_the_wire() -> None:
+    sent = round_choices_to_bytes(CHOICES, CLIENTS)
+    read = round_choices_from_bytes(sent, CLIENTS, length=5)
+    assert round_choices_to_bytes(read, CLIENTS) == sent
+    assert read.plan is not None
+    assert read.plan.trainers == CLIENTS[:1]
+    alone = plan_to_bytes(PLAN)
+    assert plan_to_bytes(plan_from_bytes(alone, CHOICES.active, length=5)) == alone
+    assert closing_from_bytes(closing_to_bytes({"total": 2.5})) == {"total": 2.5}
+
+
 def test_sums_on_chosen_coordinates_have_blocks_of_their_own() -> None:
     sent = result_to_bytes(Result(vectors={MODEL: vector(0, 1)}))
     with pytest.raises(FenchelError, match="does not hold"):
         result_from_bytes(sent, SCOPE)
-    assert result_from_bytes(sent, SCOPE, coordinates=np.arange(4)).vectors[MODEL].blocks == (0, 1)
+    assert result_from_bytes(sent, SCOPE, coordinates=np.arange(5)).vectors[MODEL].blocks == (0, 1)
+
+
+CHOICE_LIES: dict[str, Callable[[pb.AveragingRoundChoices], object]] = {
+    "an unknown party": lambda choices: add_numbers(choices, "present", 9),
+    "parties out of order": lambda choices: add_numbers(choices, "active", 0),
+    "a party without weight": lambda choices: setattr(choices.plan, "weights", bytes(8)),
+    "a weight that is cut": lambda choices: setattr(choices.plan, "weights", bytes(15)),
+    "coordinates too high": lambda choices: setattr(choices.plan.coordinates, "positions", b"\x07\x00\x00\x00"),
+    "no coordinates": lambda choices: setattr(choices.plan.coordinates, "positions", b""),
+    "an infinite number": lambda choices: setattr(choices.plan.told[0], "value", float("inf")),
+}
+
+
+@pytest.mark.parametrize("lie", CHOICE_LIES.values(), ids=CHOICE_LIES)
+def test_choices_that_no_honest_server_makes_are_refused(lie: Callable[[pb.AveragingRoundChoices], object]) -> None:
+    message = pb.AveragingRoundChoices.FromString(round_choices_to_bytes(CHOICES, CLIENTS))
+    lie(message)
+    with pytest.raises(FenchelError):
+        round_choices_from_bytes(message.SerializeToString(), CLIENTS, length=5)
 
 
 TASK_LIES: dict[str, Callable[[pb.AveragingTask], object]] = {
-    "a layout that misses a coordinate": lambda task: drop_last(task.state.layout, "positions"),
-    "a cut layout": lambda task: setattr(task.state.layout, "positions", task.state.layout.positions[:-1]),
-    "a layout with an empty block": lambda task: add_numbers(task.state.layout, "sizes", 0),
-    "a layout with a block given twice": lambda task: setattr(task.state.layout, "blocks", bytes(8)),
-    "a reset without layout": lambda task: task.state.ClearField("layout"),
-    "an unknown block": lambda task: add_numbers(task, "norm_blocks", 9),
-    "blocks out of order": lambda task: add_numbers(task, "product_blocks", 0),
-    "a foreign sample block": lambda task: add_numbers(task, "report_blocks", 7),
-    "a weight of zero": lambda task: setattr(task.work, "weight", 0.0),
-    "a weight that is no number": lambda task: setattr(task.work, "weight", float("nan")),
-    "coordinates too high": lambda task: setattr(task.work.coordinates, "positions", b"\x07\x00\x00\x00"),
-    "no coordinates": lambda task: setattr(task.work.coordinates, "positions", b""),
-    "an infinite number": lambda task: setattr(task.work.told[0], "value", float("inf")),
     "an entry without sums": lambda task: task.state.entries[0].ClearField("sums"),
-    "an entry with a negative weight": lambda task: setattr(
-        task.state.entries[0], "weights", np.array([-1.0]).tobytes()
-    ),
-    "an entry with too few weights": lambda task: setattr(task.state.entries[0], "weights", b""),
+    "an unknown block": lambda task: add_numbers(task.state.base[0].vector, "blocks", 9),
+    "a foreign sample block": lambda task: setattr(task.products, "blocks", b"\x07\x00\x00\x00"),
     "an unknown vector": lambda task: setattr(task.state.base[0], "name", "other"),
     "a vector given twice": lambda task: task.state.kept.append(task.state.kept[0]),
+    "figures of another length": lambda task: setattr(task.figures.plain, "values", bytes(24)),
+    "figures of another kind": lambda task: setattr(task.figures.plain.format, "bound", 2.0),
 }
 
 
@@ -119,7 +145,8 @@ def test_a_task_that_no_honest_server_sends_is_refused(lie: Callable[[pb.Averagi
 
 RESULT_LIES: dict[str, Callable[[pb.AveragingResult], object]] = {
     "more right than there are": lambda result: setattr(result.measurement, "correct", 4),
-    "a negative loss": lambda result: setattr(result.measurement, "loss_sum", -1.0),
+    "an infinite loss": lambda result: setattr(result.measurement, "loss_sum", float("inf")),
+    "a negative norm": lambda result: setattr(result.measurement, "squared_norm", -1.0),
     "an infinite norm": lambda result: setattr(result.measurement, "squared_norm", float("inf")),
     "a number given twice": lambda result: result.reported.append(result.reported[0]),
     "a foreign block": lambda result: add_numbers(result.vectors[0].vector, "blocks", 9),

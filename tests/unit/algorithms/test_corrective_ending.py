@@ -29,6 +29,7 @@ from support.corrective_rounds import (
     values_of,
 )
 from support.layouts import A, B
+from support.tagged import decrypted, encrypted
 
 HALF = 2.0**-33
 FROM_ANCHOR, FROM_BEST = 1.0, 2.0
@@ -59,7 +60,7 @@ def test_accepted_dual_variables_are_the_anchor_and_new_points_are_pending() -> 
     assert values_of(state.model) == {0: 6.0, 1: 6.0}
     assert (values_of(state.pending.point), values_of(state.pending.vertex)) == ({0: 7.0, 1: 7.0}, {0: 8.0, 1: 8.0})
     assert state.pending.conjugates_and_products is not None
-    np.testing.assert_array_equal(CIPHER.decrypt(state.pending.conjugates_and_products), [0.5, 0.5])
+    np.testing.assert_array_equal(decrypted(CIPHER, state.pending.conjugates_and_products), [0.5, 0.5])
     assert state.memories == Memories(4, BOTH, BOTH)
     assert (state.collapses, state.relative_rounds) == (0, 0)
     assert state.norms is before.norms
@@ -156,7 +157,7 @@ def test_a_collapse_widens_the_certificate_of_its_own_round() -> None:
         ({"accepted": False}, "objectives: clients opened"),
         ({"objectives": replace(OBJECTIVES, dual=0.25)}, "objectives: clients opened"),
         (
-            {"conjugates_and_products": CIPHER.encrypt(np.zeros(3), PRODUCT_FORMAT)},
+            {"conjugates_and_products": encrypted(CIPHER, np.zeros(3), PRODUCT_FORMAT)},
             "conjugates_and_products: clients disagree",
         ),
     ],

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fenchel_common.algorithms.corrective.messages import Products
+from fenchel_common.algorithms.corrective.messages import Products, RoundChoices
 from fenchel_common.algorithms.dual import ALPHA_FORMAT
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.corrective_snapshot import CorrectiveState, Memories
@@ -35,15 +35,16 @@ def test_a_round_after_a_good_one_goes_on_with_the_pending_points() -> None:
     assert not current.collapse
     for client, block in ((A, 0), (B, 1)):
         start = current.starts[client]
-        assert (start.memory_round, start.anchor_round, start.collapse, start.restored) == (3, 3, False, None)
-        assert start.feature_blocks == (block,)
+        assert start.restored is None
+        assert current.blocks[client].features == (block,)
         assert start.point is not None
         assert start.vertex is not None
         assert (values_of(start.point.parts()), values_of(start.vertex.parts())) == ({block: 3.0}, {block: 4.0})
         assert start.conjugates_and_products is before.pending.conjugates_and_products
-    assert current.starts[A].live_blocks == (0, 1, 2)
-    assert current.starts[B].live_blocks == (1, 2)
-    assert sorted([*current.starts[A].report_blocks, *current.starts[B].report_blocks]) == [0, 1, 2]
+    assert current.blocks[A].live == (0, 1, 2)
+    assert current.blocks[B].live == (1, 2)
+    assert sorted([*current.blocks[A].reports, *current.blocks[B].reports]) == [0, 1, 2]
+    assert current.choices == RoundChoices(BOTH, collapse=False, closing=False, live_samples=5)
 
 
 def test_the_first_round_begins_with_a_collapse_that_rounds_nothing() -> None:
@@ -71,7 +72,7 @@ def test_a_round_that_cannot_go_on_begins_with_a_collapse_of_all(memories: Memor
 def test_only_the_client_without_memory_gets_anchor_and_best_model() -> None:
     state, current = begun(state_after(3).without_memories_of({B}), 4)
     assert state.collapses == 1
-    assert current.starts[A].collapse
+    assert current.collapse
     assert current.starts[A].restored is None
     restored = current.starts[B].restored
     assert restored is not None
@@ -87,8 +88,8 @@ def test_without_a_holder_its_blocks_are_not_live() -> None:
     state, current = begun(state_after(3), 4, available=frozenset({A}))
     assert (current.live, current.complete, current.collapse) == (frozenset({0}), False, True)
     assert (current.present, current.absences) == ([A], {B: NOT_THERE})
-    assert current.starts[A].live_blocks == (0,)
-    assert current.starts[A].feature_blocks == (0,)
+    assert (current.blocks[A].live, current.blocks[A].features) == ((0,), (0,))
+    assert current.choices == RoundChoices(frozenset({A}), collapse=True, closing=False, live_samples=2)
     assert state.memories == Memories(3, frozenset({A}), BOTH)
     assert not current.reports_objectives
 
@@ -120,9 +121,6 @@ def test_the_dual_task_has_norms_for_who_lacks_them_and_the_start_where_no_phase
     assert norms is not None
     assert norms.blocks == (1, 2)
     assert (tasks[A].round_start, tasks[A].products) == (current.starts[A], None)
-    assert (tasks[A].divisors, tasks[B].divisors) == ((1, 2, 2), (2, 2))
-    assert (tasks[A].scale, tasks[B].scale) == (1.0, 5 / 3)
-    assert not tasks[A].certify_only
 
 
 def test_the_dual_task_has_the_sums_of_products_on_the_clients_own_blocks() -> None:
@@ -139,25 +137,21 @@ def test_the_dual_task_has_the_sums_of_products_on_the_clients_own_blocks() -> N
         assert task.products.gram.terms == 2
 
 
-@pytest.mark.parametrize("vertices", [True, False])
-def test_the_primal_task_has_the_summed_point_and_asks_for_a_vertex_where_all_have_labels(vertices: bool) -> None:
+def test_the_primal_task_has_the_summed_point_and_the_summed_figures() -> None:
     _, current = begun(state_after(3), 4)
     current.duals = dual_answers(current)
-    tasks = primal_tasks(current, vertices=vertices)
+    tasks = primal_tasks(current)
     point = tasks[A].point
     assert point is not None
     assert values_of(point.parts()) == {0: 0.125, 1: 0.25, 2: 0.25}
     assert point.vector.format == ALPHA_FORMAT
-    assert {task.vertex for task in tasks.values()} == {vertices}
-    assert (tasks[B].round_id, tasks[B].relative, tasks[B].report) == (4, False, True)
+    assert tasks[A].figures.terms == 2
     assert updated_samples(current, LAYOUT) == 5 + 3
 
 
-def test_the_tasks_of_a_closing_round_ask_for_no_point() -> None:
-    state, current = begun(state_after(3), 4, closing=True)
-    tasks = dual_tasks(current, state.norms, knowing_norms=BOTH, layout=LAYOUT)
-    assert {task.certify_only for task in tasks.values()} == {True}
+def test_the_tasks_of_a_closing_round_have_no_point() -> None:
+    _, current = begun(state_after(3), 4, closing=True)
+    assert current.choices == RoundChoices(BOTH, collapse=False, closing=True, live_samples=5)
     current.duals = dual_answers(current)
-    for task in primal_tasks(current, vertices=True).values():
-        assert (task.point, task.vertex, task.report) == (None, False, True)
+    assert [task.point for task in primal_tasks(current).values()] == [None, None]
     assert updated_samples(current, LAYOUT) == 0

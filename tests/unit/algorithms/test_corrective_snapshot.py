@@ -22,15 +22,16 @@ from fenchel_common.wire.corrective_snapshot import (
     snapshot_from_bytes,
     snapshot_to_bytes,
 )
-from support.keys import cipher, run_key
+from support.keys import cipher, run_key, tagger
+from support.tagged import decrypted, encrypted
 
 KEY_BITS = 2048
 IN_CLEAR = RunKey.in_clear(KEY_BITS)
-PLAIN = PlainCipher(KEY_BITS)
+PLAIN = PlainCipher(KEY_BITS, tagger())
 
 
 def vector(of: Cipher, vector_format: VectorFormat, seed: int) -> Vector:
-    return of.encrypt(np.random.default_rng(seed).uniform(size=of.slots), vector_format)
+    return encrypted(of, np.random.default_rng(seed).uniform(size=of.slots), vector_format)
 
 
 def snapshot(by_sample: Cipher = PLAIN, by_feature: Cipher = PLAIN) -> CorrectiveSnapshot:
@@ -46,7 +47,7 @@ def snapshot(by_sample: Cipher = PLAIN, by_feature: Cipher = PLAIN) -> Correctiv
         pending=PendingPoints(
             point={1: vector(by_feature, PRODUCT_FORMAT, 6)},
             vertex={1: vector(by_feature, PRODUCT_FORMAT, 7)},
-            conjugates_and_products=by_feature.encrypt(np.array([0.5, -0.25]), PRODUCT_FORMAT),
+            conjugates_and_products=encrypted(by_feature, np.array([0.5, -0.25]), PRODUCT_FORMAT),
         ),
         collapses=3,
         relative_rounds=2,
@@ -81,10 +82,10 @@ def test_a_snapshot_is_read_as_it_was_written(level: str) -> None:
         assert stored.keys() == found.keys()
         for block in stored:
             assert type(stored[block]) is type(found[block])
-            np.testing.assert_array_equal(opener.decrypt(found[block]), opener.decrypt(stored[block]))
+            np.testing.assert_array_equal(decrypted(opener, found[block]), decrypted(opener, stored[block]))
     numbers = right.pending.conjugates_and_products
     assert numbers is not None
-    np.testing.assert_array_equal(by_feature.decrypt(numbers), [0.5, -0.25])
+    np.testing.assert_array_equal(decrypted(by_feature, numbers), [0.5, -0.25])
 
 
 def test_a_fresh_state_is_read_as_such() -> None:
@@ -109,7 +110,7 @@ def test_a_damaged_snapshot_is_refused_as_such(data: bytes) -> None:
 def test_a_vector_that_does_not_hold_together_is_refused_as_damage() -> None:
     message = pb.CorrectiveSnapshot.FromString(snapshot_to_bytes(snapshot()))
     message.alpha[0].vector.plain.values += b"odd"
-    with pytest.raises(StateDamaged, match="8-byte"):
+    with pytest.raises(StateDamaged, match="whole number of 64-bit"):
         snapshot_from_bytes(message.SerializeToString(), IN_CLEAR, privacy=Privacy.PLAIN)
 
 

@@ -14,9 +14,11 @@ from fenchel_common.algorithms.corrective.messages import (
     DualResult,
     DualTask,
     Objectives,
+    PrimalChoices,
     PrimalResult,
     PrimalTask,
     Products,
+    RoundChoices,
     RoundStart,
 )
 from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
@@ -27,9 +29,12 @@ from fenchel_common.crypto.vectors import PlainCipher, Vector
 from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.privacy import Privacy
 from fenchel_common.wire import corrective as wire
+from fenchel_common.wire.arrays import numbers_to_bytes
 from fenchel_common.wire.scope import MAXIMUM_NUMBERS, Scope
-from support.keys import cipher, run_key
+from support.keys import cipher, run_key, tagger
+from support.layouts import A, B
 from support.listed import add_numbers, drop_last
+from support.tagged import decrypted, encrypted
 
 KEY_BITS = 2048
 IN_CLEAR = RunKey.in_clear(KEY_BITS)
@@ -40,22 +45,16 @@ SCOPE = Scope(key=IN_CLEAR, feature_key=IN_CLEAR, slots=SLOTS, blocks=BLOCKS, fe
 
 
 def blocks(ids: tuple[int, ...], vector_format: VectorFormat = PRODUCT_FORMAT) -> BlockVector:
-    return BlockVector(ids, CIPHER.encrypt(np.linspace(0.0, 1.0, len(ids) * SLOTS), vector_format))
+    return BlockVector(ids, encrypted(CIPHER, np.linspace(0.0, 1.0, len(ids) * SLOTS), vector_format))
 
 
 def numbers(count: int) -> Vector:
-    return CIPHER.encrypt(np.linspace(-1.0, 1.0, count), PRODUCT_FORMAT)
+    return encrypted(CIPHER, np.linspace(-1.0, 1.0, count), PRODUCT_FORMAT)
 
 
 def round_start(*, collapse: bool = False) -> RoundStart:
     return RoundStart(
-        memory_round=7,
-        anchor_round=6,
-        collapse=collapse,
         restored=Anchor(blocks((2, 9), ALPHA_FORMAT), blocks((0,)), blocks((0, 3))) if collapse else None,
-        live_blocks=(2, 5),
-        report_blocks=(5,),
-        feature_blocks=(3,),
         point=None if collapse else blocks((0, 3)),
         vertex=None if collapse else blocks((0, 3)),
         conjugates_and_products=None if collapse else numbers(2),
@@ -67,15 +66,7 @@ def products() -> Products:
 
 
 def dual_task(*, collapse: bool = False) -> DualTask:
-    return DualTask(
-        round_start=round_start(collapse=collapse),
-        round_id=8,
-        norms=blocks((2,)),
-        products=products(),
-        divisors=(2, 3),
-        scale=4.5,
-        certify_only=True,
-    )
+    return DualTask(round_start=round_start(collapse=collapse), norms=blocks((2,)), products=products())
 
 
 def dual_result() -> DualResult:
@@ -85,7 +76,7 @@ def dual_result() -> DualResult:
 
 
 def primal_task() -> PrimalTask:
-    return PrimalTask(8, blocks((2, 5), ALPHA_FORMAT), numbers(FIGURE_COUNT), relative=True, vertex=False, report=True)
+    return PrimalTask(blocks((2, 5), ALPHA_FORMAT), numbers(FIGURE_COUNT))
 
 
 def primal_result() -> PrimalResult:
@@ -102,7 +93,7 @@ KINDS: list[tuple[Any, Callable[[Any], bytes], Callable[..., Any]]] = [
     (None, wire.product_result_to_bytes, wire.product_result_from_bytes),
     (Products(None, None, numbers(2)), wire.product_result_to_bytes, wire.product_result_from_bytes),
     (dual_task(), wire.dual_task_to_bytes, wire.dual_task_from_bytes),
-    (DualTask(None, 3, None, None, (1,), 1.0), wire.dual_task_to_bytes, wire.dual_task_from_bytes),
+    (DualTask(None, None, None), wire.dual_task_to_bytes, wire.dual_task_from_bytes),
     (dual_result(), wire.dual_result_to_bytes, wire.dual_result_from_bytes),
     (None, wire.dual_result_to_bytes, wire.dual_result_from_bytes),
     (primal_task(), wire.primal_task_to_bytes, wire.primal_task_from_bytes),
@@ -123,20 +114,47 @@ def test_what_is_sent_arrives(value: Any, write: Callable[[Any], bytes], read: C
 def test_a_task_arrives_value_by_value() -> None:
     task = wire.dual_task_from_bytes(wire.dual_task_to_bytes(dual_task()), SCOPE)
     assert task.round_start is not None
-    told = task.round_start
-    assert (told.memory_round, told.anchor_round, told.collapse, told.restored) == (7, 6, False, None)
-    assert (told.live_blocks, told.report_blocks, told.feature_blocks) == ((2, 5), (5,), (3,))
-    assert (task.round_id, task.divisors, task.scale, task.certify_only) == (8, (2, 3), 4.5, True)
+    assert task.round_start.restored is None
     assert task.products is not None
     assert task.products.point is not None
     assert task.products.point.blocks == (2, 5)
-    np.testing.assert_array_equal(CIPHER.decrypt(task.products.gram), CIPHER.decrypt(numbers(12)))
+    np.testing.assert_array_equal(decrypted(CIPHER, task.products.gram), decrypted(CIPHER, numbers(12)))
 
 
 def test_the_objectives_arrive_bit_by_bit() -> None:
     arrived = wire.primal_result_from_bytes(wire.primal_result_to_bytes(primal_result()), SCOPE)
     assert arrived.objectives == primal_result().objectives
     assert arrived.accepted
+
+
+CHOICES = [
+    RoundChoices(frozenset({A, B}), collapse=False, closing=False, live_samples=5),
+    RoundChoices(frozenset({B}), collapse=True, closing=True, live_samples=3),
+    RoundChoices(frozenset(), collapse=True, closing=False, live_samples=0),
+]
+
+
+@pytest.mark.parametrize("choices", CHOICES)
+def test_the_choices_for_a_round_arrive(choices: RoundChoices) -> None:
+    assert wire.round_choices_from_bytes(wire.round_choices_to_bytes(choices, (A, B)), (A, B)) == choices
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+@pytest.mark.parametrize("reported", [True, False])
+def test_the_outcome_of_a_round_arrives(accepted: bool, reported: bool) -> None:
+    choices = PrimalChoices(accepted=accepted, reported=reported)
+    assert wire.primal_choices_from_bytes(wire.primal_choices_to_bytes(choices)) == choices
+
+
+def test_choices_that_name_parties_out_of_order_or_unknown_ones_are_refused() -> None:
+    message = pb.CorrectiveRoundChoices()
+    for positions in ([1, 0], [0, 0], [2]):
+        message.participants = numbers_to_bytes(positions)
+        with pytest.raises(InvalidInput, match="participants"):
+            wire.round_choices_from_bytes(message.SerializeToString(), (A, B))
+    for read in (lambda: wire.round_choices_from_bytes(b"\xff\xff", (A, B)), lambda: wire.primal_choices_from_bytes(b"\xff")):
+        with pytest.raises(InvalidInput, match="cut or altered"):
+            read()
 
 
 def spoilt(kind: type[Any], data: bytes, change: Callable[[Any], None]) -> bytes:
@@ -152,23 +170,12 @@ def clear(message: Any, field: str) -> None:
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        (lambda m: setattr(m, "scale", 0.5), "scale"),
-        (lambda m: setattr(m, "scale", float("inf")), "scale"),
-        (lambda m: setattr(m, "scale", float("nan")), "scale"),
-        (lambda m: setattr(m, "divisors", bytes(4)), "divisors"),
         (lambda m: add_numbers(m.point, "blocks", 3), "point.blocks"),
         (lambda m: drop_last(m.point, "blocks"), "point.vector"),
         (lambda m: setattr(m.vertex.vector.plain.format, "bound", 2.0**21), "vertex.vector"),
         (lambda m: setattr(m.norms.vector.plain.format, "bound", 2.0), "norms.vector"),
         (lambda m: setattr(m.gram.plain, "values", b""), "gram"),
         (lambda m: setattr(m.gram.plain, "values", bytes(8 * MAXIMUM_NUMBERS + 8)), "gram"),
-        (lambda m: add_numbers(m.round_start, "live_blocks", 1), "round_start.live_blocks"),
-        (lambda m: add_numbers(m.round_start, "live_blocks", 5), "round_start.live_blocks"),
-        (lambda m: clear(m.round_start, "live_blocks"), "round_start.live_blocks"),
-        (lambda m: add_numbers(m.round_start, "report_blocks", 1), "round_start.report_blocks"),
-        (lambda m: add_numbers(m.round_start, "report_blocks", 9), "round_start.live_blocks"),
-        (lambda m: add_numbers(m.round_start, "feature_blocks", 5), "round_start.feature_blocks"),
-        (lambda m: setattr(m.round_start, "collapse", False), "round_start.restored"),
         (lambda m: add_numbers(m.round_start.restored.alpha, "blocks", 5), "alpha"),
         (lambda m: setattr(m.round_start.restored.weights.vector.plain.format, "bound", 2.0), "weights"),
     ],
@@ -238,8 +245,8 @@ def test_vectors_by_feature_must_be_of_the_level(level: Privacy, accepted: str) 
     scope = Scope(key, key.by_feature(level), cipher().slots, BLOCKS, FEATURE_BLOCKS)
     values = np.linspace(0.0, 1.0, cipher().slots)
     made: dict[str, Vector] = {
-        "encrypted": cipher().encrypt(values, PRODUCT_FORMAT),
-        "plain": PlainCipher(key.bits).encrypt(values, PRODUCT_FORMAT),
+        "encrypted": encrypted(cipher(), values),
+        "plain": encrypted(PlainCipher(key.bits, tagger()), values),
     }
     for kind, vector in made.items():
         body = wire.model_to_bytes(BlockVector((0,), vector))
@@ -248,5 +255,5 @@ def test_vectors_by_feature_must_be_of_the_level(level: Privacy, accepted: str) 
             assert arrived is not None
             assert type(arrived.vector) is type(vector)
         else:
-            with pytest.raises(FenchelError, match="the vector is not"):
+            with pytest.raises(FenchelError, match="the vector is (not|encrypted)"):
                 wire.model_from_bytes(body, scope)

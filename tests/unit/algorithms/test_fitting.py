@@ -155,7 +155,7 @@ def test_the_set_up_of_a_run_refuses_shards_that_do_not_fit(rows_only: str, tmp_
     holdings = [Holding(A, (b"1", b"2"), ("x",), True), Holding(B, (b"2", b"1"), ("y",), True)]
     aligned = lay_out(holdings, slots=3, seed=0, overlap=OverlapRule.ERROR)
     with pytest.raises(InvalidConfig, match="these are vertical"):
-        FederationSetup(config, roster)._lay_out(aligned)
+        FederationSetup(config, roster, attempt=1)._lay_out(aligned)
 
 
 def test_a_training_is_refused_before_anything_is_loaded(rows_only: str) -> None:

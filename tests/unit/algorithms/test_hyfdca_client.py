@@ -27,7 +27,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
-from fenchel_deploy.inprocess.halves import IN_CLEAR, KEY_BITS, table_of
+from fenchel_deploy.inprocess.layouts import IN_CLEAR, KEY_BITS, table_of
 from support.problems import problem
 from support.simulation import Simulation
 

@@ -1,6 +1,7 @@
 """A party's rows by block, the way between values and vectors of whole blocks, and the check of dual variables."""
 
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,17 +11,23 @@ from scipy.sparse import csr_array
 
 from fenchel_client.algorithms import rows as rows_module
 from fenchel_client.algorithms.codec import BlockCodec, RowCodec
-from fenchel_client.algorithms.duals import checked_duals, feasible_duals, own_norms, whole_norms
+from fenchel_client.algorithms.duals import NORMS, checked_duals, feasible_duals, own_norms, whole_norms
 from fenchel_client.algorithms.rows import COPIED_BYTES, PartyRows
+from fenchel_client.crypto.seal import Seal
+from fenchel_client.crypto.stamps import Origin, Pads, Stamp
 from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainCipher, PlainVector
 from fenchel_common.data.shard import Shard
-from fenchel_common.errors import InvalidInput
+from fenchel_common.errors import InvalidInput, TagMismatch
+from fenchel_common.ids import RoundId
 from fenchel_common.privacy import Privacy
-from fenchel_deploy.inprocess.halves import table_of
-from support.keys import cipher, run_key
+from fenchel_common.records import Moment
+from fenchel_deploy.inprocess.layouts import table_of
+from support.keys import cipher, run_key, tagger
+from support.layouts import A, B, client_layout
 
 Array = NDArray[np.float64]
 
@@ -33,13 +40,11 @@ ORDERED = X[[2, 0, 3, 1]][:, [1, 2, 0]]
 
 def layout(*, ignored: tuple[IgnoredFeatures, ...] = (), shared: bool = True) -> ClientLayout:
     """Two blocks, of rows 2 and 0 and of rows 3 and 1; the second is shared. Features by name: age, bmi, sex."""
-    return ClientLayout(
-        sample_count=9,
+    return client_layout(
+        {1: 2, 4: 2},
         slots=SLOTS,
-        block_ids=np.array([1, 4]),
-        block_sizes=np.array([2, 2]),
-        label_holder_counts=np.array([1, 2]),
-        shared=np.array([False, shared]),
+        sample_count=9,
+        holders={4: (A, B)} if shared else {},
         rows=np.array([2, 0, 3, 1]),
         ignored=ignored,
         feature_blocks={0: np.array([1]), 3: np.array([0, 2])},
@@ -50,6 +55,15 @@ def layout(*, ignored: tuple[IgnoredFeatures, ...] = (), shared: bool = True) ->
 class Own:
     rows: PartyRows
     codec: RowCodec
+    seal: Seal
+
+    def origin(self, field: str) -> Origin:
+        assert self.seal.stamp is not None
+        return Origin(self.seal.stamp, field)
+
+    def given(self, field: str) -> Callable[[int], list[Origin]]:
+        """That the party itself gave every block, in this field."""
+        return lambda _block: [self.origin(field)]
 
 
 def own(
@@ -60,12 +74,20 @@ def own(
     ignored: tuple[IgnoredFeatures, ...] = (),
     shared: bool = True,
 ) -> Own:
-    used: Cipher = PlainCipher(KEY_BITS) if level == "plain" else cipher()
+    used: Cipher = PlainCipher(KEY_BITS, tagger()) if level == "plain" else cipher()
     key = RunKey.in_clear(KEY_BITS) if level == "plain" else run_key()
     laid_out = layout(ignored=ignored, shared=shared)
     shard = Shard(("a", "b", "c", "d"), ("sex", "age", "bmi"), csr_array(X) if sparse else X, y)
     rows = PartyRows(laid_out, table_of(shard))
-    return Own(rows, RowCodec(rows, layout=laid_out, cipher=used, key=key, privacy=Privacy(level)))
+    seal = stamped()
+    return Own(rows, RowCodec(rows, layout=laid_out, cipher=used, key=key, privacy=Privacy(level), seal=seal), seal)
+
+
+def stamped() -> Seal:
+    """A seal in the midst of a message."""
+    seal = Seal(Pads(bytes(32)))
+    seal.stamp = Stamp.fresh(A, Moment(1, RoundId(1), "primal"), bytes(32))
+    return seal
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -104,16 +126,7 @@ def test_products_of_all_rows_take_no_copy_of_them() -> None:
         tuple(map(str, range(count))), tuple(f"f{number:03}" for number in range(128)), np.ones((count, 128)), None
     )
     blocks = count // 1000
-    laid_out = ClientLayout(
-        sample_count=count,
-        slots=1000,
-        block_ids=np.arange(blocks),
-        block_sizes=np.full(blocks, 1000),
-        label_holder_counts=np.ones(blocks, dtype=np.int64),
-        shared=np.zeros(blocks, dtype=bool),
-        rows=np.arange(count),
-        feature_blocks={0: np.arange(128)},
-    )
+    laid_out = client_layout(dict.fromkeys(range(blocks), 1000), slots=1000, feature_blocks={0: np.arange(128)})
     rows = PartyRows(laid_out, table_of(shard))
     assert rows.count * rows.width * 8 > 3 * COPIED_BYTES
     tracemalloc.start()
@@ -127,50 +140,92 @@ def test_products_of_all_rows_take_no_copy_of_them() -> None:
 
 @pytest.mark.parametrize("level", ["sealed", "paper", "plain"])
 def test_values_come_back_from_vectors_of_the_kind_of_the_level(level: str) -> None:
-    codec = own(level).codec
-    by_sample = codec.to_blocks([4], np.array([9.0, 9.0, 0.25, -0.5]), ALPHA_FORMAT)
-    np.testing.assert_array_equal(codec.from_blocks(by_sample), [0.25, -0.5])
-    by_feature = codec.to_features(np.array([0.5, 1.5, 2.5]))
-    np.testing.assert_array_equal(codec.from_features(by_feature), [0.5, 1.5, 2.5])
-    numbers = codec.to_numbers(np.array([0.125, -3.0]))
-    np.testing.assert_array_equal(codec.from_numbers(numbers), [0.125, -3.0])
+    one = own(level)
+    codec = one.codec
+    by_sample = codec.to_blocks("alpha", [4], np.array([9.0, 9.0, 0.25, -0.5]), ALPHA_FORMAT)
+    np.testing.assert_array_equal(codec.from_blocks(by_sample, one.given("alpha")), [0.25, -0.5])
+    by_feature = codec.to_features("model", np.array([0.5, 1.5, 2.5]))
+    np.testing.assert_array_equal(codec.from_features(by_feature, one.given("model")), [0.5, 1.5, 2.5])
+    numbers = codec.to_numbers("figures", np.array([0.125, -3.0]))
+    np.testing.assert_array_equal(codec.from_numbers(numbers, [one.origin("figures")]), [0.125, -3.0])
     assert type(by_sample.vector) is (PlainVector if level == "plain" else EncryptedVector)
     assert type(by_feature.vector) is type(numbers) is (EncryptedVector if level == "sealed" else PlainVector)
 
 
+@pytest.mark.parametrize("level", ["sealed", "paper", "plain"])
+def test_no_vector_opens_as_another_field_or_as_a_block_of_another_number(level: str) -> None:
+    one = own(level)
+    codec = one.codec
+    by_sample = codec.to_blocks("alpha", [1, 4], np.zeros(4), ALPHA_FORMAT)
+    by_feature = codec.to_features("model", np.zeros(3))
+    numbers = codec.to_numbers("figures", np.zeros(2))
+    turned = BlockVector((1, 4), by_sample.vector.select([1, 0]))
+    opened: list[Callable[[], Array]] = [
+        lambda: codec.from_blocks(by_sample, one.given("point")),
+        lambda: codec.from_blocks(by_sample, lambda _block: []),
+        lambda: codec.from_blocks(turned, one.given("alpha")),
+        lambda: codec.from_features(by_feature, one.given("weights")),
+        lambda: codec.from_numbers(numbers, [one.origin("gram")]),
+        lambda: codec.from_numbers(numbers, [one.origin("figures")] * 2),
+    ]
+    for attempt in opened:
+        with pytest.raises(TagMismatch):
+            attempt()
+
+
+def test_no_block_opens_at_a_party_with_other_samples_or_features_in_it() -> None:
+    """The pads depend on ids and names: equal numbers of blocks and equal sizes are not enough."""
+    seal, used = stamped(), PlainCipher(KEY_BITS, tagger())
+    positions = {2: np.array([0, 1])}
+    codec = BlockCodec("samples", positions, ["a", "b"], used, seal)
+    vector = codec.to_blocks("point", np.array([0.5, 0.25]), [2], PRODUCT_FORMAT)
+    assert seal.stamp is not None
+    origins = [Origin(seal.stamp, "point")]
+    np.testing.assert_array_equal(codec.from_blocks(vector, lambda _block: origins), [0.5, 0.25])
+    for kind, names in (("samples", ["b", "a"]), ("samples", ["a", "c"]), ("features", ["a", "b"])):
+        with pytest.raises(TagMismatch):
+            BlockCodec(kind, positions, names, used, seal).from_blocks(vector, lambda _block: origins)
+
+
 def test_vectors_by_feature_are_of_whole_blocks_and_tell_all_of_them() -> None:
     """Which entries moved would tell of the rows; zeros are told like anything else."""
-    codec = own().codec
-    everything = codec.to_features(np.zeros(3))
+    one = own()
+    everything = one.codec.to_features("point", np.zeros(3))
     assert everything.blocks == (0, 3)
     assert everything.vector.length == 2 * SLOTS
-    part = codec.to_features(np.array([0.5, 1.5, 2.5]), [3])
+    part = one.codec.to_features("model", np.array([0.5, 1.5, 2.5]), [3])
     assert part.blocks == (3,)
-    np.testing.assert_array_equal(codec.from_features(part), [0.5, 0.0, 2.5])
+    np.testing.assert_array_equal(one.codec.from_features(part, one.given("model")), [0.5, 0.0, 2.5])
 
 
 def test_values_of_one_sample_and_one_feature_stand_alone_in_their_slots() -> None:
-    vector = own().codec.to_blocks([1, 4], np.array([0.25, 0.5, 0.75, 1.0]), ALPHA_FORMAT).vector
-    values = PlainCipher(KEY_BITS).decrypt(vector).reshape(2, SLOTS)
+    vector = own().codec.to_blocks("point", [1, 4], np.array([0.25, 0.5, 0.75, 1.0]), ALPHA_FORMAT).vector
+    values = PlainCipher(KEY_BITS).decrypt(vector, []).reshape(2, SLOTS)
     np.testing.assert_array_equal(values[:, :2], [[0.25, 0.5], [0.75, 1.0]])
     assert not values[:, 2:].any()
 
 
 def test_a_vector_is_put_into_a_copy_at_the_positions_of_its_blocks() -> None:
-    codec = BlockCodec({2: np.array([3, 0]), 5: np.array([1])}, PlainCipher(KEY_BITS))
+    seal = stamped()
+    cipher_in_clear = PlainCipher(KEY_BITS, tagger())
+    codec = BlockCodec("features", {2: np.array([3, 0]), 5: np.array([1])}, list("abcd"), cipher_in_clear, seal)
     values = np.array([1.0, 2.0, 3.0, 4.0])
-    vector = codec.to_blocks(10.0 * values, [2], PRODUCT_FORMAT)
-    np.testing.assert_array_equal(codec.put_into(values, vector), [10.0, 2.0, 3.0, 40.0])
+    vector = codec.to_blocks("model", 10.0 * values, [2], PRODUCT_FORMAT)
+    assert seal.stamp is not None
+    given = [Origin(seal.stamp, "model")]
+    np.testing.assert_array_equal(codec.put_into(values, vector, lambda _block: given), [10.0, 2.0, 3.0, 40.0])
     np.testing.assert_array_equal(values, [1.0, 2.0, 3.0, 4.0])
 
 
 def test_whole_norms_are_sums_where_rows_are_shared_and_own_ones_elsewhere() -> None:
     one = own()
     squares = (X[[2, 0, 3, 1]] ** 2).sum(axis=1)
-    told = one.codec.to_blocks([4], np.array([0.0, 0.0, 4.0, -(2.0**-32)]), PRODUCT_FORMAT)
-    np.testing.assert_array_equal(whole_norms(told, one.rows, one.codec), [squares[0], squares[1], 4.0, 0.0])
+    told = one.codec.to_blocks(NORMS, [4], np.array([0.0, 0.0, 4.0, -(2.0**-32)]), PRODUCT_FORMAT)
+    norms = whole_norms(told, one.rows, one.codec, one.given(NORMS))
+    np.testing.assert_array_equal(norms, [squares[0], squares[1], 4.0, 0.0])
+    other = one.codec.to_blocks(NORMS, [1], np.zeros(4), PRODUCT_FORMAT)
     with pytest.raises(InvalidInput, match=r"norms\.blocks"):
-        whole_norms(one.codec.to_blocks([1], np.zeros(4), PRODUCT_FORMAT), one.rows, one.codec)
+        whole_norms(other, one.rows, one.codec, one.given(NORMS))
 
 
 def test_a_party_gives_the_norms_of_its_parts_of_shared_rows_alone() -> None:
@@ -178,7 +233,7 @@ def test_a_party_gives_the_norms_of_its_parts_of_shared_rows_alone() -> None:
     given = own_norms(one.rows, one.codec)
     assert given is not None
     assert given.blocks == (4,)
-    np.testing.assert_array_equal(one.codec.from_blocks(given), (ORDERED[2:] ** 2).sum(axis=1))
+    np.testing.assert_array_equal(one.codec.from_blocks(given, one.given(NORMS)), (ORDERED[2:] ** 2).sum(axis=1))
     assert own_norms(alone.rows, alone.codec) is None
 
 
@@ -196,11 +251,11 @@ def test_duals_are_feasible_as_far_as_labels_tell() -> None:
 def test_duals_that_no_honest_parties_add_up_to_are_refused_and_rounding_is_not() -> None:
     one = own()
     unit = ALPHA_FORMAT.resolution
-    rounded = one.codec.to_blocks([4], np.array([0.0, 0.0, 1.0 + unit / 2, -0.25]), ALPHA_FORMAT)
-    np.testing.assert_array_equal(checked_duals(rounded, one.rows, one.codec), [1.0, -0.25])
-    altered = one.codec.to_blocks([1, 4], np.array([-0.5, 0.5, 1.5, -0.25]), ALPHA_FORMAT)
+    rounded = one.codec.to_blocks("alpha", [4], np.array([0.0, 0.0, 1.0 + unit / 2, -0.25]), ALPHA_FORMAT)
+    np.testing.assert_array_equal(checked_duals(rounded, one.rows, one.codec, one.given("alpha")), [1.0, -0.25])
+    altered = one.codec.to_blocks("point", [1, 4], np.array([-0.5, 0.5, 1.5, -0.25]), ALPHA_FORMAT)
     with pytest.raises(InvalidInput, match="the dual variables of 1 blocks are outside their interval"):
-        checked_duals(altered, one.rows, one.codec)
+        checked_duals(altered, one.rows, one.codec, one.given("point"))
 
 
 def test_whether_somebody_else_gives_an_own_feature_is_known() -> None:

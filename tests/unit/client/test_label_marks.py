@@ -25,7 +25,7 @@ from fenchel_common.wire.labels import (
     labels_compared_to_bytes,
     layout_result_to_bytes,
 )
-from fenchel_deploy.inprocess.halves import KEY_BITS, aligned, table_of
+from fenchel_deploy.inprocess.layouts import KEY_BITS, aligned, table_of
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
 from support.keys import SMALL_BITS, cipher, private_key, run_key
 from support.layouts import small_client_layout

@@ -89,7 +89,7 @@ def test_a_party_has_its_matrix_in_memory_once(
     small = Party(kits[SMALL], shard(kind, rows=20, name=SMALL), state=tmp_path / SMALL, consent=consent)
     parties = Parties({LARGE: large, SMALL: small}, RunId("run-1"))
     run = FederationRun(config(algorithm, settings), roster, certificate=LastCertificate)
-    done = parties.set_up(run.setup())
+    done = parties.set_up(run.setup(1))
     now, peak = copies_of(kind)
     assert now < 1.2
     assert peak < most

@@ -288,9 +288,13 @@ def test_a_repeated_round_leaves_nothing_of_the_rounds_after_it() -> None:
         (Moment(2, RoundId(0), ROUND), "begins a second time"),
         (Moment(1, RoundId(0), WORK), "older than the one before"),
         (Moment(0, RoundId(1), WORK), "older than the one before"),
+        (Moment(1, RoundId(3), ROUND), "left out the beginning of a round"),
+        (Moment(2, RoundId(3), ROUND), "left out the beginning of a round"),
+        (Moment(1, RoundId(2), WORK), "left out the beginning of a round"),
+        (Moment(2, RoundId(1), WORK), "another attempt"),
     ],
 )
-def test_records_go_forwards(moment: Moment, message: str) -> None:
+def test_records_go_forwards_one_round_after_another(moment: Moment, message: str) -> None:
     run = Run()
     run.round(1)
     run.tell(A)

@@ -5,19 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fenchel_client.alignment import arrange
 from fenchel_client.coverage import check_coverage
-from fenchel_common.algorithms.averaging import rails as averaging
-from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
-from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput, Refusal
-from fenchel_common.ids import RoundId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_TAKE, LAYOUT
-from fenchel_common.wire import averaging as averaging_wire
 from fenchel_common.wire.alignment import client_layout_to_bytes
 from fenchel_common.wire.setup import terms_to_bytes
 from support.ceremony import HOLDER, OTHER, SHARDS, Federation, Listener, config, finish, layout_of, only, refused
@@ -114,18 +108,3 @@ def test_after_the_end_no_layout_comes_back_for_the_key_that_is_gone(federation:
     for body in (listener.tasks[LAYOUT], client_layout_to_bytes(one_row(layout_of(listener.tasks[LAYOUT])))):
         assert "restarted during the set-up" in refused(federation, LAYOUT, body).public_reason
     assert not list((federation.directory / OTHER).glob("*.run"))
-
-
-def averaging_task(cut: dict[int, NDArray[np.int64]], base: Vector | None = None) -> bytes:
-    given = {} if base is None else {averaging.MODEL: BlockVector((0,), base)}
-    state = averaging.StateUpdate(reset=True, layout=cut, base=given)
-    return averaging_wire.task_to_bytes(averaging.Task(RoundId(1), 0, state, norm_blocks=(0,)))
-
-
-def test_a_party_on_the_averaging_rails_takes_one_cut_of_its_features(federation: Federation) -> None:
-    federation.set_up(config(algorithm="fedavg", settings={"lambda": 0.1}))
-    whole, single = {0: np.array([0, 1])}, {0: np.array([0]), 1: np.array([1])}
-    federation.answer(OTHER, "measure", averaging_task(whole), round_id=1)
-    for cut in (single, {0: np.array([1, 0])}):
-        with pytest.raises(InvalidInput, match=r"state\.layout"):
-            federation.answer(OTHER, "measure", averaging_task(cut), round_id=1)

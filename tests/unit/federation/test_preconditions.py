@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from fenchel_common.algorithms.hyfdca.draw import draw_samples
 from fenchel_common.algorithms.hyfdca.pace import Pace
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import Block, FederationLayout
 from fenchel_common.runconfig import RunConfig
-from fenchel_server.algorithms.hyfdca.draw import draw_samples
 from fenchel_server.preconditions import check_preconditions, small_cohorts
 
 A, B = ClientId("a"), ClientId("b")
@@ -60,16 +60,17 @@ def test_the_fewest_changes_follow_from_h_where_all_parties_hold_the_same_sample
     assert fewest_changes(config(h=1000), table) == 400
 
 
-def test_a_draw_can_fall_on_the_samples_that_another_party_lacks() -> None:
+def test_a_party_that_holds_few_of_the_samples_finds_few_of_them_changed() -> None:
     table = layout(*[(47, (A,))] * 20, *[(47, (A, B))] * 2)
-    assert fewest_changes(config(h=0.1), table) == 1
-    sizes = {block.id: block.size for block in table.blocks}
-    drawn = [draw_samples(sizes, 103, seed=0, round_id=RoundId(number), client_index=0) for number in range(1, 301)]
-    of_b = [sum(part.stop - part.start for part in parts if part.block >= 20) for parts in drawn]
-    assert min(count for count in of_b if count) == 1
+    assert fewest_changes(config(h=0.1), table) == 9, "of 94 samples, a share of 103/1034, rounded down"
+    shared = {20: 47, 21: 47}
+    drawn = [draw_samples(shared, 103 / 1034, seed=0, round_id=RoundId(t), client_index=0) for t in range(1, 301)]
+    assert {sum(part.stop - part.start for part in parts) for parts in drawn} == {9, 10}
     nearly_all = layout((300, (A,)), (100, (A, B)))
-    assert fewest_changes(config(h=0.9), nearly_all) == 60, "at least, if all 300 others are among the 360"
+    assert fewest_changes(config(h=0.9), nearly_all) == 90
     assert fewest_changes(config(h=400), nearly_all) == 100
+    few = layout((300, (A,)), (5, (A, B)))
+    assert fewest_changes(config(h=40), few) == 1, "if any of them changes"
 
 
 def test_an_automatic_h_counts_as_the_least_to_which_it_may_fall() -> None:

@@ -33,11 +33,17 @@ NEVER_SENT = {
     "AveragingSnapshot",
     "AveragingBase",
     "AveragingClientState",
+    "AveragingLogEntry",
     "HyfdcaSnapshot",
     "HyfdcaClientState",
     "HyfdcaBlockState",
     "CorrectiveSnapshot",
     "PartyRun",
+    # The server's choices, inside records.
+    "AveragingRoundChoices",
+    "AveragingPlan",
+    "AveragingCoordinates",
+    "AveragingClosing",
     # Inside sealed bytes.
     "WrappedKey",
     "RunSecrets",

@@ -63,26 +63,20 @@ def test_the_outermost_field_decides_for_what_lies_in_it() -> None:
     body = averaging_pb2.AveragingTask(
         state=averaging_pb2.AveragingState(
             kept=[vector],
-            entries=[
-                averaging_pb2.AveragingEntry(
-                    sums=[vector], told=[averaging_pb2.AveragingNumber(name="step", value=1.0)], weights=bytes(16)
-                )
-            ],
+            entries=[averaging_pb2.AveragingEntry(sums=[vector])],
         )
     ).SerializeToString()
     assert telling(values_in(averaging_pb2.AveragingTask, body)) == {
         Sight("AveragingState.kept", INDIVIDUAL, INDIVIDUAL): 2,
         Sight("AveragingEntry.sums", AGGREGATE, AGGREGATE): 2,
-        Sight("AveragingEntry.told", AGGREGATE, AGGREGATE): 1,
-        Sight("AveragingEntry.weights", AGGREGATE, AGGREGATE): 2,
     }
 
 
 def test_a_number_that_is_zero_counts_although_it_is_not_on_the_wire() -> None:
     empty = averaging_pb2.AveragingResult(measurement=averaging_pb2.AveragingMeasurement()).SerializeToString()
     assert telling(values_in(averaging_pb2.AveragingResult, empty)) == {
-        Sight("AveragingMeasurement.loss_sum", INDIVIDUAL, INDIVIDUAL): 1,
-        Sight("AveragingMeasurement.correct", INDIVIDUAL, INDIVIDUAL): 1,
+        Sight("AveragingMeasurement.loss_sum", AGGREGATE, AGGREGATE): 1,
+        Sight("AveragingMeasurement.correct", AGGREGATE, AGGREGATE): 1,
         Sight("AveragingMeasurement.squared_norm", AGGREGATE, AGGREGATE): 1,
     }
 

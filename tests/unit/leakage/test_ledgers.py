@@ -32,11 +32,11 @@ RUNS: dict[str, tuple[str, dict[str, object]]] = {
     "hyfdca": ("hyfdca", {"local": "paper", "h": 0.5}),
 }
 LISTED_BY_THE_PROFILE = {
-    "surveying": {"AveragingMeasurement.loss_sum", "AveragingMeasurement.correct", "AveragingResult.reported"},
+    "surveying": {"AveragingResult.reported"},
     "corrective": set[str](),
     "hyfdca": set[str](),
 }
-"""What the server reads of single parties at every level: of SCAFF-PD the losses that drive its dual step."""
+"""What the server reads of single parties at every level: of SCAFF-PD the losses and accuracies, which are reported."""
 SAMPLES, FEATURES = 40, 4
 
 

@@ -6,6 +6,7 @@ that adds other contributions gives the party a sum that does not open.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from fenchel_client.algorithms.codec import Origins
 from fenchel_client.algorithms.duals import NORMS
@@ -30,6 +31,9 @@ from fenchel_common.wire.corrective import primal_choices_from_bytes, round_choi
 
 Stamps = Mapping[ClientId, Stamp]
 ByBlock = Mapping[int, Origin]
+
+_PHASES_BEFORE: Final = {INNER_PRODUCT: (ROUND,), LOCAL_DUAL: (ROUND, INNER_PRODUCT), PRIMAL: (LOCAL_DUAL,)}
+"""The phases right after which a phase may follow; a round may end after each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ class CorrectiveBook:
     ----------
     plan
         Of the round under way; None before the first, and in a round in which this party does not take part.
+    phase
+        The phase of the newest record of the round under way.
     preparations, products, duals
         The contributions to the row norms, and to the phases of the round under way.
     pending
@@ -97,6 +103,7 @@ class CorrectiveBook:
     settings: CorrectiveSettings
     choices: RoundChoices | None = None
     plan: RoundPlan | None = None
+    phase: str = ""
     preparations: Stamps = field(default_factory=dict)
     products: Stamps = field(default_factory=dict)
     duals: Stamps = field(default_factory=dict)
@@ -110,18 +117,19 @@ class CorrectiveBook:
     model: ByBlock = field(default_factory=dict)
 
     def after(self, record: StampedRecord) -> "CorrectiveBook":
-        match record.moment.phase:
-            case phase if phase == LAYOUT:
-                return self._prepared(record.stamps)
-            case phase if phase == ROUND:
-                return self._begun(record)
-            case phase if phase == INNER_PRODUCT and self.choices is not None:
-                return replace(self, products=record.stamps)
-            case phase if phase == LOCAL_DUAL and self.choices is not None:
-                return replace(self, duals=record.stamps)
-            case phase if phase == PRIMAL and self.choices is not None:
-                return self._ended(record, self.choices, primal_choices_from_bytes(record.choices))
-        raise InvalidInput(f"record: a corrective round has no phase {record.moment.phase!r} here")
+        phase = record.moment.phase
+        if phase == LAYOUT:
+            return self._prepared(record.stamps)
+        if phase == ROUND:
+            return self._begun(record)
+        if self.choices is None or self.phase not in _PHASES_BEFORE.get(phase, ()):
+            raise InvalidInput(f"record: a corrective round has no phase {phase!r} here")
+        book = replace(self, phase=phase)
+        if phase == INNER_PRODUCT:
+            return replace(book, products=record.stamps)
+        if phase == LOCAL_DUAL:
+            return replace(book, duals=record.stamps)
+        return book._ended(record, self.choices, primal_choices_from_bytes(record.choices))
 
     def required_plan(self) -> RoundPlan:
         if self.plan is None:
@@ -171,7 +179,7 @@ class CorrectiveBook:
         plan = self._plan(choices, round_id) if self.layout.party in choices.participants else None
         if not choices.collapse and self.stored != (round_id - 1, choices.participants):
             raise InvalidInput("record: without a collapse, the participants of the round before go on")
-        return replace(self, choices=choices, plan=plan, products={}, duals={})
+        return replace(self, choices=choices, plan=plan, phase=ROUND, products={}, duals={})
 
     def _plan(self, choices: RoundChoices, round_id: int) -> RoundPlan:
         layout, participants = self.layout, choices.participants

@@ -20,7 +20,7 @@ from fenchel_client.algorithms.corrective.primal import end_round
 from fenchel_client.algorithms.corrective.products import products_of, with_products
 from fenchel_client.algorithms.corrective.round import ClientRound, begin_round, initial_memory
 from fenchel_client.algorithms.dualclient import DualClient
-from fenchel_client.algorithms.duals import whole_norms
+from fenchel_client.algorithms.duals import norms_alone, whole_norms
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.corrective.messages import DualResult, DualTask, RoundStart
@@ -31,7 +31,6 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.errors import InvalidInput
-from fenchel_common.objectives import squared_row_norms
 from fenchel_common.wire import corrective as wire
 
 Array = NDArray[np.float64]
@@ -56,7 +55,7 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
         )
         self._seal = seal
         self._lambda = settings.lambda_
-        self._norms: Array | None = None if self._rows.shared else squared_row_norms(self._rows.X)
+        self._norms = norms_alone(self._rows)
         self._memories: dict[bytes, Memory] = {b"": initial_memory(self._rows)}
         self._gap: tuple[bytes, float] | None = None
         """P − D of the last round whose figures this client opened, by the nonce of its answer."""
@@ -81,7 +80,7 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
         raise InvalidInput(f"phase: HyFDCA with corrective steps has no phase {phase!r}")
 
     def certified_gap(self, book: CorrectiveBook) -> float | None:
-        """As for `Certifies.certified_gap`."""
+        """As for `KnowsGap.certified_gap`."""
         return self._gap[1] if self._gap is not None and self._gap[0] == book.certified else None
 
     def _model_in(self, state: bytes) -> BlockVector | None:

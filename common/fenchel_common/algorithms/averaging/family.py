@@ -3,7 +3,7 @@
 import math
 from typing import Final, Protocol
 
-from fenchel_common.algorithms.averaging.rails import CHECKPOINT_AFTER, LOCAL, MEASURE, SURVEY, Vectors
+from fenchel_common.algorithms.averaging.rails import CHECKPOINT_AFTER, LOCAL, MEASURE, MEASURED, SURVEY, Vectors
 from fenchel_common.algorithms.family import Carried, Exchange, Family, Messages
 from fenchel_common.clientlayout import ClientLayout
 
@@ -25,17 +25,22 @@ def _messages(settings: AveragingChoices) -> Messages:
     """The messages; the number of vectors in each depends on the algorithm's vectors."""
     vectors, width = settings.vectors, settings.width
     known = len(vectors.state) + LOG_ENTRIES * len(vectors.summed) + len(vectors.kept)
-    exchange = Exchange(
-        "AveragingTask",
-        "AveragingResult",
-        task_carries=Carried(by_sample=1, by_feature=known, width=width),
-        result_carries=Carried(by_sample=1, by_feature=len(vectors.returned) + len(vectors.state), width=width),
-    )
+    state = Carried(by_feature=known, width=width)
+    local = Carried(by_sample=1, by_feature=len(vectors.returned) + len(vectors.state), numbers=1, width=width)
+
+    def exchange(task: Carried, result: Carried) -> Exchange:
+        return Exchange("AveragingTask", "AveragingResult", task_carries=task, result_carries=result)
+
     return Messages(
-        phases=dict.fromkeys((SURVEY, LOCAL, MEASURE), exchange),
+        phases={
+            SURVEY: exchange(state, Carried()),
+            LOCAL: exchange(state, local),
+            MEASURE: exchange(Carried(by_sample=1, width=width), Carried(numbers=1)),
+            MEASURED: exchange(Carried(numbers=1, width=width), Carried()),
+        },
         preparation=None,
         state="AveragingState",
-        state_carries=Carried(by_feature=known, width=width),
+        state_carries=state,
     )
 
 

@@ -12,11 +12,12 @@ With the hinge losses, a step with `local = "paper"` leaves most of the drawn du
 breast cancer, in the median of the first 100 rounds, 1 of 28 drawn variables changed, and 13 of 71. So a large h is no
 protection there.
 
-h counts samples of a label holder, and chance decides how many of them another party holds too: where the other party
-holds 94 of 1034 samples, a draw of 103 had exactly 1 of these in 2 of 300 rounds.
+A label holder draws the same share of each cohort, rounded up or down at random. So another party that holds few of
+its samples can find few of them changed, however large h is.
 """
 
 from collections import Counter
+from math import floor
 from typing import Final
 
 from fenchel_common.algorithms.hyfdca.pace import SMALLEST_FRACTION, HyfdcaChoices, Pace
@@ -27,6 +28,9 @@ ENOUGH_CHANGES: Final = 32
 """The number of changed dual variables from which a difference resembles no single row."""
 RESTING_LOSSES: Final = frozenset({"hinge", "smoothed_hinge"})
 """Losses whose dual variables stay exactly at a bound for most samples."""
+
+WHOLE: Final = 1e-9
+"""A share of a cohort that is short of a whole number by less is that number."""
 
 
 def row_leak_of(settings: HyfdcaChoices, changes: int | None, width: int) -> str | None:
@@ -44,16 +48,16 @@ def row_leak_of(settings: HyfdcaChoices, changes: int | None, width: int) -> str
 def fewest_changes(settings: HyfdcaChoices, layout: FederationLayout) -> int:
     """The least number of a party's samples that a round updates, if it updates any; `h = "auto"` counts at its least.
 
-    A label holder draws its samples without regard to their other holders. So as many of the drawn samples
-    as it holds without some other party can be unknown to that party, and only the rest of the draw updates samples of
-    that party.
+    A label holder draws at least the whole part of its share of each cohort. The party finds changed what label holders
+    draw from the cohorts to which it belongs; the least is what one label holder alone draws.
     """
-    common: Counter[tuple[ClientId, ClientId]] = Counter()
-    for holders, size in layout.cohort_sizes.items():
-        drawing = layout.label_holders.intersection(holders)
-        common.update({(client, other): size for client in drawing for other in holders})
-    own = {client: size for (client, other), size in common.items() if client == other}
+    cohorts = layout.cohort_sizes
+    own = {client: layout.samples_of(client) for client in layout.clients if client in layout.label_holders}
     pace = Pace(SMALLEST_FRACTION)
-    return min(
-        max(1, pace.samples(settings, own, client) - (own[client] - shared)) for (client, _), shared in common.items()
-    )
+    fewest: Counter[tuple[ClientId, ClientId]] = Counter()
+    for client, count in own.items():
+        share = pace.samples(settings, own, client) / count
+        for holders, size in cohorts.items():
+            if client in holders:
+                fewest.update({(client, other): floor(share * size + WHOLE) for other in holders})
+    return max(1, min(fewest.values()))

@@ -1,6 +1,6 @@
 """Bases of the server halves of algorithms whose clients hold whole rows; they measure each client's accuracy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 import numpy as np
@@ -21,9 +21,14 @@ S = TypeVar("S", bound=DescentSettings)
 R = TypeVar("R", bound=RobustSettings)
 
 
-def accuracy_spread(measured: Mapping[ClientId, Numbers]) -> dict[str, float]:
+def accuracies(measured: Mapping[ClientId, Numbers]) -> list[float]:
+    """The accuracy that each client told."""
+    return [numbers[ACCURACY] for numbers in measured.values()]
+
+
+def accuracy_spread(accuracies: Sequence[float]) -> dict[str, float]:
     """The mean accuracy over all clients, over the worst fifth and over the best fifth of them (SCAFF-PD, C.2)."""
-    rising = np.sort(np.array([numbers[ACCURACY] for numbers in measured.values()]))
+    rising = np.sort(np.asarray(accuracies, dtype=np.float64))
     tail = max(1, round(TAIL * len(rising)))
     return {
         "average_accuracy": float(rising.mean()),
@@ -36,7 +41,7 @@ class DescentServer(AveragingServer[S]):
     """Measures how the accuracies of the clients differ, on their training rows."""
 
     def figures(self, measured: Mapping[ClientId, Numbers]) -> Numbers:
-        return accuracy_spread(measured)
+        return accuracy_spread(accuracies(measured))
 
 
 class RobustServer(DescentServer[R]):

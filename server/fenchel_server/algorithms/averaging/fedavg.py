@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from fenchel_common.algorithms.averaging.fedavg import FedavgSettings
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_server.algorithms.averaging.descent import accuracy_spread
+from fenchel_server.algorithms.averaging.descent import accuracies, accuracy_spread
 from fenchel_server.algorithms.averaging.plan import Numbers, Plan
 from fenchel_server.algorithms.averaging.rails import AveragingServer
 
@@ -22,4 +22,4 @@ class FedavgServer(AveragingServer[FedavgSettings]):
         """How the clients' accuracies differ; empty if rows are shared: no accuracy then belongs to one client."""
         if not self.layout.is_horizontal:
             return {}
-        return accuracy_spread(measured)
+        return accuracy_spread(accuracies(measured))

@@ -110,7 +110,7 @@ class AveragingServer(PhasedServer[S, AveragingRound], Generic[S]):
         return self.settings.lambda_ / 2.0 * whole.squared_norm + whole.loss_sum / whole.samples
 
     def figures(self, measured: Mapping[ClientId, Numbers]) -> Numbers:
-        """Further figures of a measured round; `measured` has each client's numbers of `Vectors.measured`."""
+        """Further figures of a measured round; `measured` has the numbers of each client that told some in it."""
         del measured
         return {}
 
@@ -306,7 +306,7 @@ class AveragingServer(PhasedServer[S, AveragingRound], Generic[S]):
         opened = [answer.measurement for answer in answers.values() if answer.measurement is not None]
         check_agree(opened, "measurement: clients that opened the same figures disagree")
         current.whole = opened[0] if opened else None
-        current.numbers = {client: answer.reported for client, answer in answers.items()}
+        current.numbers = {client: answer.reported for client, answer in answers.items() if answer.reported}
 
     def _scope(self, sizes: Mapping[int, int], *, samples: Mapping[int, int]) -> wire.Scope:
         return wire.Scope(

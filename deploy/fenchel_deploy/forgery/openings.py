@@ -1,0 +1,101 @@
+"""What the parties of a run seal and open, block by block, recorded as it happens.
+
+An `Opening` is a sum that a party opened, with the contributions of which it expects the sum to consist. Everything
+that a server could make of the messages of a run is made of the blocks recorded here and of numbers that it knows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gmpy2 import mpz
+
+from fenchel_client.crypto.cipher import PaillierCipher
+from fenchel_client.crypto.seal import Array, Seal
+from fenchel_client.crypto.stamps import Origin, Pads
+from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.crypto.paillier import split
+from fenchel_common.crypto.tags import PadSum
+from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainVector, Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """A vector of one block, and its plaintext, which no server knows."""
+
+    vector: EncryptedVector | PlainVector
+    plaintext: mpz = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opening:
+    """A block that a party opened.
+
+    Attributes
+    ----------
+    kind
+        The phases and fields of the messages that the sum consists of.
+    cipher
+        The cipher with which the party opened the block.
+    origins, token
+        The contributions that the party expects, and its name of the block.
+    expected
+        The pads that follow from them.
+    """
+
+    kind: str
+    block: Block
+    cipher: Cipher
+    origins: tuple[Origin, ...]
+    token: bytes
+    expected: PadSum
+
+
+class Record:
+    """All blocks that were sealed and opened in a run, under the key of `cipher`."""
+
+    def __init__(self, cipher: PaillierCipher) -> None:
+        self._cipher = cipher
+        self.sealed: dict[tuple[Origin, bytes], Block] = {}
+        self.opened: list[Opening] = []
+
+    def seal(self, pads: Pads) -> Seal:
+        """A seal that puts everything on this record."""
+        return _WatchedSeal(pads, self)
+
+    def blocks_of(self, vector: Vector) -> list[Block]:
+        return [self.block(vector.select([position])) for position in range(vector.block_count)]
+
+    def block(self, vector: Vector) -> Block:
+        if isinstance(vector, PlainVector):
+            grid = vector.layout.grid(vector.integers)
+            return Block(vector, vector.layout.pack(grid, vector.tags)[0])
+        assert isinstance(vector, EncryptedVector)
+        (plaintext,) = self._cipher.key.raw_decrypt(split(vector.ciphertexts, vector.key.ciphertext_bytes))
+        return Block(vector, plaintext)
+
+
+class _WatchedSeal(Seal):
+    def __init__(self, pads: Pads, record: Record) -> None:
+        super().__init__(pads)
+        self._record = record
+
+    def close(
+        self, values: Array, vector_format: VectorFormat, *, cipher: Cipher, field: str, tokens: Sequence[bytes]
+    ) -> Vector:
+        vector = super().close(values, vector_format, cipher=cipher, field=field, tokens=tokens)
+        assert self.stamp is not None
+        origin = Origin(self.stamp, field)
+        for token, block in zip(tokens, self._record.blocks_of(vector), strict=True):
+            self._record.sealed[origin, token] = block
+        return vector
+
+    def open(
+        self, vector: Vector, *, cipher: Cipher, origins: Sequence[Sequence[Origin]], tokens: Sequence[bytes]
+    ) -> Array:
+        values = super().open(vector, cipher=cipher, origins=origins, tokens=tokens)
+        expected = self._pads.sums(origins, tokens)
+        for block, given, token, pads in zip(self._record.blocks_of(vector), origins, tokens, expected, strict=True):
+            fields = sorted({f"{origin.stamp.moment.phase} {origin.field}" for origin in given})
+            opening = Opening(" + ".join(fields), block, cipher, tuple(given), token, pads)
+            self._record.opened.append(opening)
+        return values
