@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from fenchel_client import activerun
 from fenchel_client.activerun import ActiveRun
 from fenchel_client.alignment import Ring
 from fenchel_client.consent import Consent
@@ -17,6 +16,7 @@ from fenchel_client.crypto.introductions import fresh_key
 from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.currentrun import CurrentRun
 from fenchel_client.party import Party
+from fenchel_client.runcipher import run_cipher
 from fenchel_client.runrecords import RunRecords
 from fenchel_client.setup import SetupClient
 from fenchel_client.statefolder import StateFolder
@@ -93,14 +93,13 @@ def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Every party introduces itself in all set-ups with one and the same key.
     """
-    encrypted = activerun._cipher
 
     def cipher(
         run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout
     ) -> tuple[Cipher, RunKey, object]:
         if not secrets.private_key:
             return PlainCipher(config.key.bits), RunKey.in_clear(config.key.bits), None
-        return encrypted(run, config, secrets, layout)
+        return run_cipher(run, config, secrets, layout)
 
     def public_key(secrets: RunSecrets, _config: RunConfig) -> PublicKey | None:
         return private_key_from_bytes(secrets.private_key).public_key if secrets.private_key else None
@@ -108,7 +107,7 @@ def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
     def introduced(_setup: SetupClient, relayed: Iterable[Introduction], _config: RunConfig) -> dict[str, Introduction]:
         return {introduction.certificate.common_name: introduction for introduction in relayed}
 
-    monkeypatch.setattr(activerun, "_cipher", cipher)
+    monkeypatch.setattr("fenchel_client.activerun.run_cipher", cipher)
     monkeypatch.setattr("fenchel_client.setup.public_key_of", public_key)
     monkeypatch.setattr("fenchel_client.setup.fresh_key", lambda: LASTING_KEY)
     monkeypatch.setattr("fenchel_client.setup.introductions_digest", lambda _introductions: bytes(32))

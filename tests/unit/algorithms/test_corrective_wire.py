@@ -152,7 +152,10 @@ def test_choices_that_name_parties_out_of_order_or_unknown_ones_are_refused() ->
         message.participants = numbers_to_bytes(positions)
         with pytest.raises(InvalidInput, match="participants"):
             wire.round_choices_from_bytes(message.SerializeToString(), (A, B))
-    for read in (lambda: wire.round_choices_from_bytes(b"\xff\xff", (A, B)), lambda: wire.primal_choices_from_bytes(b"\xff")):
+    for read in (
+        lambda: wire.round_choices_from_bytes(b"\xff\xff", (A, B)),
+        lambda: wire.primal_choices_from_bytes(b"\xff"),
+    ):
         with pytest.raises(InvalidInput, match="cut or altered"):
             read()
 
@@ -255,5 +258,5 @@ def test_vectors_by_feature_must_be_of_the_level(level: Privacy, accepted: str) 
             assert arrived is not None
             assert type(arrived.vector) is type(vector)
         else:
-            with pytest.raises(FenchelError, match="the vector is (not|encrypted)"):
+            with pytest.raises(FenchelError, match=r"the vector is (not|encrypted)"):
                 wire.model_from_bytes(body, scope)

@@ -2,41 +2,51 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from fenchel.v1 import labels_pb2
+from fenchel_client.crypto.seal import Seal
+from fenchel_client.crypto.stamps import Pads
 from fenchel_client.labels import LabelComparison, label_marks
+from fenchel_client.table import PartyTable
+from fenchel_client.transcript import StampedRecord, Transcript
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
+from fenchel_common.blocks import BlockVector
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto import paillier
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainCipher, join
+from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainCipher, Vector
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, LabelsDiffer, Refusal, ResultRejected
-from fenchel_common.ids import ClientId, RunId
+from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.layout import MAX_CLIENTS
-from fenchel_common.setup import LayoutResult
+from fenchel_common.records import Given, Moment, Record, seed_to_bytes
+from fenchel_common.setup import LAYOUT, LayoutResult
 from fenchel_common.wire.arrays import numbers_to_bytes
 from fenchel_common.wire.labels import (
     label_sums_to_bytes,
     labels_compared_to_bytes,
     layout_result_to_bytes,
 )
+from fenchel_common.wire.records import record_from_bytes, record_to_bytes
 from fenchel_deploy.inprocess.layouts import KEY_BITS, aligned, table_of
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
-from support.keys import SMALL_BITS, cipher, private_key, run_key
-from support.layouts import small_client_layout
+from support.keys import SMALL_BITS, cipher, private_key, run_key, tagger
+from support.layouts import A, B, client_layout
+from support.simulation import read_unchecked
 
 RUN = RunId("run-1")
 SECRET = bytes(range(32))
 FIRST, SECOND, THIRD = (ClientId(f"party-{number:02d}") for number in range(3))
 KINDS: dict[str, tuple[Cipher, RunKey]] = {
-    "plain": (PlainCipher(KEY_BITS), RunKey.in_clear(KEY_BITS)),
+    "plain": (PlainCipher(KEY_BITS, tagger()), RunKey.in_clear(KEY_BITS)),
     "paillier": (cipher(2 * SMALL_BITS), run_key(2 * SMALL_BITS)),
 }
+MOMENT, SEED = Moment(1, RoundId(0), LAYOUT), 1
 
 
 def shard(feature: str, labels: Sequence[float] | None, ids: Sequence[str] | None = None) -> Shard:
@@ -44,33 +54,69 @@ def shard(feature: str, labels: Sequence[float] | None, ids: Sequence[str] | Non
     return Shard(named, (feature,), np.ones((len(named), 1)), None if labels is None else np.array(labels))
 
 
+@dataclass(frozen=True)
+class Listening:
+    """A book that takes every record and keeps nothing."""
+
+    def after(self, _record: StampedRecord) -> "Listening":
+        return self
+
+
+class Compared:
+    """A party with its labels, its seal and the records that it has taken."""
+
+    def __init__(self, layout: ClientLayout, table: PartyTable, cipher: Cipher, key: RunKey) -> None:
+        self.seal = Seal(Pads(SECRET))
+        self.transcript = Transcript(
+            bytes(32),
+            Listening(),
+            party=layout.party,
+            clients=layout.clients,
+            key=SECRET,
+            seed=SEED,
+            attempt=MOMENT.attempt,
+        )
+        self.labels = LabelComparison(layout, table, cipher=cipher, key=key, seal=self.seal, secret=SECRET, run=RUN)
+
+    def marks(self) -> tuple[BlockVector | None, Given]:
+        """Fresh marks, and what the record says of them."""
+        stamp = self.seal.stamp = self.transcript.answering(MOMENT)
+        return self.labels.marks(), Given(stamp.party, stamp.nonce, self.transcript.confirmation(stamp))
+
+    def differs(self, body: bytes) -> bool:
+        return self.labels.differs(body, self.transcript)
+
+
 class Comparison:
-    """The parties of a small federation and what the server makes of their marks."""
+    """The parties of a small federation, their marks, and what the server makes of these."""
 
     def __init__(self, *shards: Shard, kind: str = "plain") -> None:
         self.cipher, self.key = KINDS[kind]
-        named, alignment = aligned(shards, key=self.key, seed=1)
+        named, alignment = aligned(shards, key=self.key, seed=SEED)
         self.layout = alignment.federation
         self.parties = {
-            name: LabelComparison(
-                alignment.clients[name],
-                table_of(shard),
-                cipher=self.cipher,
-                key=self.key,
-                secret=SECRET,
-                run=RUN,
-            )
+            name: Compared(alignment.clients[name], table_of(shard), self.cipher, self.key)
             for name, shard in named.items()
         }
+        given = {name: party.marks() for name, party in self.parties.items()}
+        self.marks = {name: marks for name, (marks, _) in given.items()}
+        record = Record(MOMENT, tuple(one for _, one in given.values()), seed_to_bytes(SEED))
+        self.record = record_to_bytes(record, self.layout.clients)
 
     def results(self) -> dict[ClientId, bytes]:
         return {
-            name: layout_result_to_bytes(LayoutResult(b"preparation", party.marks()))
-            for name, party in self.parties.items()
+            name: layout_result_to_bytes(LayoutResult(b"preparation", marks, None))
+            for name, marks in self.marks.items()
         }
 
     def tasks(self) -> dict[ClientId, bytes]:
-        return label_tasks(read_layout_results(self.results(), layout=self.layout, key=self.key))
+        return label_tasks(read_layout_results(self.results(), layout=self.layout, key=self.key), self.record)
+
+    def sums(self, vector: Vector) -> bytes:
+        """A task with a vector of the server's choice as the sums over the first party's blocks."""
+        marks = self.marks[FIRST]
+        assert marks is not None
+        return label_sums_to_bytes(BlockVector(marks.blocks, vector), self.record)
 
     def differing(self) -> dict[ClientId, bool]:
         return {name: self.parties[name].differs(body) for name, body in self.tasks().items()}
@@ -103,13 +149,10 @@ def test_marks_say_nothing_of_ids() -> None:
     given = []
     for name in ("one", "another"):
         table = table_of(shard("f1", [1.0, -1.0, 1.0], [f"{name}-{row}" for row in range(3)]))
-        layout = replace(small_client_layout(), label_holder_counts=np.array([2, 2]))
-        plain = PlainCipher(KEY_BITS)
-        marks = LabelComparison(
-            layout, table, cipher=plain, key=RunKey.in_clear(KEY_BITS), secret=SECRET, run=RUN
-        ).marks()
+        layout = client_layout({1: 2, 4: 1}, slots=2, holders={1: (A, B), 4: (A, B)})
+        marks, _ = Compared(layout, table, *KINDS["plain"]).marks()
         assert marks is not None
-        given.append(plain.decrypt(marks.vector).tolist())
+        given.append(read_unchecked(KINDS["plain"][0], marks.vector).tolist())
     assert given[0] == given[1]
 
 
@@ -170,14 +213,14 @@ def test_nothing_is_compared_where_no_sample_has_two_label_holders() -> None:
     labelled, unlabelled = shard("f1", [1.0, -1.0]), shard("f2", None, ["sample-0", "sample-1"])
     for shards in ([labelled, unlabelled], [labelled, shard("f1", [1.0], ["other"])]):
         run = Comparison(*shards)
-        assert all(party.marks() is None for party in run.parties.values())
+        assert set(run.marks.values()) == {None}
         assert run.tasks() == {}
 
 
 def test_a_holder_without_labels_takes_no_part() -> None:
     ids = ["sample-0", "sample-1"]
     run = Comparison(shard("f1", [1.0, -1.0]), shard("f2", None, ids), shard("f3", [1.0, -1.0]))
-    assert run.parties[SECOND].marks() is None
+    assert run.marks[SECOND] is None
     assert run.differing() == {FIRST: False, THIRD: False}
 
 
@@ -186,9 +229,9 @@ def test_a_party_answers_for_one_set_of_sums_alone() -> None:
     body = run.tasks()[FIRST]
     party = run.parties[FIRST]
     assert [party.differs(body) for _ in range(3)] == [True] * 3
-    marks = party.marks()
+    marks = run.marks[FIRST]
     assert marks is not None
-    doubled = label_sums_to_bytes(type(marks)(marks.blocks, marks.vector.scale(2)))
+    doubled = run.sums(marks.vector.plus(marks.vector))
     with pytest.raises(Refusal) as caught:
         party.differs(doubled)
     assert caught.value.public_reason == "it has compared its labels in this set-up already"
@@ -202,34 +245,67 @@ def test_sums_that_cannot_be_opened_get_the_same_answer_as_labels_that_differ(
     message = labels_pb2.LabelSums.FromString(run.tasks()[FIRST])
     vector = message.sums.vector.encrypted
     key = private_key(2 * SMALL_BITS).public_key
-    vector.ciphertexts = paillier.scale(key, vector.ciphertexts, 1 << 50)
+    vector.ciphertexts = paillier.add(key, vector.ciphertexts, vector.ciphertexts)
     assert run.parties[FIRST].differs(message.SerializeToString())
     assert "could not be opened" in caplog.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("forgery", ["own marks twice", "one party's marks", "marks of another set-up"])
+def test_a_sum_of_other_contributions_is_not_opened(kind: str, forgery: str, caplog: pytest.LogCaptureFixture) -> None:
+    pair = shard("f1", [1.0, 1.0]), shard("f2", [1.0, 1.0])
+    run = Comparison(*pair, kind=kind)
+    first, second, earlier = run.marks[FIRST], run.marks[SECOND], Comparison(*pair, kind=kind).marks[SECOND]
+    assert first is not None
+    assert second is not None
+    assert earlier is not None
+    forged = {
+        "own marks twice": first.vector.plus(first.vector),
+        "one party's marks": second.vector,
+        "marks of another set-up": first.vector.plus(earlier.vector),
+    }[forgery]
+    assert run.parties[FIRST].differs(run.sums(forged))
+    assert "could not be opened" in caplog.text
+
+
+def test_a_record_of_other_answers_or_without_a_party_or_with_a_false_confirmation_opens_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pair = shard("f1", [1.0, 1.0]), shard("f2", [1.0, 1.0])
+    run = Comparison(*pair)
+    whole = record_from_bytes(run.record, run.layout.clients)
+    false = replace(whole, given=(whole.given[0], replace(whole.given[1], confirmation=bytes(16))))
+    for record, error in ((false, Refusal), (replace(whole, given=whole.given[:1]), InvalidInput)):
+        run.record = record_to_bytes(record, run.layout.clients)
+        with pytest.raises(error):
+            run.parties[FIRST].differs(run.tasks()[FIRST])
+    other = Comparison(*pair)
+    other.record = Comparison(*pair).record
+    assert other.differing() == {FIRST: True, SECOND: True}
+    assert caplog.text.count("could not be opened") == 2
 
 
 def test_marks_of_other_places_never_pass_for_equal_labels() -> None:
     """A server that mixes blocks up learns nothing of labels: the answer is the same whatever they are."""
     slots = PlainCipher(KEY_BITS).slots
     run = Comparison(shard("f1", [1.0] * 2 * slots), shard("f2", [1.0] * 2 * slots))
-    marks = run.parties[FIRST].marks()
-    assert marks is not None
-    assert marks.blocks == (0, 1)
-    crossed = join([marks.vector.select([1]), marks.vector.select([0])])
-    assert run.parties[FIRST].differs(label_sums_to_bytes(type(marks)(marks.blocks, crossed.scale(2))))
+    first, second = run.marks[FIRST], run.marks[SECOND]
+    assert first is not None
+    assert second is not None
+    assert first.blocks == (0, 1)
+    summed = first.vector.plus(second.vector)
+    assert run.parties[FIRST].differs(run.sums(summed.select([1, 0])))
 
 
-@pytest.mark.parametrize("change", ["fewer blocks", "one term", "another block"])
+@pytest.mark.parametrize("change", ["fewer blocks", "another block"])
 def test_sums_that_are_not_of_all_compared_blocks_are_refused_before_they_are_opened(change: str) -> None:
     slots = PlainCipher(KEY_BITS).slots
     run = Comparison(shard("f1", [1.0] * 2 * slots), shard("f2", [1.0] * 2 * slots))
     message = labels_pb2.LabelSums.FromString(run.tasks()[FIRST])
     if change == "fewer blocks":
         message.sums.blocks = numbers_to_bytes([0])
-        message.sums.vector.plain.values = message.sums.vector.plain.values[: 8 * slots]
-    elif change == "one term":
-        marks = run.parties[FIRST].marks()
-        assert marks is not None
-        message = labels_pb2.LabelSums.FromString(label_sums_to_bytes(marks))
+        plain = message.sums.vector.plain
+        plain.values, plain.tags = plain.values[: 8 * slots], plain.tags[: len(plain.tags) // 2]
     else:
         message.sums.blocks = numbers_to_bytes([0, 2])
     with pytest.raises(InvalidInput, match="sums"):

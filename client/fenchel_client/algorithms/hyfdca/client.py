@@ -101,7 +101,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         return self._answer_products(phase, body, book)
 
     def certified_gap(self, book: HyfdcaBook) -> float | None:
-        """As for `Certifies.certified_gap`."""
+        """As for `KnowsGap.certified_gap`."""
         given = () if book.current is None or not book.current.rules.certifying else book.current.figures
         return self._gap[1] if given and self._gap is not None and self._gap[0] == given else None
 
