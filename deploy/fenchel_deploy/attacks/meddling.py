@@ -118,6 +118,12 @@ class Played:
         """The state that the server half has for a party at the end of a run."""
         return self._server.last_state(client)
 
+    def with_other_model(self, ending: bytes, weight: float) -> bytes:
+        """The state of the end of a run, with a model all of whose weights are the same."""
+        first, records, body = round_task_from_bytes(ending)
+        message = altered(self._bodies[FINISH]["RoundTask.body"].FromString(body), self.key, invented(weight))
+        return round_task_to_bytes(message.SerializeToString(), first=first, records=records)
+
     def finish(self, client: ClientId, state: bytes) -> bytes:
         """Tells a party that the run is over, with this state; the party's release of the model, empty if none."""
         part = ModelPart(state, primal=None, dual=None, gap=None)

@@ -13,7 +13,6 @@ from fenchel_common.objectives import squared_row_norms
 from fenchel_common.privacy import Privacy
 from fenchel_common.setup import LAYOUT
 from fenchel_common.wire.alignment import client_layout_to_bytes
-from fenchel_common.wire.records import round_task_from_bytes, round_task_to_bytes
 from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.findings import ENCRYPTED, SAFE, SAFE_IF_ENCRYPTED, Attack, Claims, Verdict
 from fenchel_deploy.attacks.meddling import Played, goes_on
@@ -36,6 +35,8 @@ SAFE_WHERE_ENCRYPTED: Final[Claims] = dict.fromkeys(ENCRYPTED, "safe")
 
 TOLERANCE: Final = 1e-3
 ROUNDS_AFTER_A_LIE: Final = 2
+OTHER_WEIGHT: Final = 7.0
+"""Each weight of a model that the server makes up."""
 
 LIES: Final[dict[str, Lie]] = {
     "rows in another order": other_rows,
@@ -115,15 +116,9 @@ def _play_finish(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
         model = played.state[name] / f"{played.run}.model.npz"
         kept = model.read_bytes()
         with suppress(FenchelError):
-            played.finish(name, _without_model(end))
+            played.finish(name, played.with_other_model(end, OTHER_WEIGHT))
         outcomes = {"another model for a run that is over": model.read_bytes() != kept}
         yield Verdict.of_attempts(outcomes, level=level, setting="a past run")
-
-
-def _without_model(end: bytes) -> bytes:
-    """The end of the run once more, with a model of zeros."""
-    first, records, _ = round_task_from_bytes(end)
-    return round_task_to_bytes(b"", first=first, records=records)
 
 
 def _play_early_finish(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
