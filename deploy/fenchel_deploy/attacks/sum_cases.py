@@ -1,7 +1,7 @@
 """The attacks on sums and records of a run under way, each with its score and its claim.
 
 Each attempt is played with parties of its own: two honest rounds, and two in which the server meddles. It counts as
-accepted if nobody refuses anything.
+accepted if nobody refuses anything, and if the server half itself leaves nobody out.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -139,7 +139,7 @@ def _accepted(recorded: Recorded, phase: str, meddling: Meddling) -> bool:
         played.round(meddler)
         played.round(meddler)
 
-    return goes_on(rest)
+    return goes_on(rest) and not any(report.metrics.absences for report in played.reports)
 
 
 def _earlier_round(played: Played, phase: str) -> Meddler:
