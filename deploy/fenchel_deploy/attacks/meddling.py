@@ -5,7 +5,7 @@ change every body and every record, and knows what the server knows.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -40,17 +40,29 @@ UNTAGGED: Final = 0
 Change = Callable[[Vector], Vector]
 
 
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """A task to a client, or a result of one, on its way; `body` is without its envelope, and may be changed."""
+
+    phase: str
+    client: ClientId
+    body: ProtoMessage
+
+
 class Meddler:
-    """Changes nothing; a subclass changes what it is after. Bodies come without their envelopes."""
+    """Changes nothing; a subclass changes what it is after."""
 
-    def task(self, _phase: str, _client: ClientId, body: ProtoMessage) -> ProtoMessage:
-        return body
+    def task(self, task: Passing) -> ProtoMessage:
+        """The body that the client gets."""
+        return task.body
 
-    def records(self, _phase: str, _client: ClientId, records: Sequence[bytes]) -> Sequence[bytes]:
+    def records(self, _task: Passing, records: Sequence[bytes]) -> Sequence[bytes]:
+        """The records that the client gets with a task."""
         return records
 
-    def result(self, _phase: str, _client: ClientId, body: ProtoMessage) -> ProtoMessage:
-        return body
+    def result(self, result: Passing) -> ProtoMessage:
+        """The body that the server half gets."""
+        return result.body
 
 
 HONEST: Final = Meddler()
@@ -133,15 +145,15 @@ class Played:
     def _answer(self, number: int, phase: str, client: ClientId, task: bytes, meddler: Meddler) -> bytes:
         kinds = self._bodies[phase]
         first, records, body = round_task_from_bytes(task)
-        given = meddler.task(phase, client, kinds["RoundTask.body"].FromString(body))
-        told = meddler.records(phase, client, records)
-        altered = round_task_to_bytes(given.SerializeToString(deterministic=True), first=first, records=told)
-        made = asked(self._parties[client], self.run, number, phase, altered, attempt=self.attempt)
+        passing = Passing(phase, client, kinds["RoundTask.body"].FromString(body))
+        told = meddler.records(passing, records)
+        changed = round_task_to_bytes(meddler.task(passing).SerializeToString(), first=first, records=told)
+        made = asked(self._parties[client], self.run, number, phase, changed, attempt=self.attempt)
         answered, confirmed = round_result_from_bytes(made, client)
         self.results[self.attempt, number, phase, client] = kinds["RoundResult.body"].FromString(answered)
-        result = meddler.result(phase, client, kinds["RoundResult.body"].FromString(answered))
+        result = meddler.result(Passing(phase, client, kinds["RoundResult.body"].FromString(answered)))
         return round_result_to_bytes(
-            result.SerializeToString(deterministic=True), nonce=confirmed.nonce, confirmation=confirmed.confirmation
+            result.SerializeToString(), nonce=confirmed.nonce, confirmation=confirmed.confirmation
         )
 
 

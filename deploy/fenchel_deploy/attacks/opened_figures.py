@@ -3,14 +3,13 @@
 Whoever has the public key can encrypt, so the server hands out norms, inner products and models of its own making, and
 has the parties open figures that are made of them. All other messages are those of an honest round:
 
-    HyFDCA       x_i·w = 2^-i        as inner products; the sum of the hinge losses is N − Σ y_i·2^-i, and tells all labels
-                 w = c·e_j           as the model of one party, whose inner products then are c·x_{i,j}; put back for the
-                                     whole inner products, with y·2^10 added to those of all samples but one, they
-                                     make the sum of the losses tell x_{i,j} of that sample
-    corrective   w = c·e_j           as the model of a new point, likewise
-                 4 + c·x_{i,j}       as the squared length of one row, and less than zero as that of all others, which counts
-                                     as zero; the mean length of the rows is one of the figures, and tells x_{i,j}
-    averaging    one party's sums    of samples and losses, with the missing samples added, as the sums of all parties
+    HyFDCA      x_i·w = 2^-i as inner products: the sum of the hinge losses is N − Σ y_i·2^-i, and tells all labels.
+                w = c·e_j as the model of one party, whose inner products are then c·x_{i,j}. Put back for the whole
+                inner products, with y·2^10 added for all samples but one, they make the sum of the losses tell x_{i,j}
+                of that sample.
+    corrective  w = c·e_j as the model of a new point. The inner products, put back as squared lengths of rows, with 4
+                added for one row and −2^10 for all others, which then count as zero, make the mean length tell x_{i,j}.
+    averaging   One party's sums of samples and losses, with the missing samples added, as the sums of all parties.
 
 So a row takes one round for each feature. No attack can be played on parties that open nothing but sums of the
 contributions that they expect.
@@ -23,7 +22,7 @@ import numpy as np
 from google.protobuf.message import Message as ProtoMessage
 
 from fenchel.v1 import averaging_pb2, corrective_pb2, hyfdca_pb2, vectors_pb2
-from fenchel_common.algorithms.averaging.rails import MEASURE, MEASURED, MODEL_FORMAT, Measurement
+from fenchel_common.algorithms.averaging.rails import MEASURED, MODEL_FORMAT, Measurement
 from fenchel_common.algorithms.dual import INNER_PRODUCT, PRIMAL, PRODUCT_FORMAT
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
@@ -32,7 +31,7 @@ from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.arrays import numbers_to_bytes
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
-from fenchel_deploy.attacks.meddling import Meddler, Played, encrypted_by_anybody
+from fenchel_deploy.attacks.meddling import Meddler, Passing, Played, encrypted_by_anybody
 from fenchel_deploy.attacks.traces import Frame, Positions, ids_in
 from fenchel_deploy.attacks.views import Array
 
@@ -90,17 +89,17 @@ class _LabelReader(_Rogue):
 
     total: float = 0.0
 
-    def task(self, phase: str, client: ClientId, body: ProtoMessage) -> ProtoMessage:
-        if isinstance(body, hyfdca_pb2.HyfdcaDualTask) and body.HasField("products"):
-            rank = _ranks(self.played)[client]
-            values = self._told(client, 2.0 ** -rank.astype(np.float64), body.products.blocks)
-            body.products.vector.CopyFrom(self._made(values, self.played.key))
-        return body
+    def task(self, task: Passing) -> ProtoMessage:
+        if isinstance(task.body, hyfdca_pb2.HyfdcaDualTask) and task.body.HasField("products"):
+            rank = _ranks(self.played)[task.client]
+            values = self._told(task.client, 2.0 ** -rank.astype(np.float64), task.body.products.blocks)
+            task.body.products.vector.CopyFrom(self._made(values, self.played.key))
+        return task.body
 
-    def result(self, phase: str, client: ClientId, body: ProtoMessage) -> ProtoMessage:
-        if phase == PRIMAL and isinstance(body, hyfdca_pb2.HyfdcaPrimalResult) and body.figures:
-            self.total = body.figures[0] * self.played.layout.sample_count
-        return body
+    def result(self, result: Passing) -> ProtoMessage:
+        if result.phase == PRIMAL and isinstance(result.body, hyfdca_pb2.HyfdcaPrimalResult) and result.body.figures:
+            self.total = result.body.figures[0] * self.played.layout.sample_count
+        return result.body
 
 
 @dataclass(slots=True)
@@ -113,27 +112,27 @@ class _CellReader(_Rogue):
     total: float = 0.0
     _own: hyfdca_pb2.BlockVector = field(default_factory=hyfdca_pb2.BlockVector)
 
-    def task(self, phase: str, client: ClientId, body: ProtoMessage) -> ProtoMessage:
-        if phase == INNER_PRODUCT and client == self.victim:
-            assert isinstance(body, hyfdca_pb2.HyfdcaProductTask), "of HyFDCA"
-            if body.HasField("model"):
-                model = self._one_feature(body.model.blocks, self.feature, body.model.vector)
-                body.model.vector.CopyFrom(model)
-        if isinstance(body, hyfdca_pb2.HyfdcaDualTask) and body.HasField("products"):
-            far = FAR * self.labels[client]
-            if client == self.victim:
+    def task(self, task: Passing) -> ProtoMessage:
+        if task.phase == INNER_PRODUCT and task.client == self.victim:
+            assert isinstance(task.body, hyfdca_pb2.HyfdcaProductTask), "of HyFDCA"
+            if task.body.HasField("model"):
+                model = self._one_feature(task.body.model.blocks, self.feature, task.body.model.vector)
+                task.body.model.vector.CopyFrom(model)
+        if isinstance(task.body, hyfdca_pb2.HyfdcaDualTask) and task.body.HasField("products"):
+            far = FAR * self.labels[task.client]
+            if task.client == self.victim:
                 far[self.row] = 0.0
-            values = self._told(client, far, body.products.blocks)
-            body.products.vector.CopyFrom(self._put_among(body.products.blocks, values, self._own))
-        return body
+            values = self._told(task.client, far, task.body.products.blocks)
+            task.body.products.vector.CopyFrom(self._put_among(task.body.products.blocks, values, self._own))
+        return task.body
 
-    def result(self, phase: str, client: ClientId, body: ProtoMessage) -> ProtoMessage:
-        if phase == INNER_PRODUCT and client == self.victim:
-            assert isinstance(body, hyfdca_pb2.HyfdcaProductResult), "of HyFDCA"
-            self._own = body.products
-        if phase == PRIMAL and isinstance(body, hyfdca_pb2.HyfdcaPrimalResult) and body.figures:
-            self.total = body.figures[0] * self.played.layout.sample_count
-        return body
+    def result(self, result: Passing) -> ProtoMessage:
+        if result.phase == INNER_PRODUCT and result.client == self.victim:
+            assert isinstance(result.body, hyfdca_pb2.HyfdcaProductResult), "of HyFDCA"
+            self._own = result.body.products
+        if result.phase == PRIMAL and isinstance(result.body, hyfdca_pb2.HyfdcaPrimalResult) and result.body.figures:
+            self.total = result.body.figures[0] * self.played.layout.sample_count
+        return result.body
 
 
 @dataclass(slots=True)
@@ -145,29 +144,29 @@ class _LengthReader(_Rogue):
     total: float = 0.0
     _own: hyfdca_pb2.BlockVector = field(default_factory=hyfdca_pb2.BlockVector)
 
-    def task(self, phase: str, client: ClientId, body: ProtoMessage) -> ProtoMessage:
-        if isinstance(body, corrective_pb2.CorrectiveProductTask) and client == self.victim:
-            start = body.round_start
+    def task(self, task: Passing) -> ProtoMessage:
+        if isinstance(task.body, corrective_pb2.CorrectiveProductTask) and task.client == self.victim:
+            start = task.body.round_start
             if start.HasField("point"):
                 model = self._one_feature(start.point.blocks, self.feature, start.point.vector)
                 start.point.vector.CopyFrom(model)
-        if isinstance(body, corrective_pb2.CorrectiveDualTask):
-            frame = Frame.seen_by_server(self.played.layout, client)
-            blocks = numbers_to_bytes(list(self.played.layout.sample_index.shared_of(client)))
+        if isinstance(task.body, corrective_pb2.CorrectiveDualTask):
+            frame = Frame.seen_by_server(self.played.layout, task.client)
+            blocks = numbers_to_bytes(list(self.played.layout.sample_index.shared_of(task.client)))
             lengths = np.full(frame.rows, -FAR)
             if set(ids_in(blocks)) == set(ids_in(self._own.blocks)):
                 lengths[self.row] = MIDDLE
-            values = self._told(client, lengths, blocks)
-            body.norms.blocks = blocks
-            body.norms.vector.CopyFrom(self._put_among(blocks, values, self._own))
-        return body
+            values = self._told(task.client, lengths, blocks)
+            task.body.norms.blocks = blocks
+            task.body.norms.vector.CopyFrom(self._put_among(blocks, values, self._own))
+        return task.body
 
-    def result(self, phase: str, client: ClientId, body: ProtoMessage) -> ProtoMessage:
-        if isinstance(body, corrective_pb2.CorrectiveProductResult) and client == self.victim:
-            self._own = body.point
-        if isinstance(body, corrective_pb2.CorrectivePrimalResult) and body.HasField("objectives"):
-            self.total = body.objectives.row_norm * self.played.layout.sample_count
-        return body
+    def result(self, result: Passing) -> ProtoMessage:
+        if isinstance(result.body, corrective_pb2.CorrectiveProductResult) and result.client == self.victim:
+            self._own = result.body.point
+        if isinstance(result.body, corrective_pb2.CorrectivePrimalResult) and result.body.HasField("objectives"):
+            self.total = result.body.objectives.row_norm * self.played.layout.sample_count
+        return result.body
 
 
 @dataclass(slots=True)
@@ -177,25 +176,25 @@ class _LossReader(_Rogue):
     loss: float | None = None
     _figures: vectors_pb2.Vector = field(default_factory=vectors_pb2.Vector)
 
-    def task(self, phase: str, client: ClientId, body: ProtoMessage) -> ProtoMessage:
-        if phase == MEASURED:
-            assert isinstance(body, averaging_pb2.AveragingTask), "of an averaging algorithm"
+    def task(self, task: Passing) -> ProtoMessage:
+        if task.phase == MEASURED:
+            assert isinstance(task.body, averaging_pb2.AveragingTask), "of an averaging algorithm"
             layout, key = self.played.layout, self.played.key
             reported = sum(layout.blocks[block].size for block in layout.reporters.get(self.victim, ()))
             missing = layout.sample_count - reported
             figures = Measurement(samples=missing, loss_sum=0.0, correct=0, squared_norm=0.0)
             added = encrypted_by_anybody(figures.to_figures(layout.sample_count), MODEL_FORMAT, key)
             own = vector_from_proto(self._figures, key)
-            body.figures.CopyFrom(vector_to_proto(_passed_off(own.plus(added), MODEL_FORMAT)))
-        return body
+            task.body.figures.CopyFrom(vector_to_proto(_passed_off(own.plus(added), MODEL_FORMAT)))
+        return task.body
 
-    def result(self, phase: str, client: ClientId, body: ProtoMessage) -> ProtoMessage:
-        assert isinstance(body, averaging_pb2.AveragingResult), "of an averaging algorithm"
-        if client == self.victim and body.HasField("figures") and phase in (MEASURE, "local"):
-            self._figures = body.figures
-        if phase == MEASURED and body.HasField("measurement"):
-            self.loss = body.measurement.loss_sum
-        return body
+    def result(self, result: Passing) -> ProtoMessage:
+        assert isinstance(result.body, averaging_pb2.AveragingResult), "of an averaging algorithm"
+        if result.client == self.victim and result.body.HasField("figures"):
+            self._figures = result.body.figures
+        if result.phase == MEASURED and result.body.HasField("measurement"):
+            self.loss = result.body.measurement.loss_sum
+        return result.body
 
 
 def labels_opened(played: Played) -> dict[ClientId, Array] | None:

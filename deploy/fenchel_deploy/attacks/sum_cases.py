@@ -10,7 +10,6 @@ from typing import Final
 from google.protobuf.message import Message as ProtoMessage
 
 from fenchel_common.algorithms.dual import LOCAL_DUAL
-from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
 from fenchel_common.records import ROUND
 from fenchel_common.wire.records import record_from_bytes
@@ -19,6 +18,7 @@ from fenchel_deploy.attacks.findings import SAFE, SAFE_IF_ENCRYPTED, Attack, Cla
 from fenchel_deploy.attacks.meddling import (
     Change,
     Meddler,
+    Passing,
     Played,
     altered,
     doubled,
@@ -63,15 +63,15 @@ class _InPhase(Meddler):
         self._contributor = played.layout.clients[0]
         self._contribution, self._sums = contribution, sums
 
-    def task(self, phase: str, client: ClientId, body: ProtoMessage) -> ProtoMessage:
-        if phase != self._phase or self._sums is None:
-            return body
-        return altered(body, self._key, self._sums)
+    def task(self, task: Passing) -> ProtoMessage:
+        if task.phase != self._phase or self._sums is None:
+            return task.body
+        return altered(task.body, self._key, self._sums)
 
-    def result(self, phase: str, client: ClientId, body: ProtoMessage) -> ProtoMessage:
-        if phase != self._phase or client != self._contributor or self._contribution is None:
-            return body
-        return altered(body, self._key, self._contribution)
+    def result(self, result: Passing) -> ProtoMessage:
+        if result.phase != self._phase or result.client != self._contributor or self._contribution is None:
+            return result.body
+        return altered(result.body, self._key, self._contribution)
 
 
 class _Stale(Meddler):
@@ -81,10 +81,10 @@ class _Stale(Meddler):
         self._key, self._phase = played.key, phase
         self._contributor, self._other = played.layout.clients[0], stale
 
-    def result(self, phase: str, client: ClientId, body: ProtoMessage) -> ProtoMessage:
-        if phase != self._phase or client != self._contributor:
-            return body
-        return exchanged(body, self._other, self._key)
+    def result(self, result: Passing) -> ProtoMessage:
+        if result.phase != self._phase or result.client != self._contributor:
+            return result.body
+        return exchanged(result.body, self._other, self._key)
 
 
 class _OtherStory(Meddler):
@@ -93,8 +93,8 @@ class _OtherStory(Meddler):
     def __init__(self, played: Played, phase: str) -> None:
         self._clients, self._phase = played.layout.clients, phase
 
-    def records(self, _phase: str, client: ClientId, records: Sequence[bytes]) -> Sequence[bytes]:
-        return [self._retold(data) if client == self._clients[-1] else data for data in records]
+    def records(self, task: Passing, records: Sequence[bytes]) -> Sequence[bytes]:
+        return [self._retold(data) if task.client == self._clients[-1] else data for data in records]
 
     def _retold(self, data: bytes) -> bytes:
         record = record_from_bytes(data, self._clients)

@@ -38,7 +38,7 @@ from fenchel_common.wire.setup import (
     secrets_to_bytes,
     terms_to_bytes,
 )
-from fenchel_deploy.attacks.meddling import Meddler, Played, goes_on
+from fenchel_deploy.attacks.meddling import Meddler, Passing, Played, goes_on
 from fenchel_deploy.attacks.recorded import Recorded
 from fenchel_deploy.attacks.traces import ids_in
 from fenchel_deploy.attacks.views import Oracle, Transcript
@@ -80,15 +80,15 @@ class _NeighboursTask(Meddler):
         self._earlier: list[ProtoMessage] = []
         self.foreign = False
 
-    def task(self, phase: str, client: ClientId, body: ProtoMessage) -> ProtoMessage:
-        if phase != self._phase:
-            return body
-        if client == self._victim:
+    def task(self, task: Passing) -> ProtoMessage:
+        if task.phase != self._phase:
+            return task.body
+        if task.client == self._victim:
             others = [one for one in self._earlier if self._is_foreign(one)]
             self.foreign = bool(others)
-            return others[-1] if others else body
-        self._earlier.append(body)
-        return body
+            return others[-1] if others else task.body
+        self._earlier.append(task.body)
+        return task.body
 
     def _is_foreign(self, task: ProtoMessage) -> bool:
         return any(
