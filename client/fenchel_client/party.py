@@ -7,6 +7,7 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from fenchel_client.alignment import arrange
 from fenchel_client.consent import Consent
@@ -28,6 +29,8 @@ from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, 
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.labels import labels_compared_to_bytes, layout_result_to_bytes
 from fenchel_common.wire.setup import phase_result_to_bytes
+
+ANSWERED: Final = "it has answered to its layout in this set-up already"
 
 
 class Party:
@@ -126,21 +129,24 @@ class Party:
         """Makes the run active; returns the algorithm's preparation and the marks of labels with other holders."""
         if setup.config is None or setup.secrets is None or setup.introductions is None:
             raise Refusal("the layout came before the key", public_reason="it restarted during the set-up")
+        if setup.labels is not None:
+            # With a second answer the run would begin anew under the same key, and forget the records of its rounds.
+            raise Refusal("the server gives the layout of a set-up a second time", public_reason=ANSWERED)
         due = PartyRun(setup.config, setup.secrets, setup.secrets.digest(), task.body, view=b"")
         active = self._current.begin(
             setup.run, due, introductions=setup.introductions, kit=self._kit, attempt=task.attempt
         )
-        if setup.labels is None:
-            setup.labels = LabelComparison(
-                active.layout,
-                self._table,
-                cipher=active.cipher,
-                key=active.key,
-                seal=active.participant.seal,
-                secret=setup.secrets.alignment_secret,
-                run=setup.run,
-            )
-        labels, participant = setup.labels, active.participant
+        participant = active.participant
+        labels = LabelComparison(
+            active.layout,
+            self._table,
+            cipher=active.cipher,
+            key=active.key,
+            seal=participant.seal,
+            secret=setup.secrets.alignment_secret,
+            run=setup.run,
+        )
+        setup.labels = labels
         seed = active.settings.seed if setup.config.seed is None else None
 
         def made() -> bytes:

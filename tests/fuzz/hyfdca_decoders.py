@@ -19,13 +19,13 @@ from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.privacy import Privacy
-from fenchel_common.wire import corrective, corrective_snapshot, hyfdca, hyfdca_snapshot, records, scope
+from fenchel_common.wire import corrective, corrective_snapshot, hyfdca, hyfdca_records, hyfdca_snapshot, records, scope
 from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, run_key
 from support.problems import problem
 from support.simulation import Simulation
 
-MODULES = (hyfdca, hyfdca_snapshot, corrective, corrective_snapshot, scope)
+MODULES = (hyfdca, hyfdca_records, hyfdca_snapshot, corrective, corrective_snapshot, scope)
 METHODS = ("paper", "corrective")
 LEVELS = ("plain", "sealed")
 SEEDS = 4
@@ -91,6 +91,7 @@ def _bound(function: Callable[..., Any], run: Simulation, level: str) -> dict[st
         "vector_format": PRODUCT_FORMAT,
         "field": "field",
         "clients": run.alignment.federation.clients,
+        "label_holders": run.alignment.federation.label_holders,
     }
     _, *further = inspect.signature(function).parameters
     return {parameter: known[parameter] for parameter in further}
@@ -125,7 +126,8 @@ def _candidates(run: Simulation, kind: type[Message]) -> Iterator[bytes]:
 
 
 def _enclosed(body: bytes) -> Iterator[bytes]:
-    """What is in the envelope of a task, a result or a snapshot, and the choices in the records beside it."""
+    """The body itself, what is in it if it is an envelope, and the choices in the records beside that."""
+    yield body
     for envelope in (records_pb2.RoundTask, records_pb2.RoundResult, records_pb2.ServerState):
         try:
             message = envelope.FromString(body)

@@ -22,6 +22,7 @@ from fenchel_client.task import Task
 from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.errors import FenchelError
 from fenchel_common.identity import Address, Kit
+from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import LAYOUT, Spent
 from fenchel_common.wire.alignment import client_layout_from_bytes, phase_name
@@ -30,7 +31,7 @@ from fenchel_common.wire.limits import Extent, round_limits, setup_limits
 from fenchel_common.wire.setup import phase_result_to_bytes
 from fenchel_deploy.folders import kit_folder
 from fenchel_deploy.local import LocalFederation
-from support.hostile_bodies import LONG_BYTES, Attack, Bodies, Process, full_of_elements, listings, too_long
+from support.hostile_bodies import LONG_BYTES, Attack, Bodies, Process, full_of_elements, in_results, listings, too_long
 from support.tables import named_shards, small_dataset
 
 pytestmark = [
@@ -59,6 +60,7 @@ CONFIG = RunConfig.from_mapping(
 class HostileParty:
     """Takes part as its party would, but in each of `phases` hands in every hostile body once before its own result."""
 
+    name: ClientId
     party: Party
     server: Process
     phases: frozenset[str]
@@ -74,7 +76,7 @@ class HostileParty:
             self.attacks[-1] = replace(self.attacks[-1], growth=growth)
             self._bytes_before = None
         if task.phase == LAYOUT:
-            layout = client_layout_from_bytes(task.body, samples=ROWS, features=COLUMNS // 2)
+            layout = client_layout_from_bytes(task.body, party=self.name, samples=ROWS, features=COLUMNS // 2)
             self._extent = Extent.of_client(layout, key_bits=CONFIG.key.bits)
         if task.phase in self.phases and task.phase not in self._plans:
             self._plans[task.phase] = self._planned(task.phase)
@@ -91,9 +93,11 @@ class HostileParty:
         return setup_limits(phase, parties=len(SHARDS)).result
 
     def _planned(self, phase: str) -> Bodies:
-        kind, limit = messages_of(phase, CONFIG.algorithm_settings()).result, self._limit(phase)
-        assert kind is not None
-        bodies = full_of_elements(kind, min(limit, LONG_BYTES) - ENVELOPE_BYTES) | too_long(limit)
+        messages, limit = messages_of(phase, CONFIG.algorithm_settings()), self._limit(phase)
+        size = min(limit, LONG_BYTES) - ENVELOPE_BYTES
+        bodies = full_of_elements(messages.result, size) | too_long(limit)
+        if (inner := messages.inside.get("RoundResult.body")) is not None:
+            bodies |= in_results(full_of_elements(inner, size - ENVELOPE_BYTES))
         return bodies | listings() if phase == phase_name(0) else bodies
 
     def _attack(self, phase: str, name: str, make: Callable[[], bytes]) -> bytes:
@@ -147,7 +151,7 @@ def test_no_result_takes_more_of_the_server_than_four_times_the_longest_of_its_p
         threading.Thread(target=lambda: list(federation.events()), daemon=True).start()
         federation.start_client("p2" if name == "p1" else "p1")
         party = Party(kit, SHARDS[name], state=tmp_path / "hostile", consent=consent)
-        hostile = HostileParty(party, Process(federation.server.pid), frozenset(phases))
+        hostile = HostileParty(ClientId(name), party, Process(federation.server.pid), frozenset(phases))
         with coming_back(kit, hostile, Address("localhost", federation.port)):
             assert hostile.done.wait(ATTACKED_S), (hostile.attacks, federation.log("server"))
         assert federation.server.poll() is None

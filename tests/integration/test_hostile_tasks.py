@@ -31,7 +31,7 @@ from fenchel_server.federationrun import FederationRun
 from fenchel_server.rounds.transport import Gathered, PhaseId
 from fenchel_server.setup import FederationSetup
 from support.connections import Server
-from support.hostile_bodies import LONG_BYTES, Attack, Bodies, Process, full_of_elements, layouts, too_long
+from support.hostile_bodies import LONG_BYTES, Attack, Bodies, Process, full_of_elements, in_tasks, layouts, too_long
 from support.tables import named_shards, small_dataset
 
 pytestmark = [
@@ -43,6 +43,8 @@ ROWS, COLUMNS = 40, 4
 SHARDS = named_shards(small_dataset(ROWS, COLUMNS), grid=(1, 2))
 HELD = {"samples": ROWS, "features": COLUMNS // 2}
 RUN = RunId("run-of-a-rogue")
+ATTEMPT = 1
+ENVELOPE_BYTES = 1024
 ANSWERED_S = 60.0
 CONFIG = RunConfig.from_mapping(
     {"name": "rogue", "settings": {"loss": "hinge", "lambda": 0.05, "local": "corrective"}, "key": {"bits": 2048}}
@@ -63,16 +65,18 @@ class RogueServer:
     attacks: list[Attack] = field(default_factory=list)
     refusals: dict[tuple[str, str], str] = field(default_factory=dict)
     _extent: Extent | None = None
-    _attempt: int = 0
+    _attempt: int = ATTEMPT
 
     def answer(self, round_id: int, phase: str, client: ClientId, body: bytes) -> bytes:
         if client != self.client:
             return asked(self.other, RUN, round_id, phase, body)
         self._attack(round_id, phase)
-        gathered = self._gather(round_id, phase, body)
+        gathered = self._gather(round_id, phase, body, attempt=ATTEMPT)
         assert not gathered.absences, gathered.absences
         if phase == LAYOUT:
-            self._extent = Extent.of_client(client_layout_from_bytes(body, **HELD), key_bits=CONFIG.key.bits)
+            self._extent = Extent.of_client(
+                client_layout_from_bytes(body, party=client, **HELD), key_bits=CONFIG.key.bits
+            )
         return phase_result_from_bytes(gathered.results[client])[0]
 
     def _attack(self, round_id: int, phase: str) -> None:
@@ -80,7 +84,8 @@ class RogueServer:
         for name, make in self._planned(phase, limit).items():
             body = make()
             before = self.process.forget_peak()
-            gathered = self._gather(round_id, phase, body)
+            self._attempt += 1
+            gathered = self._gather(round_id, phase, body, attempt=self._attempt)
             self.attacks.append(Attack(phase, name, len(body), limit, self.process.peak_bytes - before))
             assert gathered.absences.keys() == {self.client}, f"{phase}: {name} was taken"
             self.refusals[phase, name] = gathered.absences[self.client].reason
@@ -93,26 +98,27 @@ class RogueServer:
         return round_limits(phase, self._extent, CONFIG.algorithm_settings()).task
 
     def _planned(self, phase: str, limit: int) -> Bodies:
-        kind = messages_of(phase, CONFIG.algorithm_settings()).task
-        bodies = full_of_elements(kind, min(limit, LONG_BYTES)) | too_long(limit)
+        messages, size = messages_of(phase, CONFIG.algorithm_settings()), min(limit, LONG_BYTES)
+        bodies = full_of_elements(messages.task, size) | too_long(limit)
+        if (inner := messages.inside.get("RoundTask.body")) is not None and phase != FINISH:
+            bodies |= in_tasks(full_of_elements(inner, size - ENVELOPE_BYTES))
         if phase == FINISH:
             # A short body of empty fields is a legal end of a run: a model of zeros.
             bodies = {name: make for name, make in bodies.items() if not name.endswith(", empty")}
         return bodies | layouts(limit) if phase == LAYOUT else bodies
 
-    def _gather(self, round_id: int, phase: str, body: bytes) -> Gathered:
-        self._attempt += 1
-        opened = PhaseId(RUN, RoundId(round_id), phase, self._attempt)
+    def _gather(self, round_id: int, phase: str, body: bytes, *, attempt: int) -> Gathered:
+        opened = PhaseId(RUN, RoundId(round_id), phase, attempt)
         return self.server.transport.gather(opened, {self.client: body}, deadline_s=ANSWERED_S)
 
 
 def work_through(rogue: RogueServer, kit: Kit) -> None:
     """A set-up, a round and the end, in the order of an honest server."""
-    setup = FederationSetup(CONFIG, kit.roster, attempt=1)
+    setup = FederationSetup(CONFIG, kit.roster, attempt=ATTEMPT)
     done = run_phases(setup.begin(), setup, partial(rogue.answer, 0))
     run = FederationRun(CONFIG, kit.roster, certificate=LastCertificate)
     algorithm = run.restore(done.record, done.snapshot)
-    first = algorithm.begin_round(RoundId(1), frozenset(kit.roster.names), frozenset(), attempt=1)
+    first = algorithm.begin_round(RoundId(1), frozenset(kit.roster.names), frozenset(), attempt=ATTEMPT)
     run_phases(first, algorithm, partial(rogue.answer, 1))
     for client, body in run.finish(done.record, algorithm).tasks.items():
         rogue.answer(2, FINISH, client, body)

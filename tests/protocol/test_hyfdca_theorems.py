@@ -65,7 +65,7 @@ def drawing_from(seed: int) -> Callable[..., tuple[SampleRange, ...]]:
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 @pytest.mark.parametrize("rounds_before", [0, 2, 25])
 def test_one_round_gains_what_the_proof_of_theorem_4_4_says(loss: str, rounds_before: int) -> None:
-    """E[D(α^t) − D(α^{t−1})] ≥ s·H/N·(P − D) − s²·H/N·G^{t−1} for every s in [0, 1] (equation 6), 200 draws."""
+    """E[D(α^t) − D(α^{t−1})] ≥ s·H/N·(P − D) − s²·H/N·G^{t−1} for every s in [0, 1] (equation 6), 100 draws."""
     case = problem(rows=60, columns=6, loss=loss, lambda_=0.5)
     X, y = case.data.X, case.data.y
     H, N = 9, len(y)
@@ -78,7 +78,7 @@ def test_one_round_gains_what_the_proof_of_theorem_4_4_says(loss: str, rounds_be
     gap = case.primal(w) - before
     G = float(((case.loss.subgradient(X @ w, y) - alpha) ** 2).sum()) / (2 * N * case.lambda_)
     gains = []
-    for seed in range(200):
+    for seed in range(100):
         simulation.restore(snapshot)
         with patch.object(rounds, "draw_samples", drawing_from(1000 + seed)):
             simulation.round()

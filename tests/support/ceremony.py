@@ -112,7 +112,7 @@ def refused(federation: Federation, phase: str, body: bytes, *, round_id: int = 
 def layout_of(body: bytes) -> ClientLayout:
     """The layout in a task for the other party."""
     shard = SHARDS[OTHER]
-    return client_layout_from_bytes(body, samples=len(shard.ids), features=len(shard.features))
+    return client_layout_from_bytes(body, party=OTHER, samples=len(shard.ids), features=len(shard.features))
 
 
 def finish(state: bytes = b"") -> bytes:

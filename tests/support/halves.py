@@ -10,7 +10,12 @@ from fenchel_client.algorithms.base import AlgorithmClient
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import Moment
-from fenchel_common.wire.records import round_result_from_bytes, round_result_to_bytes, round_task_from_bytes
+from fenchel_common.wire.records import (
+    round_result_from_bytes,
+    round_result_to_bytes,
+    round_task_from_bytes,
+    round_task_to_bytes,
+)
 from fenchel_deploy.inprocess import halves
 from fenchel_deploy.inprocess.phases import Phased, run_phases
 from fenchel_server.contract import AlgorithmServer, PhaseRequest, RoundReport
@@ -36,6 +41,17 @@ def changed(kind: type[Message], change: Callable[[Any], None]) -> Tampering:
         return message.SerializeToString()
 
     return tamper
+
+
+def forged(kind: type[Message], change: Callable[[Any], None]) -> Tampering:
+    """A task whose body is decoded, changed and encoded again; its records stay as they are."""
+    alter = changed(kind, change)
+
+    def forge(task: bytes) -> bytes:
+        first, records, body = round_task_from_bytes(task)
+        return round_task_to_bytes(alter(body), first=first, records=records)
+
+    return forge
 
 
 class Halves(halves.Halves[C, S]):

@@ -9,8 +9,10 @@ from pathlib import Path
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from fenchel.v1 import alignment_pb2
+from fenchel.v1 import alignment_pb2, records_pb2
 from fenchel_common.layout import MAX_FEATURES, MAX_PARTY_SAMPLES
+from fenchel_common.records import CONFIRMATION_BYTES, NONCE_BYTES
+from fenchel_common.wire.records import round_result_to_bytes
 from support.messages import varint
 
 ROOM_BYTES = 24 * 1024 * 1024
@@ -70,6 +72,23 @@ def full_of_elements(kind: type[Message], size: int) -> Bodies:
     return made
 
 
+def in_tasks(bodies: Bodies) -> Bodies:
+    """The bodies in envelopes of tasks of a round."""
+    return {
+        f"inside, {name}": partial(lambda make: records_pb2.RoundTask(body=make()).SerializeToString(), make)
+        for name, make in bodies.items()
+    }
+
+
+def in_results(bodies: Bodies) -> Bodies:
+    """The bodies in envelopes of results of a round."""
+
+    def enclosed(make: Callable[[], bytes]) -> bytes:
+        return round_result_to_bytes(make(), nonce=bytes(NONCE_BYTES), confirmation=bytes(CONFIRMATION_BYTES))
+
+    return {f"inside, {name}": partial(enclosed, make) for name, make in bodies.items()}
+
+
 def too_long(limit: int) -> Bodies:
     return {"too long": lambda: bytes(max(LONG_BYTES, limit + 1))}
 
@@ -93,7 +112,7 @@ def listings() -> Bodies:
 
 
 def layouts(size: int) -> Bodies:
-    """Layouts of empty lists of features to ignore, of empty cohorts and leaves, and of more rows than the shard has."""
+    """Layouts of empty lists of features to ignore, of empty cohorts, of leaves, of more rows than the shard has."""
     frame = alignment_pb2.ClientLayout(sample_count=40, slots=30)
 
     def rows() -> bytes:

@@ -20,7 +20,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.privacy import Privacy
-from fenchel_common.wire.blocks import block_ids_from_bytes, block_vector_from_proto, block_vector_to_proto
+from fenchel_common.wire.blocks import block_vector_from_proto, block_vector_to_proto
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
 
 MAXIMUM_NUMBERS: Final = 4096
@@ -80,15 +80,6 @@ def feature_vector_from_proto(message: hyfdca_pb2.BlockVector, scope: Scope, fie
         vector_format=PRODUCT_FORMAT,
         field=field,
     )
-
-
-def block_ids(data: bytes, scope: Scope, field: str) -> tuple[int, ...]:
-    """Ascending ids of blocks of samples that the client holds."""
-    return block_ids_from_bytes(data, scope.blocks, field)
-
-
-def feature_block_ids(data: bytes, scope: Scope, field: str) -> tuple[int, ...]:
-    return block_ids_from_bytes(data, scope.feature_blocks, field)
 
 
 def numbers_to_proto(numbers: Vector | None) -> vectors_pb2.Vector | None:

@@ -23,6 +23,7 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.partition import partition
 from fenchel_common.ids import RunId
+from fenchel_deploy.forgery.marks import compare_labels
 from fenchel_deploy.forgery.openings import Record
 from fenchel_deploy.inprocess.halves import Halves, tagger_of
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
@@ -51,7 +52,9 @@ class Case:
 
 
 CASES: Final = tuple(
-    Case("hyfdca", level, settings={"local": "corrective", "certificate_every": 1}) for level in ("sealed", "paper")
+    Case("hyfdca", level, settings=settings)
+    for settings in ({"local": "corrective", "certificate_every": 1}, {"local": "paper"})
+    for level in ("sealed", "paper")
 )
 
 
@@ -103,6 +106,7 @@ def _run(case: Case, run: RunId, cipher: PaillierCipher, key: RunKey, record: Re
         record=record,
     )
     last = max(halves.names)
+    compare_labels(halves, lambda: record.seal(Pads(bytes(32))))
     halves.round()
     snapshot = halves.server.snapshot()
     halves.round()

@@ -58,9 +58,7 @@ def figures(count: int = FIGURES) -> Vector:
 
 
 TASK = Task(
-    state=StateUpdate(
-        True, {MODEL: vector(1, 2)}, ({MODEL: vector(1)}, {MODEL: vector(0, 1)}), {"own": vector(1, 2)}
-    ),
+    state=StateUpdate(True, {MODEL: vector(1, 2)}, ({MODEL: vector(1)}, {MODEL: vector(0, 1)}), {"own": vector(1, 2)}),
     products=vector(4),
     figures=figures(),
 )

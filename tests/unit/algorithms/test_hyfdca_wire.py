@@ -13,23 +13,31 @@ from fenchel_common.algorithms.hyfdca.messages import (
     DualResult,
     DualTask,
     Figures,
+    LastState,
     PrimalResult,
     PrimalTask,
     ProductTask,
-    SampleRange,
-    StateUpdate,
 )
+from fenchel_common.algorithms.hyfdca.rounds import RoundChoices
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import PlainCipher, PlainVector, Vector
 from fenchel_common.errors import FenchelError, IncompatibleVectors, InvalidInput, StateDamaged
+from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.arrays import numbers_to_bytes
+from fenchel_common.wire.hyfdca_records import (
+    left_out_from_bytes,
+    left_out_to_bytes,
+    round_choices_from_bytes,
+    round_choices_to_bytes,
+)
 from fenchel_common.wire.hyfdca_snapshot import snapshot_from_bytes
 from fenchel_common.wire.scope import Scope
 from support.keys import cipher, run_key
+from support.tagged import decrypted, encrypted
 
 KEY_BITS = 2048
 IN_CLEAR = RunKey.in_clear(KEY_BITS)
@@ -41,7 +49,7 @@ SCOPE = Scope(
 
 
 def blocks(ids: tuple[int, ...], vector_format: VectorFormat) -> BlockVector:
-    return BlockVector(ids, CIPHER.encrypt(np.linspace(0.0, 1.0, len(ids) * SLOTS), vector_format))
+    return BlockVector(ids, encrypted(CIPHER, np.linspace(0.0, 1.0, len(ids) * SLOTS), vector_format))
 
 
 def same(left: BlockVector | None, right: BlockVector | None) -> bool:
@@ -52,17 +60,16 @@ def same(left: BlockVector | None, right: BlockVector | None) -> bool:
     return left.blocks == right.blocks and np.array_equal(left.vector.integers, right.vector.integers)
 
 
-def figures(count: int = 4) -> Vector:
-    return CIPHER.encrypt(np.arange(1.0, count + 1.0), PRODUCT_FORMAT)
+def figures(count: int = 5) -> Vector:
+    return encrypted(CIPHER, np.arange(1.0, count + 1.0), PRODUCT_FORMAT)
 
 
 def test_primal_messages_arrive_as_sent() -> None:
-    state = StateUpdate(reset=True, alpha=blocks((2, 9), ALPHA_FORMAT))
-    task = wire.primal_task_from_bytes(wire.primal_task_to_bytes(PrimalTask(state, figures())), SCOPE)
-    assert (task.state.reset, task.state.model) == (True, None)
-    assert same(task.state.alpha, state.alpha)
+    alpha = blocks((2, 9), ALPHA_FORMAT)
+    task = wire.primal_task_from_bytes(wire.primal_task_to_bytes(PrimalTask(alpha, figures())), SCOPE)
+    assert same(task.alpha, alpha)
     assert task.totals is not None
-    np.testing.assert_array_equal(CIPHER.decrypt(task.totals), [1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(decrypted(CIPHER, task.totals), [1.0, 2.0, 3.0, 4.0, 5.0])
     answer = PrimalResult(blocks((1, 4), PRODUCT_FORMAT), Figures(0.1, -2.5, 0.75, 1e-3))
     result = wire.primal_result_from_bytes(wire.primal_result_to_bytes(answer), SCOPE)
     assert result.figures == answer.figures
@@ -70,85 +77,35 @@ def test_primal_messages_arrive_as_sent() -> None:
 
 
 def test_product_messages_arrive_as_sent() -> None:
-    sent = ProductTask(StateUpdate(model=blocks((1, 4), PRODUCT_FORMAT)), (2, 5))
-    task = wire.product_task_from_bytes(wire.product_task_to_bytes(sent), SCOPE)
-    assert task.blocks == (2, 5)
-    assert same(task.state.model, sent.state.model)
+    sent = ProductTask(blocks((1, 4), PRODUCT_FORMAT))
+    assert same(wire.product_task_from_bytes(wire.product_task_to_bytes(sent), SCOPE).model, sent.model)
+    assert wire.product_task_from_bytes(wire.product_task_to_bytes(ProductTask()), SCOPE) == ProductTask()
     products = blocks((2, 5), PRODUCT_FORMAT)
     result = wire.product_result_from_bytes(wire.product_result_to_bytes(ProductResult(products)), SCOPE)
     assert same(result.products, products)
 
 
-def test_the_last_state_arrives_as_sent_and_is_never_empty() -> None:
-    sent = StateUpdate(reset=True, model=blocks((4,), PRODUCT_FORMAT))
+def test_the_last_state_arrives_as_sent() -> None:
+    sent = LastState(blocks((4,), PRODUCT_FORMAT))
     assert same(wire.state_from_bytes(wire.state_to_bytes(sent), SCOPE).model, sent.model)
-    assert wire.state_to_bytes(StateUpdate(reset=True))
-
-
-def dual_task() -> DualTask:
-    return DualTask(
-        state=StateUpdate(),
-        norms=blocks((2,), PRODUCT_FORMAT),
-        products=blocks((2, 5), PRODUCT_FORMAT),
-        ranges=(SampleRange(2, 1, 30), SampleRange(5, 0, 4)),
-        divisors=(3, 1),
-        gamma=0.5,
-        step_scale=0.25,
-        report_blocks=(2, 5, 9),
-        norm_blocks=(1,),
-        with_losses=True,
-    )
+    assert wire.state_from_bytes(wire.state_to_bytes(LastState()), SCOPE) == LastState()
 
 
 def test_dual_messages_arrive_as_sent() -> None:
-    sent = dual_task()
+    sent = DualTask(
+        model=blocks((1,), PRODUCT_FORMAT), norms=blocks((2,), PRODUCT_FORMAT), products=blocks((2, 5), PRODUCT_FORMAT)
+    )
     task = wire.dual_task_from_bytes(wire.dual_task_to_bytes(sent), SCOPE)
-    assert (task.ranges, task.divisors, task.report_blocks) == (sent.ranges, sent.divisors, sent.report_blocks)
-    assert (task.gamma, task.step_scale, task.norm_blocks, task.with_losses) == (0.5, 0.25, (1,), True)
-    assert task.asks_figures
+    assert same(task.model, sent.model)
     assert same(task.norms, sent.norms)
     assert same(task.products, sent.products)
-    answer = DualResult(blocks((2,), ALPHA_FORMAT), figures())
+    answer = DualResult(blocks((2,), ALPHA_FORMAT), blocks((5, 9), ALPHA_FORMAT), figures())
     result = wire.dual_result_from_bytes(wire.dual_result_to_bytes(answer), SCOPE)
     assert same(result.changes, answer.changes)
+    assert same(result.restated, answer.restated)
     assert result.figures is not None
-    np.testing.assert_array_equal(CIPHER.decrypt(result.figures), [1.0, 2.0, 3.0, 4.0])
-
-
-@pytest.mark.parametrize(
-    ("task", "message"),
-    [
-        (replace(dual_task(), gamma=0.0), "gamma: "),
-        (replace(dual_task(), gamma=float("nan")), "gamma: "),
-        (replace(dual_task(), step_scale=1.5), "step_scale: "),
-        (replace(dual_task(), report_blocks=(4,)), "report_blocks: names a block that this client does not hold"),
-        (replace(dual_task(), report_blocks=(5, 2)), "report_blocks: ids must be ascending"),
-        (replace(dual_task(), report_blocks=(5, 5)), "report_blocks: ids must be ascending"),
-        (replace(dual_task(), norm_blocks=(2,)), "norm_blocks: names a block that this client does not hold"),
-    ],
-)
-def test_a_dual_task_out_of_bounds_is_refused_by_field(task: DualTask, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        wire.dual_task_from_bytes(wire.dual_task_to_bytes(task), SCOPE)
-
-
-@pytest.mark.parametrize(
-    ("part", "message"),
-    [
-        ([4, 0, 1], "ranges: names a block"),
-        ([5, 2, 2], "ranges: start must lie below stop"),
-        ([5, 0, 5], "ranges: "),
-        ([5, 0], "ranges: 3 numbers are due for each"),
-        ([5, 0, 1] * 7, "ranges: 21 numbers where at most 18"),
-        ([5, 0, 1, 5, 1, 2], "divisors: "),
-    ],
-)
-def test_a_range_outside_the_clients_blocks_is_refused(part: list[int], message: str) -> None:
-    proto = hyfdca_pb2.HyfdcaDualTask(
-        gamma=1.0, step_scale=1.0, ranges=numbers_to_bytes(part), divisors=numbers_to_bytes([1])
-    )
-    with pytest.raises(InvalidInput, match=message):
-        wire.dual_task_from_bytes(proto.SerializeToString(), SCOPE)
+    np.testing.assert_array_equal(decrypted(CIPHER, result.figures), [1.0, 2.0, 3.0, 4.0, 5.0])
+    assert wire.dual_result_from_bytes(wire.dual_result_to_bytes(DualResult()), SCOPE) == DualResult()
 
 
 @pytest.mark.parametrize(
@@ -199,8 +156,8 @@ def test_figures_that_cannot_be_are_refused(values: tuple[float, ...], message: 
 
 
 def test_totals_of_another_length_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="totals: must be 4 figures"):
-        wire.primal_task_from_bytes(wire.primal_task_to_bytes(PrimalTask(StateUpdate(), figures(3))), SCOPE)
+    with pytest.raises(InvalidInput, match="totals: must be 5 figures"):
+        wire.primal_task_from_bytes(wire.primal_task_to_bytes(PrimalTask(totals=figures(4))), SCOPE)
 
 
 def test_a_clear_vector_by_feature_is_refused_in_a_sealed_run_and_an_encrypted_one_in_a_paper_run() -> None:
@@ -209,10 +166,61 @@ def test_a_clear_vector_by_feature_is_refused_in_a_sealed_run_and_an_encrypted_o
     values = np.zeros(SLOTS)
     cases = ((CIPHER, Privacy.SEALED, "this run is encrypted"), (paillier, Privacy.PAPER, "is in clear"))
     for encrypting, privacy, message in cases:
-        vector = BlockVector((1,), encrypting.encrypt(values, PRODUCT_FORMAT))
+        vector = BlockVector((1,), encrypted(encrypting, values, PRODUCT_FORMAT))
         scope = replace(SCOPE, key=key, feature_key=key.by_feature(privacy))
         with pytest.raises(IncompatibleVectors, match=message):
             wire.primal_result_from_bytes(wire.primal_result_to_bytes(PrimalResult(vector)), scope)
+
+
+CLIENTS = tuple(ClientId(name) for name in "abcd")
+A, B, C, D = CLIENTS
+CHOICES = RoundChoices(
+    available=frozenset({A, B, D}),
+    active=frozenset({A, B}),
+    closing=False,
+    shares={A: 0.25, B: 1.0},
+    proportional=True,
+)
+
+
+def read_choices(choices: RoundChoices) -> RoundChoices:
+    return round_choices_from_bytes(round_choices_to_bytes(choices, CLIENTS), CLIENTS, {A, B, C})
+
+
+def test_choices_and_parties_left_out_arrive_as_sent() -> None:
+    assert read_choices(CHOICES) == CHOICES
+    closing = replace(CHOICES, active=frozenset(), closing=True, shares={}, proportional=False)
+    assert read_choices(closing) == closing
+    without_labels = replace(CHOICES, active=frozenset({A, D}), shares={A: 0.25})
+    assert read_choices(without_labels) == without_labels
+    for left_out in (frozenset[ClientId](), frozenset({B, D})):
+        assert left_out_from_bytes(left_out_to_bytes(left_out, CLIENTS), CLIENTS) == left_out
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (replace(CHOICES, active=frozenset({A, C}), shares={A: 0.25, C: 0.25}), "active: must be among the available"),
+        (replace(CHOICES, closing=True), "active: nobody updates samples in a closing round"),
+        (replace(CHOICES, shares={A: 0.25}), "shares: every active party with labels must have one"),
+        (replace(CHOICES, shares={A: 0.25, B: 0.5, D: 0.5}), "shares: every active party with labels must have one"),
+        (replace(CHOICES, shares={A: 0.0, B: 0.5}), "shares: "),
+        (replace(CHOICES, shares={A: 0.5, B: 1.5}), "shares: "),
+        (replace(CHOICES, shares={A: 0.5, B: float("nan")}), "shares: "),
+    ],
+)
+def test_choices_that_no_server_may_make_are_refused(choices: RoundChoices, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        read_choices(choices)
+
+
+@pytest.mark.parametrize("positions", [[4], [1, 0], [2, 2], [0, 1, 2, 3, 3]])
+def test_parties_that_are_not_on_the_roster_or_out_of_order_are_refused(positions: list[int]) -> None:
+    named = numbers_to_bytes(positions)
+    with pytest.raises(InvalidInput, match="parties: "):
+        left_out_from_bytes(hyfdca_pb2.HyfdcaLeftOut(parties=named).SerializeToString(), CLIENTS)
+    with pytest.raises(InvalidInput, match="available: "):
+        round_choices_from_bytes(hyfdca_pb2.HyfdcaRoundChoices(available=named).SerializeToString(), CLIENTS, CLIENTS)
 
 
 @given(data=st.binary(max_size=200))

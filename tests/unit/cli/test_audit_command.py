@@ -1,6 +1,7 @@
 """`fenchel audit`: what it prints of a ledger, and what it refuses."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from fenchel_common.errors import FenchelError, InvalidInput, KeyFileError, NoSt
 from fenchel_common.ids import RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli import audit
+from fenchel_deploy.forgery import campaign as forgeries
+from fenchel_deploy.forgery.campaign import Count
 from fenchel_server.store import RunStatus, SqliteStore
 from support.records import RUN, round_record, setup_record
 
@@ -118,3 +121,28 @@ def test_the_attacks_are_listed() -> None:
     listed = json.loads(invoke("--list", "--format", "json").stdout)
     assert listed
     assert all(summary for summary in listed.values())
+
+
+def test_a_campaign_of_forgeries_fails_if_anything_was_accepted_or_an_honest_sum_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sound = Count("hyfdca corrective", "sealed", "primal model", 3, 3, 10, 0, 10, 0)
+    asked: dict[str, int] = {}
+
+    def finds(*counts: Count) -> None:
+        def campaign(**numbers: int) -> list[Count]:
+            asked.update(numbers)
+            return list(counts)
+
+        monkeypatch.setattr(forgeries, "campaign", campaign)
+
+    finds(sound)
+    done = invoke("--forgery", "--count", "2000", "--seed", "5", "--format", "json")
+    assert done.exit_code == 0
+    assert asked == {"random": 2000, "chosen": 1000, "seed": 5}
+    (row,) = json.loads(done.stdout)
+    assert (row["kind"], row["sound"]) == ("primal model", True)
+    for broken in (replace(sound, random_accepted=1), replace(sound, chosen_accepted=1), replace(sound, honest=2)):
+        finds(sound, broken)
+        assert invoke("--forgery").exit_code == 1
+    assert "four commands" in str(refusal_of("--forgery", "--compare"))

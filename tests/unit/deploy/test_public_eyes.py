@@ -24,7 +24,7 @@ def test_a_ciphertext_without_a_nonce_would_be_read_without_the_key() -> None:
 
 def test_ciphertexts_of_this_project_are_not_read_without_the_key() -> None:
     key, values = private_key().public_key, np.array([0.5, -1.25, 3.0])
-    encrypted = cipher().encrypt(values, PRODUCT_FORMAT)
+    encrypted = cipher().encrypt(values, PRODUCT_FORMAT, [7])
     message = vectors_pb2.Vector(
         encrypted=vectors_pb2.EncryptedVector(
             format=format_to_proto(PRODUCT_FORMAT), length=3, terms=1, ciphertexts=encrypted.ciphertexts
@@ -50,7 +50,8 @@ def _with_one_nonce(
     blinding = pow(nonce, int(key.n), int(key.n_squared))
     made = []
     for values in (one, other):
-        numbers = [(1 + m * key.n) * blinding % key.n_squared for m in layout.pack(PRODUCT_FORMAT.quantise(values))]
+        grid = layout.grid(PRODUCT_FORMAT.quantise(values))
+        numbers = [(1 + m * key.n) * blinding % key.n_squared for m in layout.pack(grid, [7] * len(grid))]
         encrypted = vectors_pb2.EncryptedVector(
             format=format_to_proto(PRODUCT_FORMAT),
             length=len(values),

@@ -82,10 +82,10 @@ def test_a_number_that_is_zero_counts_although_it_is_not_on_the_wire() -> None:
 
 
 def test_numbers_in_a_field_of_bytes_count_one_by_one() -> None:
-    task = hyfdca_pb2.HyfdcaDualTask(ranges=numbers_to_bytes(range(15)), divisors=numbers_to_bytes(range(5)))
-    tally = values_in(hyfdca_pb2.HyfdcaDualTask, task.SerializeToString())
-    assert tally[Sight("HyfdcaDualTask.divisors", AGGREGATE, AGGREGATE)] == 5
-    assert tally[Sight("HyfdcaDualTask.ranges", Visibility.PUBLIC, Visibility.PUBLIC)] == 15
+    cohort = alignment_pb2.LayoutCohort(holders=numbers_to_bytes(range(5)), blocks=numbers_to_bytes(range(15)))
+    tally = values_in(alignment_pb2.LayoutCohort, cohort.SerializeToString())
+    assert tally[Sight("LayoutCohort.holders", AGGREGATE, AGGREGATE)] == 5
+    assert tally[Sight("LayoutCohort.blocks", Visibility.PUBLIC, Visibility.PUBLIC)] == 15
 
 
 def test_an_encrypted_vector_counts_no_more_values_than_its_ciphertexts_can_hold() -> None:

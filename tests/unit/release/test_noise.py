@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,10 +97,13 @@ class Lengths:
     def preparation(self) -> bytes:
         return b""
 
-    def answer(self, _phase: str, _body: bytes) -> bytes:
+    def first_book(self) -> None:
+        return None
+
+    def answer(self, phase: str, body: bytes, book: Any) -> bytes:  # noqa: ARG002 - of the interface
         return b""
 
-    def final_model(self, _state: bytes) -> Array:
+    def final_model(self, state: bytes, book: Any) -> Array:  # noqa: ARG002 - of the interface
         return np.zeros(0)
 
 

@@ -109,6 +109,8 @@ class HyfdcaBook:
         """The book with one record more; `InvalidInput` if the server's choices in it are not admissible."""
         phase = record.moment.phase
         if phase == LAYOUT:
+            if record.stamps.keys() != set(self.layout.clients):
+                raise InvalidInput("record: every party must have answered to its layout")
             return replace(self, preparations=record.stamps)
         if phase == ROUND:
             return self._after_beginning(record)
@@ -164,14 +166,15 @@ class HyfdcaBook:
         return tuple(shared)
 
     def blocks_restated_by(self, party: ClientId) -> tuple[int, ...]:
-        """Of this party's blocks, those that a party states anew in the round: it reports on them, and α is not zero.
-
-        They are ascending.
-        """
-        if self.current is None or not self.current.rules.restating:
-            return ()
-        held = self.layout.holders.items()
-        return tuple(block for block, by in held if block in self.alpha and self.layout.reporter_of(by) == party)
+        """Of this party's blocks, those whose dual variables a party states anew in `local_dual`, ascending."""
+        current = self.round_for(LOCAL_DUAL)
+        labelled = self.layout.label_holders & current.present
+        return tuple(
+            block
+            for block, on_record in sorted(self.alpha.items())
+            if current.rules.restates(len(on_record.origins))
+            and next((holder for holder in self.layout.holders[block] if holder in labelled), None) == party
+        )
 
     def divisor(self, block: int) -> int:
         """|B_n| of a block in the round under way."""

@@ -15,8 +15,8 @@ from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.algorithms.settings import is_due
 from fenchel_common.ids import ClientId, RoundId
 
-RESTATE_EVERY: Final = 32
-"""In every so many rounds the dual variables are stated anew, so that the list of their changes stays short."""
+RESTATE_AFTER: Final = 64
+"""Dual variables of a block that are a sum of so many contributions are stated anew, as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,6 @@ class RoundRules:
         return self.choices.closing or is_due(self.round_id, self.settings.certificate_every)
 
     @property
-    def restating(self) -> bool:
-        """Whether reporters state the dual variables that enter the round anew."""
-        return is_due(self.round_id, RESTATE_EVERY) and not self.choices.closing
-
-    @property
     def first_present(self) -> frozenset[ClientId]:
         """The clients that take part when the round begins: the active ones, all available ones for a certificate."""
         return self.choices.available if self.certifying else self.choices.active
@@ -86,6 +81,13 @@ class RoundRules:
         They do if nobody is missing: then w = w(α), because all clients out of date have synced.
         """
         return (self.certifying or follows_dual(self.settings)) and self.is_complete(present)
+
+    def restates(self, terms: int) -> bool:
+        """Whether dual variables that are a sum of so many contributions are stated anew in `local_dual`.
+
+        The first label holder of their block that is present gives them as they entered the round.
+        """
+        return terms >= RESTATE_AFTER and not self.choices.closing
 
     def divisor(self, label_holders: Collection[ClientId]) -> int:
         """|B_n| of a block with these label holders; only active ones count if sets of clients take turns."""

@@ -252,12 +252,12 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
     def _dual_request(self) -> PhaseRequest:
         """LocalDualMethod for the clients with drawn samples, restated dual variables, contributions to the figures."""
         current = self._current()
-        figures = current.rules.asks_figures(current.present)
+        figures, restated = current.rules.asks_figures(current.present), self._restated()
         tasks = {}
         for client in current.present:
-            restated = self._restated_by(client)
-            if figures or restated or client in current.draws:
-                tasks[client] = self._dual_task(client, restated, figures=figures)
+            blocks = restated.get(client, ())
+            if figures or blocks or client in current.draws:
+                tasks[client] = self._dual_task(client, blocks, figures=figures)
         return self._request(LOCAL_DUAL, tasks)
 
     def _dual_task(self, client: ClientId, restated: tuple[int, ...], *, figures: bool) -> bytes:
@@ -274,11 +274,14 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
             figures=figures,
         )
 
-    def _restated_by(self, client: ClientId) -> tuple[int, ...]:
-        """The blocks that the client states anew in this round: those that it reports on, but for blocks of zeros."""
-        if not self._current().rules.restating:
-            return ()
-        return tuple(block for block in self.layout.reporters.get(client, ()) if block in self._state.alpha)
+    def _restated(self) -> dict[ClientId, tuple[int, ...]]:
+        """The blocks whose dual variables each client states anew: the first of their label holders that is present."""
+        current, alpha = self._current(), self._state.alpha
+        first = self.layout.label_index.first_holders(current.present)
+        return {
+            client: tuple(block for block in blocks if block in alpha and current.rules.restates(alpha[block].terms))
+            for client, blocks in first.items()
+        }
 
     def _take_duals(self, results: Mapping[ClientId, bytes]) -> None:
         current = self._current()

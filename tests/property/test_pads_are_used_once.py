@@ -1,0 +1,198 @@
+"""No pad hides two tags: whatever happens to servers, parties and their disks, and whatever is sent again.
+
+A recorder stands around every seal of a federation of real parties, with kits, state folders and keys of 2048 bits.
+Hypothesis draws what happens: rounds, rounds that are cut off and begun again in a higher attempt, restarts, set-ups
+that are begun anew or played again, tasks that are sent twice, backups of a state folder that are put back, and a
+second process that works on a copy of one. Parties may refuse what they are asked. No two blocks that they seal may
+have the same origin and token.
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from fenchel_client.crypto.seal import Seal
+from fenchel_client.crypto.stamps import Origin
+from fenchel_client.task import Task
+from fenchel_common.errors import FenchelError
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.metrics import LastCertificate
+from fenchel_common.setup import LAYOUT
+from fenchel_common.wire.setup import phase_result_from_bytes
+from fenchel_server.contract import PhaseRequest, RoundReport
+from fenchel_server.federationrun import FederationRun
+from fenchel_server.rounds.setup import SetupDone
+from support.ceremony import HOLDER, OTHER, RUN, Federation, config
+
+CONFIG = config(settings={"lambda": 0.1, "local": "corrective"})
+PHASES = ("inner_product", "local_dual", "primal")
+PARTIES = (HOLDER, OTHER)
+
+Used = Counter[tuple[bytes, bytes]]
+
+
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> Used:
+    """How often each pad was used to make a tag, by the label of its origin and the token of its block."""
+    counted: Used = Counter()
+    close = Seal.close
+
+    def recorded(seal: Seal, *args: Any, field: str, tokens: Sequence[bytes], **values: Any) -> Any:
+        assert seal.stamp is not None
+        label = Origin(seal.stamp, field).label()
+        counted.update((label, token) for token in tokens)
+        return close(seal, *args, field=field, tokens=tokens, **values)
+
+    monkeypatch.setattr(Seal, "close", recorded)
+    return counted
+
+
+class World:
+    """A federation, its server, and everything that was ever sent to its parties."""
+
+    def __init__(self, directory: Path) -> None:
+        self.federation = Federation(directory)
+        self.run = FederationRun(CONFIG, self.federation.kits["server"].roster, certificate=LastCertificate)
+        self.tasks: list[tuple[ClientId, Task]] = []
+        self.attempt = 0
+        self.done: SetupDone | None = None
+        self.snapshot = b""
+        self.rounds = 0
+        self.restarted: set[ClientId] = set()
+        self._backups = 0
+
+    def ask(self, client: ClientId, round_id: int, phase: str, body: bytes) -> bytes | None:
+        """A party's result; None if it refuses."""
+        task = Task(RUN, RoundId(round_id), phase, body, attempt=self.attempt)
+        self.tasks.append((client, task))
+        return self.told(client, task)
+
+    def told(self, client: ClientId, task: Task) -> bytes | None:
+        try:
+            return phase_result_from_bytes(self.federation.parties[client].handle(task))[0]
+        except FenchelError:
+            return None
+
+    def set_up(self, *, until: str | None = None) -> None:
+        """A set-up in a new attempt, up to the layout or cut off before a phase."""
+        self.attempt += 1
+        setup = self.run.setup(self.attempt)
+        step: PhaseRequest | SetupDone = setup.begin()
+        try:
+            while isinstance(step, PhaseRequest) and step.phase != until:
+                step = setup.advance(step.phase, self._results(0, step))
+        except FenchelError:
+            return
+        if isinstance(step, SetupDone):
+            self.done, self.snapshot, self.rounds = step, step.snapshot, 0
+
+    def round(self, *, until: str | None = None, twice: bool = False) -> None:
+        """The next round in a new attempt of the server, whole or cut off before a phase."""
+        if self.done is None:
+            return
+        self.attempt += 1
+        algorithm = self.run.restore(self.done.record, self.snapshot)
+        restarted, self.restarted = frozenset(self.restarted), set()
+        try:
+            step: PhaseRequest | RoundReport = algorithm.begin_round(
+                RoundId(self.rounds + 1), frozenset(PARTIES), restarted, attempt=self.attempt
+            )
+            while isinstance(step, PhaseRequest):
+                if step.phase == until:
+                    return
+                results = self._results(self.rounds + 1, step)
+                if twice:
+                    results = self._results(self.rounds + 1, step)
+                step = algorithm.advance(step.phase, results)
+        except FenchelError:
+            return
+        self.snapshot, self.rounds = algorithm.snapshot(), self.rounds + 1
+
+    def say_again(self, phases: Sequence[str]) -> None:
+        """All tasks of these phases that were ever sent come again, in their order."""
+        for client, task in [sent for sent in self.tasks if not phases or sent[1].phase in phases]:
+            self.told(client, task)
+
+    def restart(self, client: ClientId) -> None:
+        self.federation.parties[client] = self.federation.party(client)
+        self.restarted.add(client)
+
+    def with_copy(self, client: ClientId) -> None:
+        """A second process on a copy of the party's folder answers the tasks of the last round too."""
+        copy = self._copied(client)
+        folder = self.federation.directory / client
+        kept, working = self._backup_path(), self.federation.parties[client]
+        folder.rename(kept)
+        copy.rename(folder)
+        self.federation.parties[client] = self.federation.party(client)
+        self.say_again(PHASES)
+        shutil.rmtree(folder)
+        kept.rename(folder)
+        self.federation.parties[client] = working
+
+    def put_back(self, client: ClientId, *, after: Sequence[str]) -> None:
+        """A backup of a party's folder is put back after other things have happened."""
+        backup = self._copied(client)
+        self.act(after)
+        shutil.rmtree(self.federation.directory / client)
+        backup.rename(self.federation.directory / client)
+        self.restart(client)
+
+    def act(self, actions: Sequence[str]) -> None:
+        for action in actions:
+            ACTIONS[action](self)
+
+    def _results(self, round_id: int, request: PhaseRequest) -> Mapping[ClientId, bytes]:
+        results = {client: self.ask(client, round_id, request.phase, body) for client, body in request.tasks.items()}
+        return {client: result for client, result in results.items() if result is not None}
+
+    def _backup_path(self) -> Path:
+        self._backups += 1
+        return self.federation.directory / f"backup-{self._backups}"
+
+    def _copied(self, client: ClientId) -> Path:
+        path = self._backup_path()
+        shutil.copytree(self.federation.directory / client, path)
+        return path
+
+
+ACTIONS: dict[str, Callable[[World], None]] = {
+    "round": World.round,
+    "round told twice": lambda world: world.round(twice=True),
+    "round cut off before local_dual": lambda world: world.round(until="local_dual"),
+    "round cut off before primal": lambda world: world.round(until="primal"),
+    "holder restarts": lambda world: world.restart(HOLDER),
+    "other restarts": lambda world: world.restart(OTHER),
+    "set-up": World.set_up,
+    "set-up cut off": lambda world: world.set_up(until=LAYOUT),
+    "layout told again": lambda world: world.say_again([LAYOUT]),
+    "round told again": lambda world: world.say_again(PHASES),
+    "everything told again": lambda world: world.say_again([]),
+    "copied folder": lambda world: world.with_copy(OTHER),
+    "backup of the other": lambda world: world.put_back(OTHER, after=["round", "round"]),
+    "backup over a set-up": lambda world: world.put_back(HOLDER, after=["set-up", "round"]),
+}
+
+
+@example(["layout told again", "layout told again", "round", "round told again"])
+@example(["round", "copied folder", "round told twice", "backup of the other", "round"])
+@example(["everything told again", "round cut off before primal", "round", "backup over a set-up", "round"])
+@given(st.lists(st.sampled_from(list(ACTIONS)), min_size=3, max_size=8))
+@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_pad_is_used_twice(used: Used, actions: list[str]) -> None:
+    with TemporaryDirectory() as directory:
+        world = World(Path(directory))
+        world.set_up()
+        world.round()
+        assert world.rounds == 1, "honest parties take part"
+        world.act(actions)
+    assert len(used) > 20
+    twice = [label for (label, _), times in used.items() if times > 1]
+    assert not twice, f"{len(twice)} pads were used twice"

@@ -1,0 +1,110 @@
+"""No tampered sum of any kind of message is accepted; a campaign against broken checks finds that they are broken."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from gmpy2 import mpz
+
+from fenchel_common.crypto.tags import TAG_PRIME, Tagger
+from fenchel_common.crypto.vectors import EncryptedVector
+from fenchel_common.setup import LAYOUT
+from fenchel_deploy.forgery.campaign import Target, campaign, counts_of
+from fenchel_deploy.forgery.cases import CASES, Case, Recorded, recorded
+from fenchel_deploy.forgery.openings import Opening
+from fenchel_deploy.forgery.tampering import Mixture, drawn
+
+TRIES = 1000
+KINDS = {
+    "hyfdca corrective": {
+        "layout norms",
+        "layout marks",
+        "inner_product gram",
+        "inner_product point",
+        "inner_product vertex",
+        "local_dual alpha",
+        "local_dual figures",
+        "local_dual point",
+        "local_dual weights",
+        "primal conjugates_and_products",
+        "primal model",
+        "primal point",
+        "primal vertex",
+    },
+    "hyfdca paper": {
+        "layout norms",
+        "layout marks",
+        "inner_product products",
+        "local_dual changes",
+        "local_dual figures",
+        "primal contribution",
+        "primal contribution + sync contribution",
+        "sync contribution",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def run() -> Recorded:
+    """A run of corrective steps at the level `sealed`."""
+    return recorded(CASES[0])
+
+
+@pytest.mark.alone
+def test_a_thousand_random_and_a_thousand_chosen_tamperings_of_each_kind_are_refused() -> None:
+    counts = campaign(random=TRIES, chosen=TRIES, seed=1)
+    assert [count for count in counts if not count.sound] == []
+    assert {(count.random, count.chosen) for count in counts} == {(TRIES, TRIES)}
+    for level in ("sealed", "paper"):
+        for algorithm, kinds in KINDS.items():
+            assert {count.kind for count in counts if (count.algorithm, count.level) == (algorithm, level)} == kinds
+
+
+def openings_of(run: Recorded) -> list[Opening]:
+    """One opening of each kind."""
+    return list({opening.kind: opening for opening in run.record.opened}.values())
+
+
+def test_an_honest_sum_is_accepted(run: Recorded) -> None:
+    for opening in openings_of(run):
+        assert Target(opening, run).accepts_honest()
+
+
+def test_there_is_something_to_replay_of_every_kind(run: Recorded) -> None:
+    for opening in openings_of(run):
+        around = Target(opening, run).around
+        assert around.contributions
+        assert around.replays or opening.kind.startswith(LAYOUT), "a run has one layout"
+        assert around.foreign, opening.kind
+
+
+def test_a_ciphertext_decrypts_to_the_plaintext_of_its_mixture(run: Recorded) -> None:
+    random = Random(5)
+    for opening in openings_of(run):
+        target = Target(opening, run)
+        tamperings = drawn(opening, target.around, random)
+        for _ in range(12):
+            mixture, like = next(tamperings), opening.block.vector
+            assert isinstance(like, EncryptedVector)
+            number = mpz.from_bytes(mixture.ciphertext(like).ciphertexts, "little")
+            (plaintext,) = run.cipher.key.raw_decrypt([number])
+            assert (plaintext - mixture.plaintext) % like.key.n == 0
+
+
+def test_a_campaign_finds_a_check_that_does_not_look_at_tags(run: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tagger, "check", lambda *_: None)
+    case = Case("hyfdca", "sealed")
+    counts = list(counts_of(case, run, random=300, chosen_ones=50, seed=1))
+    assert min(count.random_accepted for count in counts) > 0, counts
+    assert min(count.chosen_accepted for count in counts) > 0, counts
+
+
+def test_a_server_that_knew_the_weights_could_forge(run: Recorded) -> None:
+    """The tag of a value that was moved by one unit is moved by the weight of its slot, modulo q."""
+    for opening in openings_of(run):
+        layout = opening.block.vector.layout
+        (weight,) = run.cipher.tagger.tags(layout.grid(np.ones(1, dtype=np.int64)), [0])
+        target = Target(opening, run)
+        changes = (weight, weight - TAG_PRIME)
+        moved = [Mixture(((1, opening.block),), 1 + (change << layout.slots_width)) for change in changes]
+        assert any(target.accepts(mixture, decrypted=True) for mixture in moved), opening.kind
