@@ -1,6 +1,6 @@
 """The attacks on sums and records of a run under way, each with its score and its claim.
 
-Each attempt is played with parties of its own: two honest rounds, and two in which the server meddles. It counts as
+Each attempt is played with parties of its own: an honest round, and two in which the server meddles. It counts as
 accepted if nobody refuses anything, and if the server half itself leaves nobody out.
 """
 
@@ -9,7 +9,8 @@ from typing import Final
 
 from google.protobuf.message import Message as ProtoMessage
 
-from fenchel_common.algorithms.dual import LOCAL_DUAL
+from fenchel_common.algorithms.averaging.rails import LOCAL, MEASURE
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
 from fenchel_common.privacy import Privacy
 from fenchel_common.records import ROUND
 from fenchel_common.wire.records import record_from_bytes
@@ -27,17 +28,22 @@ from fenchel_deploy.attacks.meddling import (
     invented,
     nothing,
     shifted,
-    vectors_in,
 )
 from fenchel_deploy.attacks.recorded import Recorded, Scenario
 from fenchel_deploy.attacks.rogue_cases import ROGUE
 
-HONEST_ROUNDS: Final = 2
+HONEST_ROUNDS: Final = 1
 SHIFTS: Final = (2.0**-32, -(2.0**-32), 2.0**-10, 1.0, 2.0**20)
 """What the server adds to sums, from one unit of a slot to nearly the bound of a value."""
 ATTEMPT_FIELD: Final = b"\x08"
 """The first byte of a record: the tag of its field `attempt`."""
-STEPS: Final = ("HyFDCA", "corrective", "FedAvg")
+PHASES: Final[Mapping[str, Sequence[str]]] = {
+    "HyFDCA": (INNER_PRODUCT, LOCAL_DUAL, PRIMAL),
+    "corrective": (INNER_PRODUCT, LOCAL_DUAL, PRIMAL),
+    "FedAvg": (LOCAL, MEASURE),
+}
+"""The phases of each family in which parties contribute vectors."""
+STEPS: Final = tuple(PHASES)
 FAMILY_CLAIMS: Final[Mapping[str, Claims]] = dict.fromkeys(STEPS, SAFE_IF_ENCRYPTED)
 
 Meddling = Callable[[Played, str], Meddler]
@@ -104,18 +110,6 @@ class _OtherStory(Meddler):
         return ATTEMPT_FIELD + record.moment.attempt.to_bytes() + data
 
 
-def _phases(recorded: Recorded) -> list[str]:
-    """The phases of a round in which the first party contributes vectors."""
-    played = Played(recorded)
-    for _ in range(HONEST_ROUNDS + 1):
-        played.round()
-    return [
-        phase
-        for (_, number, phase, client), body in played.results.items()
-        if number == HONEST_ROUNDS + 1 and client == played.layout.clients[0] and any(vectors_in(body))
-    ]
-
-
 def _by_family(meddling: Meddling) -> Callable[[Bench, Sequence[Privacy]], Iterator[Verdict]]:
     """A play that meddles in each phase of a run of each family."""
 
@@ -123,7 +117,7 @@ def _by_family(meddling: Meddling) -> Callable[[Bench, Sequence[Privacy]], Itera
         for level in levels:
             for setting, scenario in scenarios(level).items():
                 recorded = bench.record(scenario)
-                outcomes = {phase: _accepted(recorded, phase, meddling) for phase in _phases(recorded)}
+                outcomes = {phase: _accepted(recorded, phase, meddling) for phase in PHASES[setting]}
                 yield Verdict.of_attempts(outcomes, level=level, setting=setting)
 
     return play
@@ -172,7 +166,7 @@ def _play_replay(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
                 "another run": other_run,
             }
             for kind, meddling in kinds.items():
-                outcomes = {phase: _accepted(recorded, phase, meddling) for phase in _phases(recorded)}
+                outcomes = {phase: _accepted(recorded, phase, meddling) for phase in PHASES[setting]}
                 yield Verdict.of_attempts(outcomes, level=level, setting=f"{setting}, {kind}")
 
 
@@ -180,8 +174,7 @@ def _play_equivocation(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verd
     for level in levels:
         for setting, scenario in scenarios(level).items():
             recorded = bench.record(scenario)
-            phases = [ROUND, *_phases(recorded)]
-            outcomes = {phase: _accepted(recorded, phase, _OtherStory) for phase in phases}
+            outcomes = {phase: _accepted(recorded, phase, _OtherStory) for phase in (ROUND, *PHASES[setting])}
             yield Verdict.of_attempts(outcomes, level=level, setting=setting)
 
 
