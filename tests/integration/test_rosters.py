@@ -15,6 +15,7 @@ from fenchel_common.errors import CertificateReplaced, FenchelError, NotOnRoster
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
+from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.folders import kit_folder, shard_file
 from fenchel_deploy.local import LocalFederation
 from fenchel_deploy.provision import provision
@@ -251,7 +252,7 @@ def test_processes_take_a_new_roster_up_and_train_while_a_replaced_kit_is_turned
             timeout=60,
             check=False,
         )
-        assert refused.returncode == 2
+        assert refused.returncode == ExitCode.IDENTITY
         assert f"error: the certificate of '{second}' was replaced: roster version 2 names the key" in refused.stderr
         federation.start_client(second)
         (ended,) = [event for event in events if event["event"] == "ended"]

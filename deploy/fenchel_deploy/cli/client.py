@@ -18,14 +18,16 @@ from fenchel_common.data.tables.source import load_shard
 from fenchel_common.errors import DataUnfit, InvalidInput
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_deploy.cli.choices import parse_choice
+from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, log_to_stderr
+from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import DATA_HELP
-from fenchel_deploy.cli.output import log_to_stderr
+from fenchel_deploy.logs import PRIVATE, Place, last_errors_kept
 
 log = logging.getLogger(__name__)
 
 
 def register(app: typer.Typer) -> None:
-    app.command("client")(client)
+    app.command("client", epilog=epilog("client"))(client)
 
 
 def client(
@@ -49,14 +51,14 @@ def client(
         ),
     ] = None,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
-    """Take part in a federation with the shard at DATA. Connects to the server, until the server dismisses it.
-
-    Exit code 0: the server dismissed the party, or SIGTERM stopped it; 2: bad input, data that do not fit the run, or a
-    refusal that no retry cures.
-    """
-    log_to_stderr()
+    """Take part in a federation with the shard at DATA. Connects to the server, until the server dismisses it."""
+    place = Place()
+    log_to_stderr(log_format, place)
+    address = Address.parse(server) if server else None
     loaded = Kit.load(kit)
+    place.party = loaded.name
     shard = _read(data)
     if loaded.roster.party(loaded.name).labels and shard.y is None:
         raise InvalidInput(
@@ -73,19 +75,20 @@ def client(
     kit_in_use = LiveKit(loaded)
     party = Party(kit_in_use, shard, state=state, consent=consent)
     del shard  # The party has its own copy of the matrix, and the two can be large.
-    watched = _Watched(party)
+    watched = _Watched(party, place)
     session = Session(
         kit_in_use,
         watched.handle,
         idle=party.idle,
         limit=party.task_limit,
-        dial=GrpcDial(Address.parse(server) if server else None, insecure=insecure),
+        dial=GrpcDial(address, insecure=insecure),
     )
     signal.signal(signal.SIGTERM, lambda *_: session.stop())
-    end = session.run()
-    log.info("%s: %s", end.kind.value, end.reason)
-    if watched.unfit is not None:
-        raise watched.unfit
+    with last_errors_kept(state, place):
+        end = session.run()
+        log.info("%s: %s", end.kind.value, end.reason)
+        if watched.unfit is not None:
+            raise watched.unfit
 
 
 def _read(data: Path) -> Shard:
@@ -94,18 +97,20 @@ def _read(data: Path) -> Shard:
     for guess in found.guesses:
         log.info("%s: guessed: %s", data, guess)
     for caution in found.cautions:
-        log.warning("%s", caution)
+        log.warning("%s", caution, extra=PRIVATE)
     return found.shard
 
 
 class _Watched:
-    """A party's handler that remembers whether the data did not fit the run that came last."""
+    """A party's handler that notes which task is in work, and whether the data did not fit the run that came last."""
 
-    def __init__(self, party: Party) -> None:
+    def __init__(self, party: Party, place: Place) -> None:
         self._party = party
+        self._place = place
         self.unfit: DataUnfit | None = None
 
     def handle(self, task: Task) -> bytes:
+        self._place.move(run=task.run, round_id=task.round, phase=task.phase)
         self.unfit = None
         try:
             return self._party.handle(task)

@@ -8,13 +8,13 @@ import typer
 from fenchel_client.transport.health import can_run_a_round
 from fenchel_common.errors import TransientError
 from fenchel_common.identity import Address, Kit
+from fenchel_deploy.cli.exits import ExitCode
+from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.output import printable
-
-EXIT_NOT_WELL = 1
 
 
 def register(app: typer.Typer) -> None:
-    app.command("health")(health)
+    app.command("health", epilog=epilog("health"))(health)
 
 
 def health(
@@ -25,15 +25,14 @@ def health(
 ) -> None:
     """Ask the server's health service, over mutual TLS, whether it can run a round now.
 
-    It can if enough parties of a run are connected. Exit code 0: it can, or, with --live, it answers; 1: it cannot, or
-    does not answer; 2: bad input.
+    It can if enough parties of a run are connected.
     """
     loaded = Kit.load(kit)
     try:
         serving = can_run_a_round(loaded, address=Address.parse(server) if server else None, timeout_s=timeout)
     except TransientError as error:
         typer.echo(printable(f"no answer: {error}"), err=True)
-        raise typer.Exit(EXIT_NOT_WELL) from None
+        raise typer.Exit(ExitCode.MISSED) from None
     typer.echo("serving" if serving else "alive, but no round can run now")
     if not serving and not live:
-        raise typer.Exit(EXIT_NOT_WELL)
+        raise typer.Exit(ExitCode.MISSED)

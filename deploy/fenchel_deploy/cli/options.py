@@ -1,12 +1,16 @@
 """Options that several commands have: their types and what their help says."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fenchel_deploy.cli.completion import algorithm_names, privacy_levels, run_names
 from fenchel_deploy.cli.output import Format
 
-AlgorithmOption = Annotated[str, typer.Option(help="An algorithm that `fenchel algorithms` lists.")]
+AlgorithmOption = Annotated[
+    str, typer.Option(help="An algorithm that `fenchel algorithms` lists.", autocompletion=algorithm_names)
+]
 DatasetOption = Annotated[str, typer.Option(help="breast_cancer, digits, or FILE.npz with X (or CSR parts) and y.")]
 GridOption = Annotated[
     str | None,
@@ -23,7 +27,8 @@ PrivacyOption = Annotated[
     str,
     typer.Option(
         help="sealed; paper: contributions to the model in clear, as in the paper; or plain: no encryption, to "
-        "measure its cost."
+        "measure its cost.",
+        autocompletion=privacy_levels,
     ),
 ]
 LossOption = Annotated[str, typer.Option(help="hinge or logistic.")]
@@ -40,3 +45,10 @@ DATA_HELP = (
     "`fenchel data inspect` shows what is used of it."
 )
 FormatOption = Annotated[Format, typer.Option("--format", help="What to print on stdout: a table for people, or JSON.")]
+StateOption = Annotated[Path, typer.Option("--state", metavar="DIR", help="The server's state folder.")]
+RunArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN", help="A run's id or name, as `fenchel runs list` shows them.", autocompletion=run_names
+    ),
+]

@@ -10,14 +10,14 @@ import typer
 from fenchel_client.transport.roundtrip import round_trips_s
 from fenchel_common.errors import TransientError
 from fenchel_common.identity import Address, Kit
+from fenchel_deploy.cli.exits import ExitCode
+from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format, printable
 
-EXIT_NO_ANSWER = 1
-
 
 def register(app: typer.Typer) -> None:
-    app.command("ping")(ping)
+    app.command("ping", epilog=epilog("ping"))(ping)
 
 
 def ping(
@@ -29,8 +29,7 @@ def ping(
 ) -> None:
     """Measure the round trip to the server, as a party's messages make it: over mutual TLS, on an open connection.
 
-    A round takes this time for each of its round trips, and the time of the work. Exit code 0: measured; 1: no
-    answer; 2: bad input.
+    A round takes this time for each of its round trips, and the time of the work.
     """
     try:
         measured = round_trips_s(
@@ -38,7 +37,7 @@ def ping(
         )
     except TransientError as error:
         typer.echo(printable(f"no answer: {error}"), err=True)
-        raise typer.Exit(EXIT_NO_ANSWER) from None
+        raise typer.Exit(ExitCode.MISSED) from None
     median_s = statistics.median(measured)
     if output is Format.JSON:
         typer.echo(json.dumps({"median_s": median_s, "round_trips_s": measured}))

@@ -1,42 +1,28 @@
 """`fenchel runs`: lists, shows, stops and resumes the runs in a server's state."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from fenchel_common.errors import FenchelError, RecordConflict, StoreError, UnknownRun
-from fenchel_common.ids import RoundId, RunId
+from fenchel_common.ids import RoundId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_deploy.cli.console import terminal
-from fenchel_deploy.cli.options import FormatOption
-from fenchel_deploy.cli.output import Format, print_json, printable
+from fenchel_deploy.cli.manual import epilog
+from fenchel_deploy.cli.options import FormatOption, RunArgument, StateOption
+from fenchel_deploy.cli.output import Format, print_json
 from fenchel_server.rounds.ledger import costs_of
 from fenchel_server.store import RoundRecord, RunRecord, RunStatus, SqliteStore
 
-EXIT_FAILED = 1
-EXIT_STATE = 3
-EXIT_UNKNOWN_RUN = 4
-EXIT_CONFLICT = 5
-
-EXIT_CODES = (
-    "Exit codes: 0 done; 1 anything not named here; 2 wrong usage; 3 no usable state in DIR; "
-    "4 no such run; 5 the run's status does not allow it."
-)
 LAST_ROUNDS = 10
 """How many of a run's rounds the table shows; JSON has all."""
 
 
-StateDir = Annotated[Path, typer.Option("--state", metavar="DIR", help="The server's state directory.")]
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as 'fenchel runs list' shows it.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the record.")]
 
-runs = typer.Typer(no_args_is_help=True, help=f"The runs of a server: list, show, stop, resume. {EXIT_CODES}")
+runs = typer.Typer(no_args_is_help=True, help="The runs of a server: list, show, stop, resume.")
 
 
 def register(app: typer.Typer) -> None:
@@ -44,10 +30,10 @@ def register(app: typer.Typer) -> None:
     app.add_typer(runs, name="runs")
 
 
-@runs.command("list", help=f"List all runs. {EXIT_CODES}")
-def list_runs(state: StateDir, output: FormatOption = Format.TABLE) -> None:
+@runs.command("list", epilog=epilog("runs list"), help="List all runs.")
+def list_runs(state: StateOption, output: FormatOption = Format.TABLE) -> None:
     """Every run, oldest first."""
-    with _errors_as_exit_codes(), SqliteStore.inspect(state) as store:
+    with SqliteStore.inspect(state) as store:
         listed = [(record, store.last_round(record.run)) for record in store.runs()]
     if output is Format.JSON:
         print_json([_summary(record, last) for record, last in listed])
@@ -58,11 +44,12 @@ def list_runs(state: StateDir, output: FormatOption = Format.TABLE) -> None:
     terminal().print(table)
 
 
-@runs.command("show", help=f"Show one run with its rounds. {EXIT_CODES}")
-def show_run(run: RunName, state: StateDir, output: FormatOption = Format.TABLE) -> None:
+@runs.command("show", epilog=epilog("runs show"), help="Show one run with its rounds.")
+def show_run(run: RunArgument, state: StateOption, output: FormatOption = Format.TABLE) -> None:
     """A run's configuration, outcome and rounds."""
-    with _errors_as_exit_codes(), SqliteStore.inspect(state) as store:
-        record, rounds, stop = store.run(RunId(run)), store.rounds(RunId(run)), store.stop_request(RunId(run))
+    with SqliteStore.inspect(state) as store:
+        record = store.find(run)
+        rounds, stop = store.rounds(record.run), store.stop_request(record.run)
     if output is Format.JSON:
         print_json(_detail(record, rounds, stop))
         return
@@ -72,13 +59,18 @@ def show_run(run: RunName, state: StateDir, output: FormatOption = Format.TABLE)
         console.print(_rounds_table(rounds[1:][-LAST_ROUNDS:]))
 
 
-@runs.command("stop", help=f"Stop a run after the phase that it is in; 'resume' takes it up again. {EXIT_CODES}")
+@runs.command(
+    "stop", epilog=epilog("runs stop"), help="Stop a run after the phase that it is in; 'resume' takes it up again."
+)
 def stop_run(
-    run: RunName, state: StateDir, reason: Reason = "stopped by the operator", output: FormatOption = Format.TABLE
+    run: RunArgument,
+    state: StateOption,
+    reason: Reason = "stopped by the operator",
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Stops a queued run at once, or asks the server to stop a running one."""
-    with _errors_as_exit_codes(), SqliteStore.operate(state) as store:
-        record = store.request_stop(RunId(run), reason=reason)
+    with SqliteStore.operate(state) as store:
+        record = store.request_stop(store.find(run).run, reason=reason)
         last = store.last_round(record.run)
     if output is Format.JSON:
         print_json({**_summary(record, last), "stop_request": _pending_stop(record, reason)})
@@ -88,37 +80,18 @@ def stop_run(
         terminal().print(f"run {run} will stop after its current phase, or when its server starts again")
 
 
-@runs.command("resume", help=f"Queue a stopped or failed run again; its server takes it up. {EXIT_CODES}")
-def resume_run(run: RunName, state: StateDir, output: FormatOption = Format.TABLE) -> None:
+@runs.command(
+    "resume", epilog=epilog("runs resume"), help="Queue a stopped or failed run again; its server takes it up."
+)
+def resume_run(run: RunArgument, state: StateOption, output: FormatOption = Format.TABLE) -> None:
     """Queues a run, to continue after its last committed round."""
-    with _errors_as_exit_codes(), SqliteStore.operate(state) as store:
-        record = store.requeue(RunId(run))
+    with SqliteStore.operate(state) as store:
+        record = store.requeue(store.find(run).run)
         last = store.last_round(record.run)
     if output is Format.JSON:
         print_json(_summary(record, last))
     else:
         terminal().print(f"run {run} is queued; it continues after round {last or 0}")
-
-
-@contextmanager
-def _errors_as_exit_codes() -> Iterator[None]:
-    try:
-        yield
-    except FenchelError as error:
-        typer.echo(printable(f"error: {error}", keep="\n"), err=True)
-        raise typer.Exit(_exit_code(error)) from None
-
-
-def _exit_code(error: FenchelError) -> int:
-    match error:
-        case UnknownRun():
-            return EXIT_UNKNOWN_RUN
-        case RecordConflict():
-            return EXIT_CONFLICT
-        case StoreError():
-            return EXIT_STATE
-        case _:
-            return EXIT_FAILED
 
 
 def _summary(record: RunRecord, last: RoundId | None) -> dict[str, object]:

@@ -15,19 +15,22 @@ from fenchel_common.identity import Address, Kit
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.console import PlainConsole
-from fenchel_deploy.cli.output import Format, log_to_stderr, printable
+from fenchel_deploy.cli.exits import ExitCode
+from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, log_to_stderr
+from fenchel_deploy.cli.manual import epilog
+from fenchel_deploy.cli.output import Format, printable
 from fenchel_deploy.cli.signals import exit_on
+from fenchel_deploy.logs import Place, last_errors_kept
 from fenchel_server import transport
 from fenchel_server.app import FAREWELL_S, serve
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.outcome import RunOutcome
 
 ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - a server listens
-EXIT_INCOMPLETE = 1
 
 
 def register(app: typer.Typer) -> None:
-    app.command("server")(server)
+    app.command("server", epilog=epilog("server"))(server)
 
 
 def server(
@@ -54,32 +57,47 @@ def server(
     stay: Annotated[bool, typer.Option(help="Stay when all runs are over, and wait for the next one.")] = False,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
     output: Annotated[Format, typer.Option("--format", help="How events are written to stdout.")] = Format.TABLE,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Run the rounds of a federation. The parties' clients connect to this process; it connects to nobody.
 
     Ends when its runs are over, and tells the clients to end. The result of a run that is over when the server starts
-    is printed once more. Exit code 0: all runs completed; 1: a run stopped short, and `fenchel runs show` says
-    why; 2: bad input.
+    is printed once more.
     """
-    log_to_stderr()
+    place = Place()
+    log_to_stderr(log_format, place)
     # Committed rounds are kept, and the next start continues after the last of them.
     exit_on(signal.SIGTERM)
     loaded = Kit.load(kit)
+    place.party = loaded.name
     address = Address.parse(listen) if listen else _default_address(loaded, insecure=insecure)
     config = RunConfig.from_toml(run) if run else None
-    completed = serve(
-        loaded,
-        state,
-        config=config,
-        address=address,
-        listen=partial(transport.listen, insecure=insecure),
-        stay=stay,
-        announce=_print_json if output is Format.JSON else _print_lines,
-        results=results,
-        farewell_s=farewell,
-    )
+    announce = _print_json if output is Format.JSON else _print_lines
+
+    def tell(event: Mapping[str, Any]) -> None:
+        _move(place, event)
+        announce(event)
+
+    with last_errors_kept(state, place):
+        completed = serve(
+            loaded,
+            state,
+            config=config,
+            address=address,
+            listen=partial(transport.listen, insecure=insecure),
+            stay=stay,
+            announce=tell,
+            results=results,
+            farewell_s=farewell,
+        )
     if not completed:
-        raise typer.Exit(EXIT_INCOMPLETE)
+        raise typer.Exit(ExitCode.MISSED)
+
+
+def _move(place: Place, event: Mapping[str, Any]) -> None:
+    """Notes the run, round and phase of an event; `leaving` and `listening` are of no run."""
+    round_id = event.get("round", place.round if event["event"] == "warning" else None)
+    place.move(run=event.get("run"), round_id=round_id, phase=event.get("phase"))
 
 
 def _default_address(kit: Kit, *, insecure: bool) -> Address:

@@ -127,6 +127,14 @@ def outcome_of(
     )
 
 
+def outcome_so_far(rounds: Sequence[RoundRecord]) -> RunOutcome:
+    """The outcome that a run would have if it ended after these committed rounds; there must be one."""
+    unspent = RoundRecord(
+        round_id=rounds[-1].round_id, metrics="{}", absences=(), bytes_up=0, bytes_down=0, seconds={TOTAL: 0.0}
+    )
+    return outcome_of(rounds, unspent, {})
+
+
 def _training_metrics(rounds: Sequence[RoundRecord]) -> list[RoundMetrics]:
     """The metrics of all rounds but the first, which is the set-up and has none."""
     return [RoundMetrics.from_json(record.metrics) for record in rounds[1:]]

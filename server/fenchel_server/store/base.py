@@ -207,6 +207,11 @@ class Store(ABC):
     def close(self) -> None:
         """Releases the files and locks of the store; a repeated call does nothing."""
 
+    def find(self, word: str) -> RunRecord:
+        """The run with this id, or else the newest one with this name; `UnknownRun` if there is neither."""
+        found = sorted((one for one in self.runs() if word in (one.run, one.name)), key=lambda one: one.run == word)
+        return found[-1] if found else self.run(RunId(word))
+
     def pending(self) -> tuple[RunRecord, ...]:
         """The runs that a server has to work on: first the running ones, then the queue."""
         runs = self.runs()

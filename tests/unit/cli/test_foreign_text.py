@@ -18,7 +18,8 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli import app as fenchel
 from fenchel_deploy.cli import demonstration, load_verbs, main, runs, server
 from fenchel_deploy.cli.console import PlainConsole
-from fenchel_deploy.cli.output import log_to_stderr, printable
+from fenchel_deploy.cli.logs import log_to_stderr
+from fenchel_deploy.cli.output import printable
 from fenchel_deploy.demonstration import DemonstrationOptions
 from fenchel_server.store import AbsenceRecord, RoundRecord, RunStatus, SqliteStore
 from support.records import RUN, setup_record
