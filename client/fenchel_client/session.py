@@ -132,6 +132,12 @@ class Session:
         if connection is not None:
             connection.cancel()
 
+    @property
+    def connected(self) -> bool:
+        """Whether the server has sent anything after its welcome on the present connection."""
+        connection = self._connection
+        return connection is not None and connection.worked
+
     def _next_assignment(self) -> Assignment | None:
         assignment = self._desk.take(wait=False)
         if assignment is not None or self._desk.ended:
@@ -186,6 +192,8 @@ class Session:
                 except BaseException:
                     self._recover(connection)
                     raise
+                finally:
+                    self._connection = None
                 self._recover(connection)
             if reason is not None:
                 self._end = SessionEnd(EndKind.DISMISSED, reason)

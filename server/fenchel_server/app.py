@@ -140,7 +140,7 @@ def _drive(
         parts,
         store=store,
         transport=CountedTransport(MeasuredTransport(transport), config.algorithm_settings()),
-        watch=_watcher(record.run, transport, announce),
+        watch=_watcher(record.run, transport, announce, gap_target=config.stop.gap),
         keep_model=lambda release: _keep_model(models, record.run, release),
     )
     ending = driver.drive()
@@ -168,7 +168,7 @@ def ended_event(record: RunRecord) -> Mapping[str, object]:
     }
 
 
-def _watcher(run: RunId, transport: Listener, announce: Announce) -> Watcher:
+def _watcher(run: RunId, transport: Listener, announce: Announce, *, gap_target: float | None) -> Watcher:
     def watch(moment: object) -> None:
         match moment:
             case AwaitClients(clients=clients, enough=enough):
@@ -192,6 +192,7 @@ def _watcher(run: RunId, transport: Listener, announce: Announce) -> Watcher:
                         "primal": metrics.primal,
                         "dual": metrics.dual,
                         "gap": metrics.gap,
+                        "gap_target": gap_target,
                         "accuracy": metrics.accuracy,
                         "figures": dict(metrics.figures),
                         "seconds": record.seconds[TOTAL],

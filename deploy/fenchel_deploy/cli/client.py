@@ -2,6 +2,8 @@
 
 import logging
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +13,7 @@ from fenchel_client.concessions import Concession, explained
 from fenchel_client.consent import Consent
 from fenchel_client.party import Party
 from fenchel_client.session import Session
-from fenchel_client.task import Task
+from fenchel_client.task import Handler, Task
 from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.data.shard import Shard
 from fenchel_common.data.tables.source import load_shard
@@ -20,7 +22,7 @@ from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_deploy.cli.choices import parse_choice
 from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, log_to_stderr
 from fenchel_deploy.cli.manual import epilog
-from fenchel_deploy.cli.options import DATA_HELP
+from fenchel_deploy.cli.options import DATA_HELP, MetricsOption, metrics_address
 from fenchel_deploy.logs import PRIVATE, Place, last_errors_kept
 
 log = logging.getLogger(__name__)
@@ -51,12 +53,13 @@ def client(
         ),
     ] = None,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
+    metrics: MetricsOption = None,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Take part in a federation with the shard at DATA. Connects to the server, until the server dismisses it."""
     place = Place()
     log_to_stderr(log_format, place)
-    address = Address.parse(server) if server else None
+    address, metered_at = Address.parse(server) if server else None, metrics_address(metrics)
     loaded = Kit.load(kit)
     place.party = loaded.name
     shard = _read(data)
@@ -76,19 +79,37 @@ def client(
     party = Party(kit_in_use, shard, state=state, consent=consent)
     del shard  # The party has its own copy of the matrix, and the two can be large.
     watched = _Watched(party, place)
-    session = Session(
-        kit_in_use,
-        watched.handle,
-        idle=party.idle,
-        limit=party.task_limit,
-        dial=GrpcDial(address, insecure=insecure),
-    )
-    signal.signal(signal.SIGTERM, lambda *_: session.stop())
-    with last_errors_kept(state, place):
+    with last_errors_kept(state, place), _measured(metered_at, kit_in_use, party, watched.handle) as (handle, attend):
+        session = Session(
+            kit_in_use,
+            handle,
+            idle=party.idle,
+            limit=party.task_limit,
+            dial=GrpcDial(address, insecure=insecure),
+        )
+        attend(session)
+        signal.signal(signal.SIGTERM, lambda *_: session.stop())
         end = session.run()
         log.info("%s: %s", end.kind.value, end.reason)
         if watched.unfit is not None:
             raise watched.unfit
+
+
+@contextmanager
+def _measured(
+    address: Address | None, kit: LiveKit, party: Party, handler: Handler
+) -> Iterator[tuple[Handler, Callable[[Session], None]]]:
+    """The handler, and what is told of the session; with an address, both feed the metrics served there."""
+    if address is None:
+        yield handler, lambda _: None
+        return
+    # A client without metrics needs neither the memory nor the time to load these.
+    from fenchel_deploy.monitoring.clientmetrics import ClientMetrics
+    from fenchel_deploy.monitoring.endpoint import metrics_served
+
+    metrics = ClientMetrics(kit, stopwatch=lambda: party.spent)
+    with metrics_served(metrics.registry, address):
+        yield metrics.measured(handler), lambda session: metrics.attend(lambda: session.connected)
 
 
 def _read(data: Path) -> Shard:

@@ -79,7 +79,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
     "server": Entry(
         (
             "fenchel server --kit kits/server --state state/ --run run.toml",
-            "fenchel server --kit kits/server --state state/ --stay --results results/",
+            "fenchel server --kit kits/server --state state/ --stay --results results/ --metrics 9464",
         ),
         {
             ExitCode.DONE: "all runs completed",
@@ -93,7 +93,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
     "client": Entry(
         (
             "fenchel client --kit kit/ --data patients.csv --state private/",
-            "fenchel client --kit kit/ --data patients.csv --state private/ --accept 2048-bits",
+            "fenchel client --kit kit/ --data patients.csv --state private/ --accept 2048-bits --log-format json",
         ),
         {
             ExitCode.DONE: "the server dismissed the party, or SIGTERM stopped it",

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from fenchel_common.identity import Address
 from fenchel_deploy.cli.completion import algorithm_names, privacy_levels, run_names
 from fenchel_deploy.cli.output import Format
 
@@ -44,6 +45,13 @@ DATA_HELP = (
     "This party's table: a file (.csv, .parquet, .libsvm, .npz), its shard.toml, or a folder with one of them. "
     "`fenchel data inspect` shows what is used of it."
 )
+MetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[HOST:]PORT",
+        help="Serve metrics for Prometheus at http://HOST:PORT/metrics. Without HOST: for this machine alone.",
+    ),
+]
 FormatOption = Annotated[Format, typer.Option("--format", help="What to print on stdout: a table for people, or JSON.")]
 StateOption = Annotated[Path, typer.Option("--state", metavar="DIR", help="The server's state folder.")]
 RunArgument = Annotated[
@@ -52,3 +60,8 @@ RunArgument = Annotated[
         metavar="RUN", help="A run's id or name, as `fenchel runs list` shows them.", autocompletion=run_names
     ),
 ]
+
+
+def metrics_address(text: str | None) -> Address | None:
+    """The value of --metrics; a port alone is one of the loopback address."""
+    return None if text is None else Address.parse(f"127.0.0.1:{text}" if text.isdecimal() else text)

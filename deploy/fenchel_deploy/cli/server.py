@@ -3,7 +3,8 @@
 import json
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,18 +12,19 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fenchel_common.identity import Address, Kit
+from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, log_to_stderr
 from fenchel_deploy.cli.manual import epilog
+from fenchel_deploy.cli.options import MetricsOption, metrics_address
 from fenchel_deploy.cli.output import Format, printable
 from fenchel_deploy.cli.signals import exit_on
 from fenchel_deploy.logs import Place, last_errors_kept
 from fenchel_server import transport
-from fenchel_server.app import FAREWELL_S, serve
+from fenchel_server.app import FAREWELL_S, Listen, serve
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.outcome import RunOutcome
 
@@ -57,6 +59,7 @@ def server(
     stay: Annotated[bool, typer.Option(help="Stay when all runs are over, and wait for the next one.")] = False,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
     output: Annotated[Format, typer.Option("--format", help="How events are written to stdout.")] = Format.TABLE,
+    metrics: MetricsOption = None,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Run the rounds of a federation. The parties' clients connect to this process; it connects to nobody.
@@ -74,17 +77,20 @@ def server(
     config = RunConfig.from_toml(run) if run else None
     announce = _print_json if output is Format.JSON else _print_lines
 
-    def tell(event: Mapping[str, Any]) -> None:
-        _move(place, event)
-        announce(event)
+    listen_here = partial(transport.listen, insecure=insecure)
+    with last_errors_kept(state, place), _measured(metrics_address(metrics), listen_here) as (listen_measured, observe):
 
-    with last_errors_kept(state, place):
+        def tell(event: Mapping[str, Any]) -> None:
+            _move(place, event)
+            observe(event)
+            announce(event)
+
         completed = serve(
             loaded,
             state,
             config=config,
             address=address,
-            listen=partial(transport.listen, insecure=insecure),
+            listen=listen_measured,
             stay=stay,
             announce=tell,
             results=results,
@@ -92,6 +98,29 @@ def server(
         )
     if not completed:
         raise typer.Exit(ExitCode.MISSED)
+
+
+@contextmanager
+def _measured(
+    address: Address | None, listen: Callable[..., transport.GrpcTransport]
+) -> Iterator[tuple[Listen, Callable[[Mapping[str, Any]], None]]]:
+    """How the server listens and who observes its events; with an address, both feed the metrics served there."""
+    if address is None:
+        yield listen, lambda _: None
+        return
+    # A server without metrics needs neither the memory nor the time to load these.
+    from fenchel_deploy.monitoring.endpoint import metrics_served
+    from fenchel_deploy.monitoring.servermetrics import ServerMetrics
+
+    metrics = ServerMetrics()
+
+    def listen_measured(kit: LiveKit, *, address: Address) -> transport.GrpcTransport:
+        listener = listen(kit, address=address)
+        metrics.attend(listener, kit)
+        return listener
+
+    with metrics_served(metrics.registry, address):
+        yield listen_measured, metrics.observe
 
 
 def _move(place: Place, event: Mapping[str, Any]) -> None:
