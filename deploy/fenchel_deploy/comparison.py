@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fenchel_common.errors import InvalidInput
-from fenchel_server.rounds.outcome import RunOutcome, outcome_so_far
+from fenchel_server.rounds.outcome import outcome_of_record
 from fenchel_server.store import SqliteStore
 
 RESULT_SUFFIX = ".json"
@@ -53,12 +53,8 @@ def costs_of_run(word: str, state: Path | None) -> Costs:
         raise InvalidInput(f"{word}: name the server's state folder by --state, or give a file of results, RUN.json")
     with SqliteStore.inspect(state) as store:
         record = store.find(word)
-        rounds = store.rounds(record.run)
-    if record.outcome is not None:
-        outcome = RunOutcome.from_json(record.outcome)
-    elif rounds:
-        outcome = outcome_so_far(rounds)
-    else:
+        outcome = outcome_of_record(record, store.rounds(record.run))
+    if outcome is None:
         raise InvalidInput(f"{word}: nothing of this run is committed yet, so there are no costs to compare")
     return Costs(word, _by_kind({**outcome.to_mapping(), "gap": outcome.certificate.gap}))
 

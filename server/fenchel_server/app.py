@@ -80,9 +80,10 @@ def serve(
 
     kit_in_use = LiveKit(kit)
     with SqliteStore.serve(state) as store:
-        asked = enqueue(store, config) if config is not None else None
         transport = listen(kit_in_use, address=address)
         try:
+            # After the server listens: a command that is refused leaves no queued run.
+            asked = enqueue(store, config) if config is not None else None
             parties = list(kit.roster.names)
             announce({"event": "listening", "address": str(address), "port": transport.port, "parties": parties})
             if asked is not None and asked.status in ENDED:
@@ -162,6 +163,7 @@ def ended_event(record: RunRecord) -> Mapping[str, object]:
         "name": record.name,
         "status": str(record.status),
         "reason": record.reason,
+        "privacy": RunConfig.from_json(record.config).privacy,
         "key_bits": record.key_bits,
         "key_fingerprint": record.key_fingerprint,
         "outcome": None if record.outcome is None else RunOutcome.from_json(record.outcome).to_mapping(),

@@ -12,6 +12,9 @@ from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.output import printable
 
+ANSWER_S = 1.5
+"""So short that the whole command takes no more than 3 s; a slow network needs more."""
+
 
 def register(app: typer.Typer) -> None:
     app.command("health", epilog=epilog("health"))(health)
@@ -21,7 +24,7 @@ def health(
     kit: Annotated[Path, typer.Option(help="A kit of the federation: a party's, or the server's own.")],
     server: Annotated[str | None, typer.Option(help="HOST:PORT of the server, if not the kit's.")] = None,
     live: Annotated[bool, typer.Option(help="Exit with 0 if the server answers, even without a round to run.")] = False,
-    timeout: Annotated[float, typer.Option(min=0.1, max=600, help="Seconds to wait for an answer.")] = 5.0,
+    timeout: Annotated[float, typer.Option(min=0.1, max=600, help="Seconds to wait for an answer.")] = ANSWER_S,
 ) -> None:
     """Ask the server's health service, over mutual TLS, whether it can run a round now.
 
@@ -31,7 +34,7 @@ def health(
     try:
         serving = can_run_a_round(loaded, address=Address.parse(server) if server else None, timeout_s=timeout)
     except TransientError as error:
-        typer.echo(printable(f"no answer: {error}"), err=True)
+        typer.echo(printable(f"no answer: {error}; on a slow network, try a longer --timeout"), err=True)
         raise typer.Exit(ExitCode.MISSED) from None
     typer.echo("serving" if serving else "alive, but no round can run now")
     if not serving and not live:

@@ -9,12 +9,16 @@ from rich.table import Table
 
 from fenchel_common.ids import RoundId
 from fenchel_common.metrics import RoundMetrics
+from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.console import terminal
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption, RunArgument, StateOption
 from fenchel_deploy.cli.output import Format, print_json
+from fenchel_deploy.cli.runviews import key_in_words, shown_reason, shown_status
 from fenchel_server.rounds.ledger import costs_of
+from fenchel_server.rounds.outcome import RunOutcome, outcome_of_record
 from fenchel_server.store import RoundRecord, RunRecord, RunStatus, SqliteStore
+from fenchel_server.store.statedir import is_served
 
 LAST_ROUNDS = 10
 """How many of a run's rounds the table shows; JSON has all."""
@@ -35,12 +39,14 @@ def list_runs(state: StateOption, output: FormatOption = Format.TABLE) -> None:
     """Every run, oldest first."""
     with SqliteStore.inspect(state) as store:
         listed = [(record, store.last_round(record.run)) for record in store.runs()]
+    served = is_served(state)
     if output is Format.JSON:
-        print_json([_summary(record, last) for record, last in listed])
+        print_json([_summary(record, last, served=served) for record, last in listed])
         return
     table = Table("run", "name", "status", "rounds", "updated", "reason")
     for record, last in listed:
-        table.add_row(record.run, record.name, record.status, str(last or 0), _time(record.updated), record.reason)
+        status, reason = shown_status(record, served=served), shown_reason(record, served=served)
+        table.add_row(record.run, record.name, status, str(last or 0), _time(record.updated), reason)
     terminal().print(table)
 
 
@@ -50,11 +56,15 @@ def show_run(run: RunArgument, state: StateOption, output: FormatOption = Format
     with SqliteStore.inspect(state) as store:
         record = store.find(run)
         rounds, stop = store.rounds(record.run), store.stop_request(record.run)
+    served = is_served(state)
+    outcome = outcome_of_record(record, rounds)
     if output is Format.JSON:
-        print_json(_detail(record, rounds, stop))
+        print_json(_detail(record, rounds, stop, outcome, served=served))
         return
     console = terminal()
-    console.print(_facts_table(record, rounds, stop))
+    console.print(_facts_table(record, rounds, stop, served=served))
+    if outcome is not None:
+        console.print(_costs_table(outcome))
     if len(rounds) > 1:
         console.print(_rounds_table(rounds[1:][-LAST_ROUNDS:]))
 
@@ -73,7 +83,8 @@ def stop_run(
         record = store.request_stop(store.find(run).run, reason=reason)
         last = store.last_round(record.run)
     if output is Format.JSON:
-        print_json({**_summary(record, last), "stop_request": _pending_stop(record, reason)})
+        summary = _summary(record, last, served=is_served(state))
+        print_json({**summary, "stop_request": _pending_stop(record, reason)})
     elif record.status is RunStatus.STOPPED:
         terminal().print(f"run {run} is stopped")
     else:
@@ -89,17 +100,17 @@ def resume_run(run: RunArgument, state: StateOption, output: FormatOption = Form
         record = store.requeue(store.find(run).run)
         last = store.last_round(record.run)
     if output is Format.JSON:
-        print_json(_summary(record, last))
+        print_json(_summary(record, last, served=is_served(state)))
     else:
         terminal().print(f"run {run} is queued; it continues after round {last or 0}")
 
 
-def _summary(record: RunRecord, last: RoundId | None) -> dict[str, object]:
+def _summary(record: RunRecord, last: RoundId | None, *, served: bool) -> dict[str, object]:
     return {
         "run": record.run,
         "name": record.name,
-        "status": record.status,
-        "reason": record.reason,
+        "status": shown_status(record, served=served),
+        "reason": shown_reason(record, served=served),
         "rounds": last or 0,
         "created": _time(record.created),
         "updated": _time(record.updated),
@@ -108,12 +119,15 @@ def _summary(record: RunRecord, last: RoundId | None) -> dict[str, object]:
     }
 
 
-def _detail(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str | None) -> dict[str, object]:
+def _detail(
+    record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str | None, outcome: RunOutcome | None, *, served: bool
+) -> dict[str, object]:
     return {
-        **_summary(record, rounds[-1].round_id if rounds else None),
+        **_summary(record, rounds[-1].round_id if rounds else None, served=served),
         "stop_request": stop,
         "config": json.loads(record.config),
         "outcome": None if record.outcome is None else json.loads(record.outcome),
+        "costs": None if outcome is None else _costs(outcome),
         "history": [
             {
                 "round": committed.round_id,
@@ -129,15 +143,34 @@ def _detail(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str | None
     }
 
 
-def _facts_table(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str | None) -> Table:
+def _costs(outcome: RunOutcome) -> dict[str, object]:
+    names = ("seconds", "round_seconds", "bytes", "clients_detail")
+    return {name: value for name, value in outcome.to_mapping().items() if name in names}
+
+
+def _costs_table(outcome: RunOutcome) -> Table:
+    table = Table("costs", "whole run", "a usual round")
+    for kind, seconds in outcome.seconds.items():
+        usual = outcome.round_seconds.get(kind)
+        table.add_row(f"{kind}, seconds", f"{seconds:.2f}", "" if usual is None else f"{usual:.3f}")
+    for way, count in (("up", outcome.bytes.up), ("down", outcome.bytes.down)):
+        table.add_row(f"bytes {way}", f"{count:,}", f"{count // max(outcome.rounds, 1):,}")
+    return table
+
+
+def _facts_table(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str | None, *, served: bool) -> Table:
     facts = {
         "run": record.run,
         "name": record.name,
-        "status": record.status + (f", stop requested: {stop}" if stop is not None else ""),
-        "reason": record.reason,
+        "status": shown_status(record, served=served) + (f", stop requested: {stop}" if stop is not None else ""),
+        "reason": shown_reason(record, served=served),
         "rounds": str(max(len(rounds) - 1, 0)),
         "attempts": str(record.attempt),
-        "key": f"{record.key_bits} bits, {record.key_fingerprint}" if record.key_bits else "none yet, or plaintext",
+        "key": key_in_words(
+            record.key_bits,
+            privacy=RunConfig.from_json(record.config).privacy,
+            fingerprint=record.key_fingerprint,
+        ),
         "created": _time(record.created),
         "updated": _time(record.updated),
         "bytes": f"{sum(one.bytes_up for one in rounds)} up, {sum(one.bytes_down for one in rounds)} down",

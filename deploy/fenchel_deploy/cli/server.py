@@ -21,6 +21,7 @@ from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, log_to_stderr
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import MetricsOption, metrics_address
 from fenchel_deploy.cli.output import Format, printable
+from fenchel_deploy.cli.runviews import key_in_words
 from fenchel_deploy.cli.signals import exit_on
 from fenchel_deploy.logs import Place, last_errors_kept
 from fenchel_server import transport
@@ -177,7 +178,7 @@ def _print_result(event: Mapping[str, Any]) -> None:
         "duality gap, the proof": _figure(certificate.gap, ".2e"),
         "accuracy": _figure(certificate.accuracy, ".4f"),
         "rounds × round trips": f"{outcome.rounds} × {outcome.rtc_per_round or '–'}",
-        "key": f"{event['key_bits']} bits" if event["key_bits"] else "none: PLAINTEXT, or stopped before it was made",
+        "key": key_in_words(event["key_bits"], privacy=event["privacy"]),
     }
     if outcome.release is not None:
         rows |= _release_rows(event["run"], outcome.release)

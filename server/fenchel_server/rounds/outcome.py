@@ -10,7 +10,7 @@ from fenchel_common.ids import ClientId
 from fenchel_common.metrics import LastCertificate, RoundMetrics, last_certificate
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.ledger import TOTAL, ClientCosts, Kind
-from fenchel_server.store import RoundRecord
+from fenchel_server.store import RoundRecord, RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,15 @@ def outcome_of(
     )
 
 
-def outcome_so_far(rounds: Sequence[RoundRecord]) -> RunOutcome:
-    """The outcome that a run would have if it ended after these committed rounds; there must be one."""
+def outcome_of_record(record: RunRecord, rounds: Sequence[RoundRecord]) -> RunOutcome | None:
+    """The outcome on record, or the one that the run would have if it ended after its committed rounds.
+
+    None if nothing is committed yet.
+    """
+    if record.outcome is not None:
+        return RunOutcome.from_json(record.outcome)
+    if not rounds:
+        return None
     unspent = RoundRecord(
         round_id=rounds[-1].round_id, metrics="{}", absences=(), bytes_up=0, bytes_down=0, seconds={TOTAL: 0.0}
     )

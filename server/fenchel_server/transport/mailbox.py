@@ -93,13 +93,15 @@ class Mailbox:
                 previous.outbox.fail(_superseded(client, same_process=known == incarnation))
             self._changed.notify_all()
 
-    def detach(self, outbox: Outbox) -> None:
-        """Removes a connection, unless a newer one has replaced it already."""
+    def detach(self, outbox: Outbox) -> bool:
+        """Removes a connection; False if a newer one has replaced it, or it was removed already."""
         with self._changed:
             attached = self._attached.get(outbox.client)
-            if attached and attached.outbox is outbox:
-                del self._attached[outbox.client]
-                self._changed.notify_all()
+            if attached is None or attached.outbox is not outbox:
+                return False
+            del self._attached[outbox.client]
+            self._changed.notify_all()
+            return True
 
     def heard(self, outbox: Outbox) -> None:
         """Notes a sign of life."""

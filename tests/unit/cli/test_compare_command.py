@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.comparison import Row
 from fenchel_server.store import SqliteStore
 from support.commands import run_fenchel
-from support.records import RUN, round_record, setup_record
+from support.records import RUN, round_record, running_with_setup
 
 
 def result(**changes: Any) -> dict[str, Any]:
@@ -67,10 +66,8 @@ def test_a_person_gets_a_table(files: tuple[Path, Path]) -> None:
 
 def test_runs_of_a_state_folder_are_named_by_id_or_name_also_while_they_run(tmp_path: Path) -> None:
     with SqliteStore.serve(tmp_path) as store:
-        store.create_run(RUN, name="trial", config="{}")
-        store.begin_attempt(RUN)
-        store.commit_setup(RUN, setup_record(), replace(round_record(0), clients={}), b"state 0")
-        store.commit_round(RUN, replace(round_record(1), clients={}), b"state 1")
+        running_with_setup(store)
+        store.commit_round(RUN, round_record(1), b"state 1")
         store.create_run(RunId("run-2"), name="later", config="{}")
         name = store.run(RUN).name
         shown = run_fenchel("compare", RUN, name, "--state", tmp_path, "--format", "json")

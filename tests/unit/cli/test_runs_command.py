@@ -118,3 +118,20 @@ def test_of_runs_with_one_name_the_newest_is_meant_and_an_id_goes_before_a_name(
     store.create_run(RunId("run-4"), name="run-2", config="{}")
     assert store.find("later").run == "run-3"
     assert store.find("run-2").run == "run-2"
+
+
+def test_show_has_the_costs(store: SqliteStore, tmp_path: Path) -> None:
+    shown = json.loads(invoke("show", "run-1", "--format", "json", state=tmp_path).stdout)
+    assert shown["costs"]["bytes"] == {"up": 10, "down": 20}
+    assert shown["costs"]["seconds"]["wait"] == 2.0
+    assert shown["costs"]["clients_detail"]["north"]["encrypt_s"] == 0.5
+    assert "wait, seconds" in invoke("show", "run-1", state=tmp_path).stdout
+    assert json.loads(invoke("show", "run-2", "--format", "json", state=tmp_path).stdout)["costs"] is None
+
+
+def test_a_run_without_a_server_process_is_not_shown_as_running(store: SqliteStore, tmp_path: Path) -> None:
+    store.close()
+    assert "interrupted" in invoke("list", state=tmp_path).stdout
+    shown = json.loads(invoke("show", "run-1", "--format", "json", state=tmp_path).stdout)
+    assert shown["status"] == "interrupted"
+    assert "start the server again" in shown["reason"]
