@@ -12,13 +12,14 @@ from typing import Protocol
 
 from fenchel_common.errors import InvalidConfig, RecordConflict
 from fenchel_common.identity import Address, Kit, LiveKit
-from fenchel_common.ids import RunId
+from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
+from fenchel_server.attendance import Attendance, WaitingNotice
 from fenchel_server.federationrun import FederationRun
 from fenchel_server.release import Release
 from fenchel_server.results import write_model, write_result
 from fenchel_server.rounds.counted import CountedTransport
-from fenchel_server.rounds.driver import Driver, Watcher
+from fenchel_server.rounds.driver import Driver, StillWaiting, Watcher
 from fenchel_server.rounds.events import AwaitClients, ClientsPresent, Gather, RoundReady, SetupReady
 from fenchel_server.rounds.ledger import TOTAL, costs_of
 from fenchel_server.rounds.measured import MeasuredTransport
@@ -88,7 +89,9 @@ def serve(
             announce({"event": "listening", "address": str(address), "port": transport.port, "parties": parties})
             if asked is not None and asked.status in ENDED:
                 tell(ended_event(asked))
-            completed = _work(store, kit_in_use, transport, tell, stay=stay, models=results or state)
+            attendance = Attendance(transport, lambda: frozenset(kit_in_use.look().roster.names))
+            with attendance.on_record(store):
+                completed = _work(store, kit_in_use, transport, attendance, tell, stay=stay, models=results or state)
             _dismiss_all(kit_in_use, transport, tell, farewell_s=farewell_s)
         finally:
             transport.stop(grace_s=STOP_GRACE_S)
@@ -110,13 +113,27 @@ def enqueue(store: Store, config: RunConfig) -> RunRecord:
     return store.create_run(new_run_id(), name=config.name, config=config.to_json())
 
 
-def _work(store: Store, kit: LiveKit, transport: Listener, announce: Announce, *, stay: bool, models: Path) -> bool:
+def _work(
+    store: Store,
+    kit: LiveKit,
+    transport: Listener,
+    attendance: Attendance,
+    announce: Announce,
+    *,
+    stay: bool,
+    models: Path,
+) -> bool:
     all_completed = True
     idle = threading.Event()
     while True:
         pending = store.pending()
         if pending:
-            all_completed = _drive(store, kit, transport, pending[0], announce, models=models) and all_completed
+            record = pending[0]
+            still_waiting = _waiting_teller(record.run, transport, attendance, announce)
+            watch = _watcher(record, transport, announce)
+            status = _drive(store, kit, transport, record, watch, still_waiting, models=models)
+            announce(ended_event(store.run(record.run)))
+            all_completed = status is RunStatus.COMPLETED and all_completed
         elif stay:
             idle.wait(IDLE_LOOK_S)
         else:
@@ -132,8 +149,15 @@ def _dismiss_all(kit: LiveKit, transport: Listener, announce: Announce, *, farew
 
 
 def _drive(
-    store: Store, kit: LiveKit, transport: Listener, record: RunRecord, announce: Announce, *, models: Path
-) -> bool:
+    store: Store,
+    kit: LiveKit,
+    transport: Listener,
+    record: RunRecord,
+    watch: Watcher,
+    still_waiting: StillWaiting,
+    *,
+    models: Path,
+) -> RunStatus:
     config = RunConfig.from_json(record.config)
     parts = FederationRun(config, kit.look().roster, certificate=lambda: certificate_of(store.rounds(record.run)))
     driver = Driver(
@@ -141,13 +165,13 @@ def _drive(
         parts,
         store=store,
         transport=CountedTransport(MeasuredTransport(transport), config.algorithm_settings()),
-        watch=_watcher(record.run, transport, announce, gap_target=config.stop.gap),
+        watch=watch,
+        still_waiting=still_waiting,
         keep_model=lambda release: _keep_model(models, record.run, release),
     )
     ending = driver.drive()
     transport.set_serving(False)
-    announce(ended_event(store.run(record.run)))
-    return ending.status is RunStatus.COMPLETED
+    return ending.status
 
 
 def _keep_model(directory: Path, run: RunId, release: Release) -> None:
@@ -170,14 +194,24 @@ def ended_event(record: RunRecord) -> Mapping[str, object]:
     }
 
 
-def _watcher(run: RunId, transport: Listener, announce: Announce, *, gap_target: float | None) -> Watcher:
+def _waiting_teller(run: RunId, transport: Listener, attendance: Attendance, announce: Announce) -> StillWaiting:
+    notice = WaitingNotice()
+
+    def tell(waiting: AwaitClients, present: frozenset[ClientId]) -> None:
+        missing, known = waiting.clients - present, attendance.look()
+        since = {party: known[party].since for party in sorted(missing) if party in known}
+        transport.set_serving(len(present) >= waiting.enough, missing=since)
+        if notice.due(missing):
+            announce({"event": "waiting", "run": run, "for": sorted(missing), "since": since})
+
+    return tell
+
+
+def _watcher(record: RunRecord, transport: Listener, announce: Announce) -> Watcher:
+    run, gap_target = record.run, RunConfig.from_json(record.config).stop.gap
+
     def watch(moment: object) -> None:
         match moment:
-            case AwaitClients(clients=clients, enough=enough):
-                present = transport.present() & clients
-                transport.set_serving(len(present) >= enough)
-                if present != clients:
-                    announce({"event": "waiting", "run": run, "for": sorted(clients - present)})
             case ClientsPresent():
                 transport.set_serving(True)
             case Gather(round_id=round_id, phase=phase):

@@ -89,6 +89,9 @@ class Desks:
         with self._changed:
             return frozenset(self._attending)
 
+    def owed(self) -> Mapping[ClientId, PhaseId]:
+        return {}
+
     def wait_for(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
         with self._changed:
             self._changed.wait_for(lambda: clients <= self._attending.keys(), timeout=timeout_s)
@@ -107,7 +110,8 @@ class Desks:
             self._changed.wait_for(lambda: clients <= self._told, timeout=timeout_s)
             return clients - self._told
 
-    def set_serving(self, serving: bool) -> None:
+    def set_serving(self, serving: bool, *, missing: Mapping[ClientId, float] | None = None) -> None:
+        del missing
         self.serving.append(serving)
 
     def stop(self, *, grace_s: float = 0.0) -> None:  # noqa: ARG002 - of the interface

@@ -67,6 +67,44 @@ def test_a_run_whose_server_is_dead_is_not_shown_as_running(federation: LocalFed
     assert [run["status"] for run in runs(federation)] == ["interrupted"]
 
 
+def waiting(events: Iterator[dict[str, Any]], *parties: str) -> dict[str, Any]:
+    """The next event that says that the run waits for exactly these parties."""
+    return next(event for event in events if event["event"] == "waiting" and event["for"] == list(parties))
+
+
+def test_who_is_missing_and_since_when_is_told_as_it_changes_and_a_killed_party_is_logged(
+    federation: LocalFederation,
+) -> None:
+    federation.start_server()
+    events = federation.events()
+    started = waiting(events, "p1", "p2")["since"]["p2"]
+    federation.start_client("p1")
+    assert waiting(events, "p2")["since"] == {"p2": started}
+    federation.clients["p1"].kill()
+    left = waiting(events, "p1", "p2")["since"]
+    assert left["p2"] == started < left["p1"]
+    assert "p1 has left: its connection ended" in federation.log("server")
+
+
+def test_every_view_of_a_run_under_way_says_who_is_missing_and_since_when(
+    federation: LocalFederation, tmp_path: Path
+) -> None:
+    federation.start_server()
+    events = federation.events()
+    federation.start_client("p1")
+    waiting(events, "p2")
+    federation.clients["p1"].kill()
+    waiting(events, "p1", "p2")
+    asked = fenchel("health", "--kit", kit_folder(tmp_path, "p1"), "--server", f"localhost:{federation.port}")
+    assert asked.stdout.startswith("alive, but no round can run now; not connected: p1 (since 20")
+    (run,) = runs(federation)
+    while {party["party"]: party["connected"] for party in run["parties"]} != {"p1": False, "p2": False}:
+        (run,) = runs(federation)
+    assert run["reason"].startswith("not connected: p1 (since 20")
+    shown = fenchel("runs", "show", "told", "--state", federation.state).stdout
+    assert "not connected: p1 (since 20" in shown
+
+
 def test_a_sealed_run_that_is_stopped_before_its_key_is_made_is_not_called_plaintext(
     federation: LocalFederation, tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """`fenchel runs`: lists, shows, stops and resumes the runs in a server's state."""
 
 import json
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -14,10 +14,11 @@ from fenchel_deploy.cli.console import terminal
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption, RunArgument, StateOption
 from fenchel_deploy.cli.output import Format, print_json
-from fenchel_deploy.cli.runviews import key_in_words, shown_reason, shown_status
+from fenchel_deploy.cli.runviews import key_in_words, party_facts, shown_reason, shown_status
+from fenchel_deploy.cli.times import utc
 from fenchel_server.rounds.ledger import costs_of
 from fenchel_server.rounds.outcome import RunOutcome, outcome_of_record
-from fenchel_server.store import RoundRecord, RunRecord, RunStatus, SqliteStore
+from fenchel_server.store import PartyRecord, RoundRecord, RunRecord, RunStatus, SqliteStore
 from fenchel_server.store.statedir import is_served
 
 LAST_ROUNDS = 10
@@ -39,14 +40,15 @@ def list_runs(state: StateOption, output: FormatOption = Format.TABLE) -> None:
     """Every run, oldest first."""
     with SqliteStore.inspect(state) as store:
         listed = [(record, store.last_round(record.run)) for record in store.runs()]
+        parties = store.parties()
     served = is_served(state)
     if output is Format.JSON:
-        print_json([_summary(record, last, served=served) for record, last in listed])
+        print_json([_summary(record, last, parties, served=served) for record, last in listed])
         return
     table = Table("run", "name", "status", "rounds", "updated", "reason")
     for record, last in listed:
-        status, reason = shown_status(record, served=served), shown_reason(record, served=served)
-        table.add_row(record.run, record.name, status, str(last or 0), _time(record.updated), reason)
+        status, reason = shown_status(record, served=served), shown_reason(record, parties, served=served)
+        table.add_row(record.run, record.name, status, str(last or 0), utc(record.updated), reason)
     terminal().print(table)
 
 
@@ -55,14 +57,14 @@ def show_run(run: RunArgument, state: StateOption, output: FormatOption = Format
     """A run's configuration, outcome and rounds."""
     with SqliteStore.inspect(state) as store:
         record = store.find(run)
-        rounds, stop = store.rounds(record.run), store.stop_request(record.run)
+        rounds, stop, parties = store.rounds(record.run), store.stop_request(record.run), store.parties()
     served = is_served(state)
     outcome = outcome_of_record(record, rounds)
     if output is Format.JSON:
-        print_json(_detail(record, rounds, stop, outcome, served=served))
+        print_json(_detail(record, rounds, stop, outcome, parties, served=served))
         return
     console = terminal()
-    console.print(_facts_table(record, rounds, stop, served=served))
+    console.print(_facts_table(record, rounds, stop, parties, served=served))
     if outcome is not None:
         console.print(_costs_table(outcome))
     if len(rounds) > 1:
@@ -81,9 +83,9 @@ def stop_run(
     """Stops a queued run at once, or asks the server to stop a running one."""
     with SqliteStore.operate(state) as store:
         record = store.request_stop(store.find(run).run, reason=reason)
-        last = store.last_round(record.run)
+        last, parties = store.last_round(record.run), store.parties()
     if output is Format.JSON:
-        summary = _summary(record, last, served=is_served(state))
+        summary = _summary(record, last, parties, served=is_served(state))
         print_json({**summary, "stop_request": _pending_stop(record, reason)})
     elif record.status is RunStatus.STOPPED:
         terminal().print(f"run {run} is stopped")
@@ -98,32 +100,42 @@ def resume_run(run: RunArgument, state: StateOption, output: FormatOption = Form
     """Queues a run, to continue after its last committed round."""
     with SqliteStore.operate(state) as store:
         record = store.requeue(store.find(run).run)
-        last = store.last_round(record.run)
+        last, parties = store.last_round(record.run), store.parties()
     if output is Format.JSON:
-        print_json(_summary(record, last, served=is_served(state)))
+        print_json(_summary(record, last, parties, served=is_served(state)))
     else:
         terminal().print(f"run {run} is queued; it continues after round {last or 0}")
 
 
-def _summary(record: RunRecord, last: RoundId | None, *, served: bool) -> dict[str, object]:
+def _summary(
+    record: RunRecord, last: RoundId | None, parties: Sequence[PartyRecord], *, served: bool
+) -> dict[str, object]:
+    under_way = served and record.status is RunStatus.RUNNING
     return {
         "run": record.run,
         "name": record.name,
         "status": shown_status(record, served=served),
-        "reason": shown_reason(record, served=served),
+        "reason": shown_reason(record, parties, served=served),
+        "parties": party_facts(parties) if under_way else [],
         "rounds": last or 0,
-        "created": _time(record.created),
-        "updated": _time(record.updated),
+        "created": utc(record.created),
+        "updated": utc(record.updated),
         "attempts": record.attempt,
         "key": {"fingerprint": record.key_fingerprint, "bits": record.key_bits},
     }
 
 
 def _detail(
-    record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str | None, outcome: RunOutcome | None, *, served: bool
+    record: RunRecord,
+    rounds: tuple[RoundRecord, ...],
+    stop: str | None,
+    outcome: RunOutcome | None,
+    parties: Sequence[PartyRecord],
+    *,
+    served: bool,
 ) -> dict[str, object]:
     return {
-        **_summary(record, rounds[-1].round_id if rounds else None, served=served),
+        **_summary(record, rounds[-1].round_id if rounds else None, parties, served=served),
         "stop_request": stop,
         "config": json.loads(record.config),
         "outcome": None if record.outcome is None else json.loads(record.outcome),
@@ -158,12 +170,19 @@ def _costs_table(outcome: RunOutcome) -> Table:
     return table
 
 
-def _facts_table(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str | None, *, served: bool) -> Table:
+def _facts_table(
+    record: RunRecord,
+    rounds: tuple[RoundRecord, ...],
+    stop: str | None,
+    parties: Sequence[PartyRecord],
+    *,
+    served: bool,
+) -> Table:
     facts = {
         "run": record.run,
         "name": record.name,
         "status": shown_status(record, served=served) + (f", stop requested: {stop}" if stop is not None else ""),
-        "reason": shown_reason(record, served=served),
+        "reason": shown_reason(record, parties, served=served),
         "rounds": str(max(len(rounds) - 1, 0)),
         "attempts": str(record.attempt),
         "key": key_in_words(
@@ -171,8 +190,8 @@ def _facts_table(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str |
             privacy=RunConfig.from_json(record.config).privacy,
             fingerprint=record.key_fingerprint,
         ),
-        "created": _time(record.created),
-        "updated": _time(record.updated),
+        "created": utc(record.created),
+        "updated": utc(record.updated),
         "bytes": f"{sum(one.bytes_up for one in rounds)} up, {sum(one.bytes_down for one in rounds)} down",
         "seconds": f"{sum(one.seconds['total'] for one in rounds):.1f}",
     }
@@ -203,7 +222,3 @@ def _figure(value: float | None) -> str:
 
 def _pending_stop(record: RunRecord, reason: str) -> str | None:
     return reason if record.status is RunStatus.RUNNING else None
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, tz=UTC).isoformat(timespec="seconds")

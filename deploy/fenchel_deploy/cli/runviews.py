@@ -1,7 +1,10 @@
 """Facts about runs in words that several commands use."""
 
+from collections.abc import Sequence
+
 from fenchel_common.privacy import Privacy
-from fenchel_server.store import RunRecord, RunStatus
+from fenchel_deploy.cli.times import clock_time, utc
+from fenchel_server.store import PartyRecord, RunRecord, RunStatus
 
 INTERRUPTED = "interrupted"
 """Shown in place of `running` if no server process is at work on the run."""
@@ -19,8 +22,27 @@ def shown_status(record: RunRecord, *, served: bool) -> str:
     return INTERRUPTED if record.status is RunStatus.RUNNING and not served else str(record.status)
 
 
-def shown_reason(record: RunRecord, *, served: bool) -> str:
-    """The reason on record, or what to do about a run whose server has gone."""
-    if shown_status(record, served=served) == INTERRUPTED:
+def shown_reason(record: RunRecord, parties: Sequence[PartyRecord], *, served: bool) -> str:
+    """The reason on record; of a run under way whom it waits for, or what to do if its server has gone."""
+    if record.status is not RunStatus.RUNNING:
+        return record.reason
+    if not served:
         return "no server works on it now; start the server again, and it continues after the last committed round"
-    return record.reason
+    missing = [f"{one.party} (since {clock_time(one.since)})" for one in parties if not one.connected]
+    working = [f"{one.party} ({one.phase})" for one in parties if one.connected and one.run == record.run]
+    told = [f"not connected: {', '.join(missing)}"] if missing else []
+    told += [f"at work: {', '.join(working)}"] if working else []
+    return "; ".join(told)
+
+
+def party_facts(parties: Sequence[PartyRecord]) -> list[dict[str, object]]:
+    """What the server knows of each party, for programs."""
+    return [
+        {
+            "party": one.party,
+            "connected": one.connected,
+            "since": utc(one.since),
+            "owes": None if one.phase is None else {"run": one.run, "round": one.round_id, "phase": one.phase},
+        }
+        for one in parties
+    ]

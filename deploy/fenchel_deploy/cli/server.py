@@ -23,6 +23,7 @@ from fenchel_deploy.cli.options import MetricsOption, metrics_address
 from fenchel_deploy.cli.output import Format, printable
 from fenchel_deploy.cli.runviews import key_in_words
 from fenchel_deploy.cli.signals import exit_on
+from fenchel_deploy.cli.times import clock_time
 from fenchel_deploy.logs import Place, last_errors_kept
 from fenchel_server import transport
 from fenchel_server.app import FAREWELL_S, Listen, serve
@@ -150,7 +151,7 @@ def _print_lines(event: Mapping[str, Any]) -> None:
         where = "all interfaces" if host in (ALL_INTERFACES, "::") else f"{host} only"
         line = f"listening on {where}, port {event['port']}, for {', '.join(event['parties'])}"
     elif kind == "waiting":
-        line = f"run {event['run']}: waiting for {', '.join(event['for'])}"
+        line = f"run {event['run']}: waiting for {', '.join(_missing(event))}"
     elif kind == "leaving":
         line = f"all runs are over; waiting up to {event['within_s']:g} s for {', '.join(event['for'])} to hear so"
     elif kind == "round":
@@ -167,6 +168,12 @@ def _print_lines(event: Mapping[str, Any]) -> None:
             _print_result(event)
     sys.stdout.write(printable(line) + "\n")
     sys.stdout.flush()
+
+
+def _missing(event: Mapping[str, Any]) -> list[str]:
+    """The parties that are waited for, each with the time since which it is not connected."""
+    since = {name: f" (not connected since {clock_time(at)})" for name, at in event["since"].items()}
+    return [f"{name}{since.get(name, '')}" for name in event["for"]]
 
 
 def _print_result(event: Mapping[str, Any]) -> None:

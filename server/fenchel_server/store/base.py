@@ -13,7 +13,7 @@ replaces the one before. Texts named `config`, `metrics`, `outcome` and `seen` a
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
@@ -119,6 +119,22 @@ class Snapshot:
     state: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class PartyRecord:
+    """What the server knows of a party at the moment.
+
+    `since` is when the party connected, or left; a party that never came is missing since the server's start. `run`,
+    `round_id` and `phase` name the task whose result the party owes; None if it owes none.
+    """
+
+    party: ClientId
+    connected: bool
+    since: float
+    run: RunId | None = None
+    round_id: RoundId | None = None
+    phase: str | None = None
+
+
 class Store(ABC):
     """Runs and their rounds; every method is one transaction, and safe to call from any thread.
 
@@ -202,6 +218,14 @@ class Store(ABC):
 
         The run continues after its last committed round.
         """
+
+    @abstractmethod
+    def note_parties(self, parties: Sequence[PartyRecord]) -> None:
+        """Replaces what is on record of the parties."""
+
+    @abstractmethod
+    def parties(self) -> tuple[PartyRecord, ...]:
+        """The records of the parties, by name. They are of this moment only while a server uses the store."""
 
     @abstractmethod
     def close(self) -> None:

@@ -196,6 +196,15 @@ class Mailbox:
         with self._changed:
             return self._present()
 
+    def owed(self) -> Mapping[ClientId, PhaseId]:
+        """The clients that owe a result of the phase under way, and that phase."""
+        with self._changed:
+            key = self._key
+            if key is None:
+                return {}
+            phase = PhaseId(key.run, key.round, key.phase, key.attempt)
+            return {client: phase for client, task in self._tasks.items() if not task.settled}
+
     def wait_for(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
         """Waits until all of `clients` are present, or for `timeout_s`; returns those of them that are present then."""
         with self._changed:
