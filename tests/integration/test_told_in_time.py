@@ -14,8 +14,9 @@ import pytest
 
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.exits import ExitCode
-from fenchel_deploy.folders import kit_folder
+from fenchel_deploy.folders import kit_folder, shard_file
 from fenchel_deploy.local import LocalFederation
+from support.kits import make_federation
 from support.tables import named_shards, small_dataset
 
 CONFIG = RunConfig.from_mapping({"name": "told", "key": {"bits": 2048}, "settings": {"lambda": 0.5}})
@@ -144,3 +145,19 @@ def test_a_server_that_cannot_be_reached_is_reported_within_3_seconds(
                 assert asked.returncode == ExitCode.MISSED
                 assert asked.stderr.startswith("no answer: ")
             assert min(took_s) < ANSWER_S
+
+
+def test_a_kit_of_another_federation_ends_the_client_after_a_few_tries_in_plain_words(
+    federation: LocalFederation, tmp_path: Path
+) -> None:
+    federation.start_server()
+    stranger = make_federation(tmp_path / "other", ("p1", "p2"))["p2"]
+    words = ["client", "--kit", stranger, "--data", shard_file(tmp_path, "p2"), "--state", tmp_path / "private"]
+    words += ["--server", f"localhost:{federation.port}"]
+    ended = fenchel(*words)
+    assert ended.returncode == ExitCode.IDENTITY
+    assert "error: the certificate of the server at this address is not from this kit's authority" in ended.stderr
+    raw = ("SSL", "OPENSSL", "UNAVAILABLE", "ssl_transport_security")
+    assert not any(word in ended.stderr for word in raw)
+    assert not any(word in federation.log("server") for word in raw)
+    assert any(word in fenchel(*words, "--verbose").stderr for word in raw)

@@ -16,6 +16,7 @@ import typer
 
 from fenchel_common.errors import FenchelError
 from fenchel_deploy.cli.exits import ExitCode, code_of
+from fenchel_deploy.cli.logs import VERBOSE
 from fenchel_deploy.cli.output import printable
 from fenchel_deploy.confinement import keep_memory_private
 
@@ -83,6 +84,7 @@ def load_verbs(words: Sequence[str]) -> None:
 def main() -> None:
     try:
         keep_memory_private()
+        _silence_grpc()
         load_verbs(_completed_words() or sys.argv[1:])
         app()
     except FenchelError as error:
@@ -101,6 +103,15 @@ def main() -> None:
             "output of `fenchel doctor`",
             ExitCode.INTERNAL,
         )
+
+
+def _silence_grpc() -> None:
+    """Keeps gRPC's own lines, which are not for operators, out of the log; --verbose lets them in.
+
+    gRPC reads the variable when it is loaded, which is before a command parses its options.
+    """
+    if VERBOSE not in sys.argv:
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 def _completed_words() -> list[str]:

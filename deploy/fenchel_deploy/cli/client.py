@@ -20,7 +20,7 @@ from fenchel_common.data.tables.source import load_shard
 from fenchel_common.errors import DataUnfit, InvalidInput
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_deploy.cli.choices import parse_choice
-from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, log_to_stderr
+from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_to_stderr
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import DATA_HELP, MetricsOption, metrics_address
 from fenchel_deploy.logs import PRIVATE, Place, last_errors_kept
@@ -55,10 +55,11 @@ def client(
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
     metrics: MetricsOption = None,
     log_format: LogFormatOption = LogFormat.TEXT,
+    verbose: VerboseOption = False,
 ) -> None:
     """Take part in a federation with the shard at DATA. Connects to the server, until the server dismisses it."""
     place = Place()
-    log_to_stderr(log_format, place)
+    log_to_stderr(log_format, place, verbose=verbose)
     address, metered_at = Address.parse(server) if server else None, metrics_address(metrics)
     loaded = Kit.load(kit)
     place.party = loaded.name

@@ -30,12 +30,18 @@ LogFormatOption = Annotated[
 ]
 
 
-def log_to_stderr(form: LogFormat = LogFormat.TEXT, place: Place | None = None) -> None:
+VERBOSE = "--verbose"
+VerboseOption = Annotated[
+    bool, typer.Option(VERBOSE, help="Log more, such as the words of gRPC and OpenSSL about failed connections.")
+]
+
+
+def log_to_stderr(form: LogFormat = LogFormat.TEXT, place: Place | None = None, *, verbose: bool = False) -> None:
     """Sends the log of this process to stderr, one line an entry; `place` says where the process is in its work."""
     handler = logging.StreamHandler(sys.stderr)
     formatter = _JsonFormatter(place or Place()) if form is LogFormat.JSON else _PrintableFormatter(TEXT_FORMAT)
     handler.setFormatter(formatter)
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
 
 
 class _PrintableFormatter(logging.Formatter):

@@ -17,7 +17,7 @@ from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.exits import ExitCode
-from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, log_to_stderr
+from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_to_stderr
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import MetricsOption, metrics_address
 from fenchel_deploy.cli.output import Format, printable
@@ -63,6 +63,7 @@ def server(
     output: Annotated[Format, typer.Option("--format", help="How events are written to stdout.")] = Format.TABLE,
     metrics: MetricsOption = None,
     log_format: LogFormatOption = LogFormat.TEXT,
+    verbose: VerboseOption = False,
 ) -> None:
     """Run the rounds of a federation. The parties' clients connect to this process; it connects to nobody.
 
@@ -70,7 +71,7 @@ def server(
     is printed once more.
     """
     place = Place()
-    log_to_stderr(log_format, place)
+    log_to_stderr(log_format, place, verbose=verbose)
     # Committed rounds are kept, and the next start continues after the last of them.
     exit_on(signal.SIGTERM)
     loaded = Kit.load(kit)
