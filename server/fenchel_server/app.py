@@ -62,8 +62,8 @@ def serve(
     announce: Announce,
     results: Path | None = None,
     farewell_s: float = FAREWELL_S,
-) -> bool:
-    """Works on the runs until none is left, or for ever with `stay`; returns whether all of them completed.
+) -> frozenset[RunStatus]:
+    """Works on the runs until none is left, or for ever with `stay`; returns how they ended, and the run of `config`.
 
     If the run of `config` has ended already, its end is announced once more. At the end the server dismisses every
     party of the roster; it waits `farewell_s` for parties that are not attached. `results` is a folder for the figures
@@ -91,11 +91,11 @@ def serve(
                 tell(ended_event(asked))
             attendance = Attendance(transport, lambda: frozenset(kit_in_use.look().roster.names))
             with attendance.on_record(store):
-                completed = _work(store, kit_in_use, transport, attendance, tell, stay=stay, models=results or state)
+                ended = _work(store, kit_in_use, transport, attendance, tell, stay=stay, models=results or state)
             _dismiss_all(kit_in_use, transport, tell, farewell_s=farewell_s)
         finally:
             transport.stop(grace_s=STOP_GRACE_S)
-        return completed and (asked is None or store.run(asked.run).status is RunStatus.COMPLETED)
+        return ended if asked is None else ended | {store.run(asked.run).status}
 
 
 def enqueue(store: Store, config: RunConfig) -> RunRecord:
@@ -122,8 +122,8 @@ def _work(
     *,
     stay: bool,
     models: Path,
-) -> bool:
-    all_completed = True
+) -> frozenset[RunStatus]:
+    ended: set[RunStatus] = set()
     idle = threading.Event()
     while True:
         pending = store.pending()
@@ -131,13 +131,12 @@ def _work(
             record = pending[0]
             still_waiting = _waiting_teller(record.run, transport, attendance, announce)
             watch = _watcher(record, transport, announce)
-            status = _drive(store, kit, transport, record, watch, still_waiting, models=models)
+            ended.add(_drive(store, kit, transport, record, watch, still_waiting, models=models))
             announce(ended_event(store.run(record.run)))
-            all_completed = status is RunStatus.COMPLETED and all_completed
         elif stay:
             idle.wait(IDLE_LOOK_S)
         else:
-            return all_completed
+            return frozenset(ended)
 
 
 def _dismiss_all(kit: LiveKit, transport: Listener, announce: Announce, *, farewell_s: float) -> None:
@@ -225,6 +224,7 @@ def _watcher(record: RunRecord, transport: Listener, announce: Announce) -> Watc
                         "event": "round",
                         "run": run,
                         "round": metrics.round,
+                        "closing": metrics.closing,
                         "primal": metrics.primal,
                         "dual": metrics.dual,
                         "gap": metrics.gap,

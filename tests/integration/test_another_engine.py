@@ -161,7 +161,7 @@ def test_a_run_goes_from_its_set_up_to_its_model_without_grpc(tmp_path: Path) ->
 
     with ThreadPoolExecutor(len(SHARDS)) as threads:
         ends = [threads.submit(session_of(kits[name], tmp_path / name, desks).run) for name in SHARDS]
-        completed = serve(
+        statuses = serve(
             kits["server"],
             tmp_path / "state",
             config=CONFIG,
@@ -171,7 +171,7 @@ def test_a_run_goes_from_its_set_up_to_its_model_without_grpc(tmp_path: Path) ->
             announce=events.append,
         )
         assert [end.result(WAIT_S) for end in ends] == 2 * [SessionEnd(EndKind.DISMISSED, "all runs are over")]
-    assert completed
+    assert statuses == {"completed"}
     assert (events[0]["event"], events[0]["port"]) == ("listening", Desks.port)
     (ended,) = [event for event in events if event["event"] == "ended"]
     assert (desks.serving[-1], True in desks.serving, desks.stopped) == (False, True, True)

@@ -25,6 +25,7 @@ class ExitCode(IntEnum):
     CONFLICT = 5
     IDENTITY = 6
     DATA_UNFIT = 7
+    EXHAUSTED = 8
     INTERNAL = 70
     INTERRUPTED = 130
     TERMINATED = 143

@@ -83,7 +83,8 @@ ENTRIES: Final[Mapping[str, Entry]] = {
         ),
         {
             ExitCode.DONE: "all runs completed",
-            ExitCode.MISSED: "a run ended otherwise, and `fenchel runs show` says why",
+            ExitCode.MISSED: "a run stopped, failed or diverged, and `fenchel runs show` says why",
+            ExitCode.EXHAUSTED: "a run used up its rounds or seconds before it reached the gap that was asked for",
             ExitCode.STATE: "the state folder cannot be used, or another server uses it",
             ExitCode.CONFLICT: "a run of that name is on record with another configuration",
             **_KIT,

@@ -48,7 +48,7 @@ def list_runs(state: StateOption, output: FormatOption = Format.TABLE) -> None:
     table = Table("run", "name", "status", "rounds", "updated", "reason")
     for record, last in listed:
         status, reason = shown_status(record, served=served), shown_reason(record, parties, served=served)
-        table.add_row(record.run, record.name, status, str(last or 0), utc(record.updated), reason)
+        table.add_row(record.run, record.name, status, str(_rounds(record, last)), utc(record.updated), reason)
     terminal().print(table)
 
 
@@ -107,6 +107,11 @@ def resume_run(run: RunArgument, state: StateOption, output: FormatOption = Form
         terminal().print(f"run {run} is queued; it continues after round {last or 0}")
 
 
+def _rounds(record: RunRecord, last: RoundId | None) -> int:
+    """The training rounds so far; a closing round does not count, as it does not for the limit."""
+    return (last or 0) if record.outcome is None else RunOutcome.from_json(record.outcome).rounds
+
+
 def _summary(
     record: RunRecord, last: RoundId | None, parties: Sequence[PartyRecord], *, served: bool
 ) -> dict[str, object]:
@@ -117,7 +122,7 @@ def _summary(
         "status": shown_status(record, served=served),
         "reason": shown_reason(record, parties, served=served),
         "parties": party_facts(parties) if under_way else [],
-        "rounds": last or 0,
+        "rounds": _rounds(record, last),
         "created": utc(record.created),
         "updated": utc(record.updated),
         "attempts": record.attempt,
@@ -183,7 +188,7 @@ def _facts_table(
         "name": record.name,
         "status": shown_status(record, served=served) + (f", stop requested: {stop}" if stop is not None else ""),
         "reason": shown_reason(record, parties, served=served),
-        "rounds": str(max(len(rounds) - 1, 0)),
+        "rounds": str(_rounds(record, rounds[-1].round_id if rounds else None)),
         "attempts": str(record.attempt),
         "key": key_in_words(
             record.key_bits,

@@ -29,6 +29,8 @@ from fenchel_server import transport
 from fenchel_server.app import FAREWELL_S, Listen, serve
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.outcome import RunOutcome
+from fenchel_server.store import RunStatus
+from fenchel_server.store.base import WITH_MODEL
 
 ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - a server listens
 
@@ -88,7 +90,7 @@ def server(
             observe(event)
             announce(event)
 
-        completed = serve(
+        ended = serve(
             loaded,
             state,
             config=config,
@@ -99,8 +101,15 @@ def server(
             results=results,
             farewell_s=farewell,
         )
-    if not completed:
-        raise typer.Exit(ExitCode.MISSED)
+    if code := _exit_code(ended):
+        raise typer.Exit(code)
+
+
+def _exit_code(ended: frozenset[RunStatus]) -> ExitCode:
+    """The exit code of a server whose runs ended so."""
+    if ended <= {RunStatus.COMPLETED}:
+        return ExitCode.DONE
+    return ExitCode.EXHAUSTED if ended <= WITH_MODEL else ExitCode.MISSED
 
 
 @contextmanager
@@ -156,7 +165,8 @@ def _print_lines(event: Mapping[str, Any]) -> None:
     elif kind == "leaving":
         line = f"all runs are over; waiting up to {event['within_s']:g} s for {', '.join(event['for'])} to hear so"
     elif kind == "round":
-        line = f"run {event['run']}: round {event['round']}, {event['seconds']:.2f} s"
+        number = "closing round" if event["closing"] else f"round {event['round']}"
+        line = f"run {event['run']}: {number}, {event['seconds']:.2f} s"
         metrics = RoundMetrics.from_mapping(event)
         if metrics.measured:
             known = f"P(w) {metrics.primal:.6f}" if metrics.gap is None else f"gap {metrics.gap:.3e}"

@@ -255,9 +255,10 @@ class Driver:
         for client, reason in sorted(report.metrics.absences.items()):
             if not self._ledger.knows_absence_of(client):
                 self._ledger.add_absence(client, WHOLE_ROUND, reason)
-        record = self._ledger.record(report.metrics.round, report.metrics)
+        metrics = replace(report.metrics, closing=self._closing)
+        record = self._ledger.record(metrics.round, metrics)
         self._commit = lambda ending: self._store.commit_round(self._run, replace(record, ending=ending), snapshot)
-        return RoundReady(report.metrics, record.seconds[TOTAL], self._ending_of(report), record)
+        return RoundReady(metrics, record.seconds[TOTAL], self._ending_of(report), record)
 
     def _ending_of(self, report: RoundReport) -> Ending | None:
         """How the run ends if the algorithm itself ends it; None if the algorithm merely ended a closing round."""
@@ -325,4 +326,5 @@ def rules_of(config: RunConfig, clients: frozenset[ClientId]) -> Rules:
         deadline_s=config.round.deadline_s,
         wait_s=config.round.wait_s,
         limits=Limits(rounds=config.stop.rounds, seconds=config.stop.seconds),
+        gap=config.stop.gap if config.algorithm_settings().profile.certified else None,
     )

@@ -43,7 +43,7 @@ class RunOutcome:
     Attributes
     ----------
     rounds
-        The number of committed training rounds.
+        The number of committed training rounds, without a closing one.
     rtc_per_round
         The most frequent number of round trips in a round; rounds that only certify, or that sync, have others.
     seconds
@@ -108,7 +108,7 @@ def outcome_of(
     records = (*rounds, finish)
     kinds = (TOTAL, *map(str, Kind))
     return RunOutcome(
-        rounds=len(metrics),
+        rounds=sum(not one.closing for one in metrics),
         rtc_per_round=usual,
         certificate=last_certificate(metrics),
         seconds={kind: sum(_spent_on(kind, record) for record in records) for kind in kinds},

@@ -2,7 +2,7 @@
 
 A run moves through these statuses; every other move is a `RecordConflict`:
 
-    queued ──begin_attempt──▶ running ──close_run──▶ stopped | completed | diverged | failed
+    queued ──begin_attempt──▶ running ──close_run──▶ stopped | completed | exhausted | diverged | failed
     queued ──request_stop──▶ stopped
     stopped | failed ──requeue──▶ queued
 
@@ -29,12 +29,17 @@ Clock = Callable[[], float]
 
 
 class RunStatus(StrEnum):
-    """The status of a run."""
+    """The status of a run.
+
+    A completed run met its goal: the gap that was asked for or, without a certificate, its rounds. An exhausted run
+    used up its rounds or seconds before; the parties have its model all the same.
+    """
 
     QUEUED = "queued"
     RUNNING = "running"
     STOPPED = "stopped"
     COMPLETED = "completed"
+    EXHAUSTED = "exhausted"
     DIVERGED = "diverged"
     FAILED = "failed"
 
@@ -42,6 +47,8 @@ class RunStatus(StrEnum):
 UNENDED = frozenset({RunStatus.QUEUED, RunStatus.RUNNING})
 RESUMABLE = frozenset({RunStatus.STOPPED, RunStatus.FAILED})
 ENDED = frozenset(RunStatus) - UNENDED
+WITH_MODEL = frozenset({RunStatus.COMPLETED, RunStatus.EXHAUSTED})
+"""The statuses of runs whose model the parties get."""
 
 
 @dataclass(frozen=True, slots=True)

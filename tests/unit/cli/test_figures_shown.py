@@ -20,7 +20,7 @@ NOTHING = ClientTotals(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0)
 
 def round_event(round_id: int, **figures: float | None) -> dict[str, Any]:
     known = dict.fromkeys(("primal", "dual", "gap", "accuracy")) | figures
-    rest = {"figures": {}, "seconds": 1.5, "costs": {}, "absences": {}}
+    rest = {"closing": False, "figures": {}, "seconds": 1.5, "costs": {}, "absences": {}}
     return {"event": "round", "run": "run-1", "round": round_id, **known, **rest}
 
 
