@@ -161,3 +161,22 @@ def test_a_kit_of_another_federation_ends_the_client_after_a_few_tries_in_plain_
     assert not any(word in ended.stderr for word in raw)
     assert not any(word in federation.log("server") for word in raw)
     assert any(word in fenchel(*words, "--verbose").stderr for word in raw)
+
+
+def test_a_client_says_which_round_it_is_in_for_whom_it_waits_and_where_its_model_is(
+    federation: LocalFederation, tmp_path: Path
+) -> None:
+    federation.start_server()
+    federation.start_client("p1")
+    events = federation.events()
+    waiting(events, "p2")
+    waiting(events, "p2")  # the server says it again after 30 seconds, and by then the client has asked
+    assert "waiting for p2 (not connected since 20" in federation.log("p1")
+    federation.start_client("p2")
+    (run,) = {event["run"] for event in events if event["event"] == "ended"}
+    assert set(federation.wait().values()) == {ExitCode.DONE}
+    log = federation.log("p1")
+    assert f"run {run}: the set-up begins" in log
+    model = tmp_path / "clients" / "p1" / f"{run}.model.npz"
+    assert f"run {run} is over; this party's part of the model is in {model}" in log
+    assert model.exists()

@@ -3,7 +3,7 @@
 import logging
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +23,7 @@ from fenchel_deploy.cli.choices import parse_choice
 from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_to_stderr
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import DATA_HELP, MetricsOption, metrics_address
+from fenchel_deploy.cli.partylog import Progress, waits_told
 from fenchel_deploy.logs import PRIVATE, Place, last_errors_kept
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,8 @@ def client(
     kit_in_use = LiveKit(loaded)
     party = Party(kit_in_use, shard, state=state, consent=consent)
     del shard  # The party has its own copy of the matrix, and the two can be large.
-    watched = _Watched(party, place)
+    progress = Progress(state)
+    watched = _Watched(party, place, progress)
     with last_errors_kept(state, place), _measured(metered_at, kit_in_use, party, watched.handle) as (handle, attend):
         session = Session(
             kit_in_use,
@@ -90,7 +92,8 @@ def client(
         )
         attend(session)
         signal.signal(signal.SIGTERM, lambda *_: session.stop())
-        end = session.run()
+        with waits_told(progress, kit_in_use, address) if not insecure else nullcontext():
+            end = session.run()
         log.info("%s: %s", end.kind.value, end.reason)
         if watched.unfit is not None:
             raise watched.unfit
@@ -126,16 +129,18 @@ def _read(data: Path) -> Shard:
 class _Watched:
     """A party's handler that notes which task is in work, and whether the data did not fit the run that came last."""
 
-    def __init__(self, party: Party, place: Place) -> None:
+    def __init__(self, party: Party, place: Place, progress: Progress) -> None:
         self._party = party
         self._place = place
+        self._progress = progress
         self.unfit: DataUnfit | None = None
 
     def handle(self, task: Task) -> bytes:
         self._place.move(run=task.run, round_id=task.round, phase=task.phase)
         self.unfit = None
         try:
-            return self._party.handle(task)
+            with self._progress.on(task):
+                return self._party.handle(task)
         except DataUnfit as error:
             self.unfit = error
             raise

@@ -29,8 +29,7 @@ from fenchel_server import transport
 from fenchel_server.app import FAREWELL_S, Listen, serve
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.outcome import RunOutcome
-from fenchel_server.store import RunStatus
-from fenchel_server.store.base import WITH_MODEL
+from fenchel_server.store.base import WITH_MODEL, RunStatus
 
 ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - a server listens
 
