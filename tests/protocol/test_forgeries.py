@@ -41,8 +41,21 @@ KINDS = {
         "primal contribution + sync contribution",
         "sync contribution",
     },
-    "hyfem": {"layout marks", "local figures + measure figures", "local products", "local vectors.model"},
-    "scaffold": {"local figures", "local vectors.control", "local vectors.model", "local vectors.own_control"},
+    "hyfem": {
+        "layout marks",
+        "local products",
+        "local figures + measure figures",
+        "local vectors.model",
+    },
+    "scaffold": {
+        "local figures",
+        "local vectors.model",
+        "local vectors.control",
+        "local vectors.own_control",
+        "local checkpoint.model",
+        "local checkpoint.control",
+    },
+    "fedsgm": {"local figures", "local vectors.update"},
 }
 
 

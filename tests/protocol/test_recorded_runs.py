@@ -27,8 +27,8 @@ SLOTS: Final = 30
 FRACTIONAL_BITS: Final = 32
 
 RECORDED: Final[dict[str, tuple[str, str]]] = {
-    "paper": ("2738c95ea9c8290a", "ad58bbb783781da8"),
-    "theory": ("62e9111db9b49adc", "77b90a1a3e4cd990"),
+    "paper": ("bceb6d159acc3677", "dc05417669e48949"),
+    "theory": ("178b8e31fb5302d5", "34526489011da8b3"),
     "corrective": ("b99e592fba265629", "40949b8fe8f38c24"),
     "corrective logistic": ("ad744884e9bd6d88", "9369719458238e3b"),
     "fedavg": ("8f16c019764c36b2", "81bfb6dce9acd3a3"),
