@@ -269,7 +269,7 @@ def _forge(output: Format, *, count: int, seed: int) -> None:
         _print("Tampered sums, by kind of message, and how many of them a party accepted", [section], output)
     if not all(found.sound for found in counts):
         typer.echo("a party accepted a forgery, or refused an honest sum", err=True)
-        raise typer.Exit(EXIT_CLAIM_BROKEN)
+        raise typer.Exit(ExitCode.MISSED)
 
 
 def _list_attacks(output: Format) -> None:
