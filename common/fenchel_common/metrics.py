@@ -19,7 +19,8 @@ class RoundMetrics:
     not certify it. An algorithm without a certificate has no `dual` and no `gap`; regression has no `accuracy`, and has
     `RMSE` among its figures. `gap` includes `gap_error`, the most that fixed-point rounding can have hidden. `figures`
     are further figures of the algorithm, by name. `phases` are the round's phases in order; the server's round ledger
-    adds them, an algorithm leaves them empty.
+    adds them, an algorithm leaves them empty. A `closing` round only certifies the model, and does not count towards
+    the limit of rounds; the server's driver adds this.
     """
 
     round: RoundId
@@ -35,6 +36,7 @@ class RoundMetrics:
     note: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
     phases: tuple[str, ...] = ()
+    closing: bool = False
 
     @classmethod
     def from_json(cls, text: str) -> Self:

@@ -29,6 +29,8 @@ from fenchel_server.rounds.outcome import RunOutcome
 
 LOG_CHARACTERS = 2000
 
+WITH_REPORT = ("completed", "exhausted", "diverged")
+"""The statuses of runs that end with a model, or with figures that say why there is none of use."""
 Event = Mapping[str, Any]
 Tell = Callable[[Event], None]
 Report = dict[str, Any]
@@ -176,7 +178,7 @@ class Demonstration:
             elif event["event"] == "ended":
                 ended = event
         federation.wait()
-        if ended is None or ended["outcome"] is None or ended["status"] not in ("completed", "diverged"):
+        if ended is None or ended["outcome"] is None or ended["status"] not in WITH_REPORT:
             reason = ended["reason"] if ended else "the server ended before the run did"
             log = federation.log("server")[-LOG_CHARACTERS:]
             raise FederationFailed(f"the federation did not finish: {reason}\n{log}")

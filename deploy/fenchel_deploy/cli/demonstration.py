@@ -16,10 +16,10 @@ from fenchel_common.metrics import RoundMetrics
 from fenchel_common.privacy import Privacy
 from fenchel_deploy.cli.choices import parse_choice, parse_grid, usual_grid, usual_rounds
 from fenchel_deploy.cli.console import PlainConsole
+from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.cli.output import Format, printable
 from fenchel_deploy.demonstration import DemonstrationOptions, Report, Tell, reached
 
-EXIT_MISSED = 1
 REFRESHES_PER_SECOND = 8
 
 
@@ -62,7 +62,7 @@ def demonstrate(options: DemonstrationOptions, run: Callable[[Tell], Report], *,
     """Runs a demonstration, showing its events on stderr, and prints its report on stdout.
 
     `run` gets the function that shows an event, and returns the report. If the run missed its goal, the command exits
-    with `EXIT_MISSED`.
+    with `ExitCode.MISSED`.
     """
     view = DemonstrationView(options)
     console = PlainConsole(stderr=True)
@@ -73,7 +73,7 @@ def demonstrate(options: DemonstrationOptions, run: Callable[[Tell], Report], *,
     else:
         print_report(PlainConsole(), report)
     if not reached(report, options):
-        raise typer.Exit(EXIT_MISSED)
+        raise typer.Exit(ExitCode.MISSED)
 
 
 class DemonstrationView:

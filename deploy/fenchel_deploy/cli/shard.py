@@ -11,6 +11,7 @@ from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity.roster import check_name
 from fenchel_deploy.cli.choices import parse_grid
+from fenchel_deploy.cli.manual import epilog
 
 SHARD_FILE = "shard.npz"
 
@@ -23,7 +24,7 @@ class Columns(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    app.command("shard")(shard)
+    app.command("shard", epilog=epilog("shard"))(shard)
 
 
 def shard(

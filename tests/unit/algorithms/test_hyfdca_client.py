@@ -63,7 +63,7 @@ def test_a_phase_that_is_not_of_hyfdca_is_refused() -> None:
 def test_a_phase_before_the_first_round_or_a_second_time_is_refused() -> None:
     run = clients()
     with pytest.raises(InvalidInput, match="phase: sync cannot follow here"):
-        run.clients[LABELLED].answer("sync", b"", run.clients[LABELLED].first_book())
+        run.clients[LABELLED].answer("sync", b"", run.participants[LABELLED].transcript.book)
     run.round()
     book = run.participants[LABELLED].transcript.book
     with pytest.raises(InvalidInput, match="phase: sync cannot follow here"):
