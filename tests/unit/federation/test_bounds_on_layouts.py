@@ -1,20 +1,27 @@
 """Bounds on what a server does with layouts: single out rows or features, bring a second layout for one key."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from fenchel_client.alignment import arrange
 from fenchel_client.coverage import check_coverage
+from fenchel_client.party import ANSWERED
+from fenchel_client.runrecords import RunRecords
+from fenchel_client.statefolder import StateFolder
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.errors import InvalidInput, Refusal
+from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_TAKE, LAYOUT
 from fenchel_common.wire.alignment import client_layout_to_bytes
 from fenchel_common.wire.setup import terms_to_bytes
-from support.ceremony import HOLDER, OTHER, SHARDS, Federation, Listener, config, finish, layout_of, only, refused
+from support.ceremony import HOLDER, OTHER, RUN, SHARDS, Federation, Listener, config, finish, layout_of, only, refused
+from support.layouts import client_layout
 
 
 @pytest.fixture
@@ -28,27 +35,63 @@ def whole_layout(federation: Federation, terms: RunConfig | None = None) -> Clie
     return layout_of(listener.tasks[LAYOUT])
 
 
+def relaid(
+    layout: ClientLayout,
+    *,
+    party: ClientId = OTHER,
+    sizes: dict[int, int] | None = None,
+    feature_blocks: dict[int, NDArray[np.int64]] | None = None,
+    slots: int | None = None,
+    shared: bool = True,
+    clients: tuple[ClientId, ...] = (HOLDER, OTHER),
+    label_holders: Collection[ClientId] | None = None,
+    ignored: tuple[IgnoredFeatures, ...] = (),
+) -> ClientLayout:
+    """Another layout for the same parties, without contradictions in itself."""
+    blocks = dict(zip(layout.block_ids.tolist(), layout.block_sizes.tolist(), strict=True)) if sizes is None else sizes
+    return client_layout(
+        blocks,
+        slots=layout.slots if slots is None else slots,
+        party=party,
+        clients=clients,
+        label_holders=layout.label_holders if label_holders is None else label_holders,
+        sample_count=layout.sample_count,
+        holders=dict.fromkeys(blocks, clients) if shared else None,
+        feature_blocks=dict(layout.feature_blocks) if feature_blocks is None else feature_blocks,
+        ignored=ignored,
+    )
+
+
 def one_row(layout: ClientLayout) -> ClientLayout:
-    one = np.ones(1, dtype=np.int64)
-    return replace(layout, block_ids=0 * one, block_sizes=one, label_holder_counts=one, shared=one > 1, rows=0 * one)
+    return relaid(layout, sizes={0: 1})
 
 
 def one_feature(layout: ClientLayout) -> ClientLayout:
-    return replace(layout, feature_blocks={0: np.zeros(1, dtype=np.int64)})
+    return relaid(layout, feature_blocks={0: np.zeros(1, dtype=np.int64)})
+
+
+def first_feature_left_out(layout: ClientLayout) -> tuple[IgnoredFeatures, ...]:
+    return (IgnoredFeatures(np.zeros(1, dtype=np.int64), layout.block_ids),)
 
 
 def without_a_feature(layout: ClientLayout) -> ClientLayout:
-    return replace(layout, ignored=(IgnoredFeatures(np.zeros(1, dtype=np.int64), layout.block_ids),))
+    return relaid(layout, ignored=first_feature_left_out(layout))
 
 
 def a_block_for_each_row(layout: ClientLayout) -> ClientLayout:
-    ones = np.ones(len(layout.rows), dtype=np.int64)
-    return replace(layout, block_ids=np.arange(len(ones)), block_sizes=ones, label_holder_counts=ones, shared=ones > 0)
+    return relaid(layout, sizes=dict.fromkeys(range(len(layout.rows)), 1))
 
 
 def few_slots(layout: ClientLayout) -> ClientLayout:
-    slots = len(layout.rows)
-    return replace(a_block_for_each_row(layout), slots=slots) if slots < layout.slots else replace(layout, slots=40)
+    return relaid(layout, sizes={0: 20, 1: 20}, slots=20)
+
+
+def another_order_of_parties(layout: ClientLayout) -> ClientLayout:
+    return relaid(layout, clients=(OTHER, HOLDER))
+
+
+def without_labels(layout: ClientLayout) -> ClientLayout:
+    return relaid(layout, label_holders=[HOLDER])
 
 
 @pytest.mark.parametrize(
@@ -57,8 +100,10 @@ def few_slots(layout: ClientLayout) -> ClientLayout:
         (one_row, "rows: has 1 of this party's 40 rows"),
         (one_feature, "feature_blocks: has 1 of this party's 2 features"),
         (without_a_feature, "ignored: .*overlap"),
-        (a_block_for_each_row, "more than 2 blocks are not full"),
-        (few_slots, "slots"),
+        (a_block_for_each_row, "more than one block of a cohort is not full"),
+        (few_slots, "slots: not as many as fit"),
+        (another_order_of_parties, "clients: are not the parties of the roster"),
+        (without_labels, "label_holders: is wrong about this party"),
     ],
 )
 def test_a_layout_that_singles_out_rows_or_features_is_refused(tmp_path: Path, change: object, reason: str) -> None:
@@ -73,27 +118,46 @@ def test_a_layout_that_singles_out_rows_or_features_is_refused(tmp_path: Path, c
 
 def test_features_are_left_out_only_of_shared_rows_and_never_at_the_first_party(federation: Federation) -> None:
     terms, roster = config(overlap="first"), federation.kits[OTHER].roster
-    layout = without_a_feature(whole_layout(federation, terms))
-    check_coverage(layout, table=arrange(SHARDS[OTHER]), config=terms, roster=roster, name=OTHER)
+    layout = whole_layout(federation, terms)
+    left_out = first_feature_left_out(layout)
+
+    def check(ignoring: ClientLayout) -> None:
+        check_coverage(ignoring, table=arrange(SHARDS[ignoring.party]), config=terms, roster=roster)
+
+    check(relaid(layout, ignored=left_out))
     with pytest.raises(InvalidInput, match="no party comes before this one"):
-        check_coverage(layout, table=arrange(SHARDS[OTHER]), config=terms, roster=roster, name=HOLDER)
-    alone = replace(layout, shared=~layout.shared)
-    with pytest.raises(InvalidInput, match=r"rows that nobody else holds|not full"):
-        check_coverage(alone, table=arrange(SHARDS[OTHER]), config=terms, roster=roster, name=OTHER)
+        check(relaid(layout, ignored=left_out, party=HOLDER))
+    with pytest.raises(InvalidInput, match="rows that nobody else holds"):
+        check(relaid(layout, ignored=left_out, shared=False))
 
 
 def test_a_key_has_one_layout_in_mid_run_and_after_a_restart(federation: Federation) -> None:
     listener = Listener()
     federation.set_up(to_party=listener)
     body = listener.tasks[LAYOUT]
-    federation.answer(OTHER, LAYOUT, body)
     layout = layout_of(body)
     other = client_layout_to_bytes(replace(layout, rows=layout.rows[::-1]))
-    assert refused(federation, LAYOUT, other).public_reason == "it has another layout for this key"
+    for again in (body, other):
+        assert refused(federation, LAYOUT, again).public_reason == ANSWERED
     federation.parties[OTHER] = federation.party(OTHER)
     federation.answer(OTHER, INTRODUCE, terms_to_bytes(config()))
     assert "another set-up" in str(refused(federation, KEY_TAKE, listener.tasks[KEY_TAKE]))
     assert "restarted during the set-up" in refused(federation, LAYOUT, other).public_reason
+
+
+def test_the_records_take_no_second_layout_for_a_key_and_no_layout_for_a_key_given_up(federation: Federation) -> None:
+    federation.set_up()
+    folder = StateFolder(federation.directory / OTHER)
+    records, kept = RunRecords(folder, party=OTHER), folder.run(RUN)
+    assert kept is not None
+    assert records.with_layout(RUN, kept) == kept
+    with pytest.raises(Refusal) as second:
+        records.with_layout(RUN, replace(kept, layout=b"another"))
+    assert second.value.public_reason == "it has another layout for this key"
+    folder.keep_run(RUN, replace(kept, secrets=None))
+    with pytest.raises(Refusal) as given_up:
+        records.with_layout(RUN, kept)
+    assert given_up.value.public_reason == "it has given this key up"
 
 
 def test_a_set_up_with_a_fresh_key_may_bring_another_layout(federation: Federation) -> None:
