@@ -1,4 +1,7 @@
-"""Parties that do not check the server: attacks that fail on real parties must succeed on these."""
+"""Parties that do not check the server: attacks that fail on real parties must succeed on these.
+
+Nothing outside the tests can make such parties.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,11 +23,13 @@ from fenchel_client.statefolder import StateFolder
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.crypto.tags import Tagger
 from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
+from fenchel_common.records import CONFIRMATION_BYTES
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import Introduction, PartyRun, RunSecrets
 
@@ -62,6 +67,25 @@ class CredulousParty(Party):
         super().__init__(kit, shard, state=state, consent=consent)
         self._records = TakesLayouts(KeepsRuns(state), party=kit.client_id)
         self._current = SaysWhy(self._table, self._records, stopwatch=self._stopwatch, consent=self._consent)
+
+
+def believe_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes parties accept any sum, record, list and key, and release the model whenever a run ends."""
+    believe_every_sum(monkeypatch)
+    believe_every_record(monkeypatch)
+    believe_every_list(monkeypatch)
+    believe_every_key(monkeypatch)
+    monkeypatch.setattr("fenchel_client.currentrun.reason_not_to_release", lambda _participant, _stop: None)
+
+
+def believe_every_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes parties open whatever comes, by whomever it was made."""
+    monkeypatch.setattr(Tagger, "check", lambda _tagger, _grid, _tags, _expected: None)
+
+
+def believe_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes parties take records that nobody has confirmed: all confirmations are alike."""
+    monkeypatch.setattr("fenchel_client.transcript._confirmation", lambda _key, _stamp: bytes(CONFIRMATION_BYTES))
 
 
 def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,12 @@ from fenchel_deploy.attacks.protocol_cases import PROTOCOL_ATTACKS
 from fenchel_deploy.attacks.ring_cases import RING_ATTACKS
 from fenchel_deploy.attacks.rogue_cases import ROGUE_ATTACKS
 from fenchel_deploy.attacks.row_cases import ROW_ATTACKS
+from fenchel_deploy.attacks.sum_cases import SUM_ATTACKS
 
 __all__ = ["ATTACKS", "Attack", "markdown", "run_attacks"]
 
 ATTACKS: Final[Mapping[str, Attack]] = {
-    attack.name: attack for attack in (*ROW_ATTACKS, *PROTOCOL_ATTACKS, *RING_ATTACKS, *ROGUE_ATTACKS)
+    attack.name: attack for attack in (*ROW_ATTACKS, *PROTOCOL_ATTACKS, *RING_ATTACKS, *ROGUE_ATTACKS, *SUM_ATTACKS)
 }
 
 
@@ -25,7 +26,8 @@ def run_attacks(
 ) -> list[dict[str, object]]:
     """Mounts the named attacks, or all; `tell` is given the name of each before it starts.
 
-    Each finding has the keys attack, who, level, setting, succeeds, score, measure, claim (leaks or safe) and note.
+    Each finding has the keys attack, who, level, setting, succeeds, score, measure, claim (leaks or safe),
+    note and unchecked.
     """
     for name in names or ():
         if name not in ATTACKS:

@@ -22,11 +22,11 @@ from fenchel_common.metrics import LastCertificate
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.wire.alignment import client_layout_from_bytes, federation_layout_from_bytes
 from fenchel_common.wire.setup import party_run_from_bytes
-from fenchel_deploy.attacks.kits import SERVER, provisioned
-from fenchel_deploy.attacks.recorded import Recorded, Scenario, Truth
+from fenchel_deploy.attacks.kits import RELEASING, SERVER, USUAL, provisioned
+from fenchel_deploy.attacks.recorded import Recorded, Restarted, Scenario, Truth
 from fenchel_deploy.attacks.tables import Table, as_dense, dense_table, sample_names, shards_of, sparse_table
 from fenchel_deploy.attacks.views import Message, PartyView, Transcript
-from fenchel_deploy.inprocess.parties import Parties
+from fenchel_deploy.inprocess.parties import ATTEMPT, Parties
 from fenchel_server.federationrun import FederationRun
 from fenchel_server.runterms import run_key
 
@@ -46,13 +46,13 @@ class Bench:
         dense = dense_table()
         return {"dense": dense, "labelled": dense, "sparse": sparse_table()}
 
-    def kits(self, count: int, federation: str = "bench") -> dict[ClientId, Kit]:
+    def kits(self, count: int, federation: str = USUAL) -> dict[ClientId, Kit]:
         """The kits of a federation of that many parties, made on first use."""
         folders = provisioned(self._folder, count, federation)
         return {ClientId(name): Kit.load(folder) for name, folder in folders.items() if name != SERVER}
 
     def server_kit(self, count: int) -> Kit:
-        return Kit.load(provisioned(self._folder, count, "bench")[SERVER])
+        return Kit.load(provisioned(self._folder, count, USUAL)[SERVER])
 
     def state_of(self, client: ClientId, run: str) -> Path:
         """The state folder of a party of a recorded run."""
@@ -62,7 +62,7 @@ class Bench:
         """Parties of a scenario, with state folders of their own for each `run`."""
         table, _ = self.tables[scenario.table]
         shards = shards_of(table, scenario.table)
-        kits = self.kits(len(shards))
+        kits = self.kits(len(shards), RELEASING if scenario.releases else USUAL)
         roster = next(iter(kits.values())).roster
         accepts = frozenset(concessions_of(scenario.config(run)))
         consent = Consent(approved_roster=roster.fingerprint(), accepts=accepts)
@@ -84,19 +84,19 @@ class Bench:
         config = scenario.config(run)
         recorder = _Recorder(parties, run)
         federation = FederationRun(config, roster, certificate=LastCertificate)
-        done = recorder.set_up(federation.setup())
+        done = recorder.set_up(federation.setup(ATTEMPT))
 
         kept = {name: (self.state_of(name, run) / f"{run}.run").read_bytes() for name in parties}
 
-        def restart() -> Mapping[ClientId, Party]:
+        def restart() -> Restarted:
             again = f"{run}-{next(self._restarts)}"
             fresh = self.parties(scenario, again)[0]
             for name, content in kept.items():
                 write_private(self.state_of(name, again) / f"{run}.run", content)
-            return fresh
+            return Restarted(fresh, {name: self.state_of(name, again) for name in fresh})
 
-        restore = partial(federation.restore, done.record, done.snapshot)
-        algorithm = restore()
+        restore = partial(federation.restore, done.record)
+        algorithm = restore(done.snapshot)
         for number in range(1, scenario.rounds + 1):
             recorder.round(algorithm, number, restarted=frozenset(parties) if number == 1 else frozenset())
         layout = federation_layout_from_bytes(done.record.layout)
@@ -104,13 +104,19 @@ class Bench:
         transcript = Transcript(run, config, key, layout, tuple(recorder.messages))
         views = {name: self._view(name, run, config, transcript, shards[name]) for name in parties}
         return Recorded(
-            transcript, views, self._truth(scenario, run, views), parties=parties, restart=restart, restore=restore
+            transcript,
+            views,
+            self._truth(scenario, run, views),
+            parties=parties,
+            restart=restart,
+            restore=restore,
+            snapshot=done.snapshot,
         )
 
     def _view(self, name: ClientId, run: RunId, config: RunConfig, transcript: Transcript, shard: Shard) -> PartyView:
         """All that the party itself has of the run; its columns have the pseudonyms that the server knows."""
         kept = party_run_from_bytes((self.state_of(name, run) / f"{run}.run").read_bytes())
-        layout = client_layout_from_bytes(kept.layout, samples=len(shard.ids), features=len(shard.features))
+        layout = client_layout_from_bytes(kept.layout, party=name, samples=len(shard.ids), features=len(shard.features))
         assert kept.secrets is not None, "the run is under way"
         marks = pseudonyms(shard.features, tag_secret=kept.secrets.tag_secret, run=run)
         as_listed = arrange(replace(shard, features=marks))

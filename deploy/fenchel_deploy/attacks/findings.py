@@ -21,6 +21,9 @@ SUCCESS: Final = 0.9
 FOUND_BY_CHANCE: Final = 1
 """With h = 1 a contribution to the model is a row; a guess that names a position at random is right now and then."""
 
+SUCCEEDS: Final = "**succeeds**"
+FAILS: Final = "fails"
+
 LEAKS: Final[Claims] = dict.fromkeys(LEVELS, "leaks")
 SAFE: Final[Claims] = dict.fromkeys(LEVELS, "safe")
 SAFE_IF_SEALED: Final[Claims] = {**LEAKS, Privacy.SEALED: "safe"}
@@ -42,6 +45,8 @@ class Finding:
     measure: str
     claim: Claim
     note: str
+    unchecked: bool
+    """Whether the attack would succeed at `sealed` if parties checked nothing."""
 
     def to_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -87,7 +92,9 @@ Play = Callable[[Bench, Sequence[Privacy]], Iterator[Verdict]]
 class Attack:
     """An attack and who can mount it; `play` mounts it at some levels, with all settings of `claims`.
 
-    `claims` has, for each setting and level at which the attack is played, the claim of the documentation.
+    `claims` has, for each setting and level at which the attack is played, the claim of the documentation. `unchecked`
+    names the settings in which the attack would succeed at the level `sealed` if parties checked nothing: so it is
+    their checks that make it fail.
     """
 
     name: str
@@ -95,6 +102,7 @@ class Attack:
     who: str
     claims: Mapping[str, Claims]
     play: Play
+    unchecked: Sequence[str] = ()
 
     def findings(self, bench: Bench, *, levels: Sequence[Privacy] = LEVELS) -> Iterator[Finding]:
         for verdict in self.play(bench, levels):
@@ -108,6 +116,7 @@ class Attack:
                 measure=verdict.measure,
                 claim=self.claims[verdict.setting][verdict.level],
                 note=verdict.note,
+                unchecked=verdict.setting in self.unchecked,
             )
 
 
@@ -115,10 +124,12 @@ def markdown(findings: Sequence[Mapping[str, object]]) -> str:
     """The findings as a table for the documentation, level beside level."""
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for one in findings:
-        key = tuple(str(one[name]) for name in ("attack", "who", "setting", "measure"))
-        outcome = "**succeeds**" if one["succeeds"] else "fails"
+        before = SUCCEEDS if one["unchecked"] else ""
+        key = (*(str(one[name]) for name in ("attack", "who", "setting", "measure")), before)
+        outcome = SUCCEEDS if one["succeeds"] else FAILS
         rows.setdefault(key, {})[str(one["level"])] = f"{outcome} {one['score']:.2f}: {one['note']}"
-    lines = [f"| attack | who | setting | measure | {' | '.join(LEVELS)} |", "|---|---|---|---|---|---|---|"]
+    columns = ("attack", "who", "setting", "measure", "sealed, without checks", *LEVELS)
+    lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
     for key, cells in rows.items():
         told = (
             [cells[EVERY_LEVEL], "same", "same"] if EVERY_LEVEL in cells else [cells.get(name, "") for name in LEVELS]

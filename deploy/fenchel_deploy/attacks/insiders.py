@@ -8,7 +8,7 @@ from fenchel_deploy.attacks.views import Array, KeyEyes, PartyView
 
 def own_trace(view: PartyView) -> Trace:
     """All numbers in a party's own messages."""
-    eyes = KeyEyes.of(view.secrets, view.config.key.bits)
+    eyes = KeyEyes.of(view.secrets)
     family = view.config.algorithm_settings().family.name
     return trace(Frame.seen_by_party(view.layout), view.messages, eyes, family=family)
 
@@ -24,7 +24,7 @@ def labels_by_sign(view: PartyView) -> Array:
 
 def contributions_of_the_other(view: PartyView) -> list[Array]:
     """The model on the party's features minus the party's own contribution, round by round."""
-    seen, eyes = own_trace(view), KeyEyes.of(view.secrets, view.config.key.bits)
+    seen, eyes = own_trace(view), KeyEyes.of(view.secrets)
     own = {
         contribution.round_id: seen.frame.by_feature(contribution.vector.blocks, eyes.read(contribution.vector.vector))
         for contribution in seen.contributions

@@ -1,144 +1,279 @@
-"""A server that leaves the protocol: a party opens values of the server's choice as the figures of a round.
+"""A server that leaves the protocol: parties open values of the server's choice as the figures of a round.
 
 Whoever has the public key can encrypt, so the server hands out norms, inner products and models of its own making, and
-the party opens whatever comes as the sum of all figures. It does nothing that a party refuses:
+has the parties open figures that are made of them. All other messages are those of an honest round:
 
-    x_j·w = 1 if j = i, else 0   as inner products; the sum of the losses is one of the figures, and tells y_i
-    α = y_i·e_i                  is what a hinge step on sample i alone makes, from nothing and with norms of zero
-    w = v + c·e_j                handed back as the model; λ/2 ‖w‖² is one of the figures
+    HyFDCA      x_i·w = 2^-i as inner products: the sum of the hinge losses is N − Σ y_i·2^-i, and tells all labels.
+                w = c·e_j as the model of one party, whose inner products are then c·x_{i,j}. Put back for the whole
+                inner products, with y·2^10 added for all samples but one, they make the sum of the losses tell x_{i,j}
+                of that sample.
+    corrective  w = c·e_j as the model of a new point. The inner products, put back as squared lengths of rows, with 4
+                added for one row and −2^10 for all others, which then count as zero, make the mean length tell x_{i,j}.
+    averaging   One party's sums of samples and losses, with the missing samples added, as the sums of all parties.
 
-The contribution v of that α is y_i·x_i/(λN), and from ‖v + c·e_j‖² and ‖v‖² follows its entry j: a row takes two tasks
-for each feature, and a few more. A party without labels takes α = e_i as it comes.
+So a row takes one round for each feature. No attack can be played on parties that open nothing but sums of the
+contributions that they expect.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
+from google.protobuf.message import Message as ProtoMessage
 
-from fenchel_common.algorithms.dual import ALPHA_FORMAT, LOCAL_DUAL, PRIMAL, PRODUCT_FORMAT
-from fenchel_common.algorithms.hyfdca.messages import (
-    DualResult,
-    DualTask,
-    Figures,
-    PrimalResult,
-    PrimalTask,
-    SampleRange,
-    StateUpdate,
-)
-from fenchel_common.blocks import BlockVector
-from fenchel_common.crypto.packing import VectorFormat, slot_layout
-from fenchel_common.crypto.paillier import concatenate
+from fenchel.v1 import averaging_pb2, corrective_pb2, hyfdca_pb2, vectors_pb2
+from fenchel_common.algorithms.averaging.rails import MEASURED, MODEL_FORMAT, Measurement
+from fenchel_common.algorithms.dual import INNER_PRODUCT, PRIMAL, PRODUCT_FORMAT
+from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import EncryptedVector, PlainCipher, Vector
+from fenchel_common.crypto.vectors import EncryptedVector, PlainVector, Vector
+from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId
-from fenchel_common.wire import hyfdca as wire
-from fenchel_common.wire.scope import Scope
-from fenchel_deploy.attacks.traces import Frame
-from fenchel_deploy.attacks.views import Array, Oracle, Transcript
+from fenchel_common.wire.arrays import numbers_to_bytes
+from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
+from fenchel_deploy.attacks.meddling import Meddler, Passing, Played, encrypted_by_anybody
+from fenchel_deploy.attacks.traces import Frame, Positions, ids_in
+from fenchel_deploy.attacks.views import Array
 
-PROBE: Final = 1000.0
-"""c: large beside the contribution, so that rounding does not matter, and its square well within the format."""
-NO_STEP: Final = DualTask(StateUpdate(), None, None, (), (), gamma=1.0, step_scale=1.0)
-
-
-class OpenedFigures:
-    """One party that opens values for the server; `tasks` counts the tasks that the server gave it."""
-
-    def __init__(self, transcript: Transcript, ask: Oracle, client: ClientId) -> None:
-        settings = transcript.config.algorithm_settings()
-        layout = transcript.layout
-        self._scope = Scope.of_federation(layout, client, key=transcript.key, privacy=transcript.config.privacy)
-        self._frame = Frame.seen_by_server(layout, client)
-        self._shared = layout.sample_index.shared_of(client)
-        self._has_labels = client in layout.label_holders
-        self._loss, self._lambda = settings.loss_function, settings.lambda_
-        self._sample_count = layout.sample_count
-        self._ask, self._client = ask, client
-        self._round = transcript.messages[-1].round_id
-        self.tasks = 0
-
-    def label(self, row: int) -> float:
-        """The label of a sample that another party holds too; the attacked party must have labels."""
-        block, alone = self._alone(row)
-        products = self._by_sample((block,), alone, PRODUCT_FORMAT)
-        task = replace(NO_STEP, products=products, report_blocks=(block,), with_losses=True)
-        losses = self._opened(task).mean_loss * self._sample_count
-        indifferent = float(self._loss.value(np.zeros(1), np.ones(1))[0]) * len(self._frame.samples[block])
-        return 1.0 if losses < indifferent else -1.0
-
-    def row(self, row: int) -> Array:
-        """The row of a sample that another party holds too; times its label if the attacked party has labels."""
-        block, alone = self._alone(row)
-        alpha = self._step(block, alone) if self._has_labels else self._by_sample((block,), alone, ALPHA_FORMAT)
-        contribution = self._primal(PrimalTask(StateUpdate(reset=True, alpha=alpha))).contribution
-        assert contribution is not None, "a party takes the dual variables that it made"
-        nothing = self._squared_norm(contribution)
-        moved = np.array(
-            [self._squared_norm(self._moved(contribution, position)) for position in range(self._frame.width)]
-        )
-        return (moved - nothing - PROBE**2) / (2.0 * PROBE) * self._lambda * self._sample_count
-
-    def _alone(self, row: int) -> tuple[int, Array]:
-        """The block of a row, and values that are 1 at the row's position and 0 elsewhere."""
-        block, positions = next(item for item in self._frame.samples.items() if row in item[1])
-        return block, np.eye(self._frame.slots)[row - positions[0]]
-
-    def _by_sample(self, blocks: tuple[int, ...], values: Array, vector_format: VectorFormat) -> BlockVector:
-        return BlockVector(blocks, encrypted_by_anybody(values, vector_format, self._scope.key))
-
-    def _step(self, block: int, alone: Array) -> BlockVector:
-        """The party's step on one dual variable, from α = 0 and w = 0."""
-        position = int(np.argmax(alone))
-        task = replace(
-            NO_STEP,
-            state=StateUpdate(reset=True),
-            products=self._by_sample((block,), np.zeros_like(alone), PRODUCT_FORMAT),
-            norms=self._by_sample(self._shared, np.zeros(len(self._shared) * self._frame.slots), PRODUCT_FORMAT),
-            ranges=(SampleRange(block, position, position + 1),),
-            divisors=(1,),
-        )
-        changes = self._dual(task).changes
-        assert changes is not None, "a step was asked for"
-        return changes
-
-    def _moved(self, contribution: BlockVector, position: int) -> BlockVector:
-        """The contribution with c added to one feature."""
-        probe = np.zeros((len(contribution.blocks), self._frame.slots))
-        for number, block in enumerate(contribution.blocks):
-            probe[number, : len(self._frame.features[block])] = PROBE * (self._frame.features[block] == position)
-        added = encrypted_by_anybody(probe.reshape(-1), PRODUCT_FORMAT, self._scope.feature_key)
-        return replace(contribution, vector=contribution.vector.plus(added))
-
-    def _squared_norm(self, model: BlockVector) -> float:
-        task = replace(NO_STEP, state=StateUpdate(model=model), norm_blocks=model.blocks)
-        return self._opened(task).regulariser * 2.0 / self._lambda
-
-    def _opened(self, task: DualTask) -> Figures:
-        """One party's figures, which it takes for the sum of everybody's."""
-        opened = self._primal(PrimalTask(StateUpdate(), totals=self._dual(task).figures)).figures
-        assert opened is not None, "totals come back opened"
-        return opened
-
-    def _dual(self, task: DualTask) -> DualResult:
-        return wire.dual_result_from_bytes(self._asked(LOCAL_DUAL, wire.dual_task_to_bytes(task)), self._scope)
-
-    def _primal(self, task: PrimalTask) -> PrimalResult:
-        return wire.primal_result_from_bytes(self._asked(PRIMAL, wire.primal_task_to_bytes(task)), self._scope)
-
-    def _asked(self, phase: str, body: bytes) -> bytes:
-        self.tasks += 1
-        return self._ask(self._client, self._round, phase, body)
+PROBE: Final = 1.0 / 16.0
+"""c: so small that c·x is below 1 for every value x of a table that anybody would train on."""
+FAR: Final = 2.0**10
+"""An inner product at which the hinge loss is zero, and minus a squared length that counts as zero."""
+MIDDLE: Final = 4.0
+"""The squared length that stands for x = 0."""
 
 
-def encrypted_by_anybody(values: Array, vector_format: VectorFormat, key: RunKey) -> Vector:
-    """A vector that parties accept, encrypted with the public key alone; in clear if the run has no key.
+@dataclass(slots=True)
+class _Rogue(Meddler):
+    """What all of these servers have: the run that is played, and the party that is attacked."""
 
-    It is made without a nonce, because nobody has to be kept from reading it.
-    """
-    public = key.public
-    if public is None:
-        return PlainCipher(key.bits).encrypt(values, vector_format)
-    plaintexts = slot_layout(vector_format, key.bits).pack(vector_format.quantise(values))
-    numbers = [(1 + m * public.n) % public.n_squared for m in plaintexts]
-    return EncryptedVector(public, vector_format, values.size, 1, concatenate(numbers, public.ciphertext_bytes))
+    played: Played
+    victim: ClientId
+
+    def _made(self, values: Array, key: RunKey) -> vectors_pb2.Vector:
+        return vector_to_proto(encrypted_by_anybody(values, PRODUCT_FORMAT, key))
+
+    def _one_feature(self, blocks: bytes, position: int, like: vectors_pb2.Vector) -> vectors_pb2.Vector:
+        """c·e_j on the victim's blocks of features."""
+        frame = Frame.seen_by_server(self.played.layout, self.victim)
+        values = np.zeros((len(ids_in(blocks)), frame.slots))
+        for row, block in enumerate(ids_in(blocks)):
+            values[row, : len(frame.features[block])] = PROBE * (frame.features[block] == position)
+        return _like(like, values.reshape(-1), self.played.key)
+
+    def _told(self, client: ClientId, values: Array, blocks: bytes) -> Array:
+        """Values by row of a client, as they lie in the slots of these blocks."""
+        frame = Frame.seen_by_server(self.played.layout, client)
+        slots = np.zeros((len(ids_in(blocks)), frame.slots))
+        for row, block in enumerate(ids_in(blocks)):
+            positions = frame.samples[block]
+            slots[row, : len(positions)] = values[positions]
+        return slots.reshape(-1)
+
+    def _put_among(self, blocks: bytes, added: Array, own: hyfdca_pb2.BlockVector) -> vectors_pb2.Vector:
+        """The victim's own vector in those of these blocks that it has, zero in all others, and `added` to all."""
+        key = self.played.key
+        base = _passed_off(vector_from_proto(own.vector, key))
+        position = {block: row for row, block in enumerate(ids_in(own.blocks))}
+        slots = self.played.layout.slots
+        pieces: list[Vector] = []
+        for row, block in enumerate(ids_in(blocks)):
+            mask = encrypted_by_anybody(added[row * slots : (row + 1) * slots], PRODUCT_FORMAT, key)
+            pieces.append(mask.plus(base.select([position[block]])) if block in position else mask)
+        return vector_to_proto(_passed_off(pieces[0].joined_with(pieces[1:])))
+
+
+@dataclass(slots=True)
+class _LabelReader(_Rogue):
+    """Hands the label holders of HyFDCA inner products by which the sum of the losses tells all labels."""
+
+    total: float = 0.0
+
+    def task(self, task: Passing) -> ProtoMessage:
+        if isinstance(task.body, hyfdca_pb2.HyfdcaDualTask) and task.body.HasField("products"):
+            rank = _ranks(self.played)[task.client]
+            values = self._told(task.client, 2.0 ** -rank.astype(np.float64), task.body.products.blocks)
+            task.body.products.vector.CopyFrom(self._made(values, self.played.key))
+        return task.body
+
+    def result(self, result: Passing) -> ProtoMessage:
+        if result.phase == PRIMAL and isinstance(result.body, hyfdca_pb2.HyfdcaPrimalResult) and result.body.figures:
+            self.total = result.body.figures[0] * self.played.layout.sample_count
+        return result.body
+
+
+@dataclass(slots=True)
+class _CellReader(_Rogue):
+    """Has the losses of HyFDCA tell one value of one row of the victim."""
+
+    labels: dict[ClientId, Array]
+    row: int
+    feature: int
+    total: float = 0.0
+    _own: hyfdca_pb2.BlockVector = field(default_factory=hyfdca_pb2.BlockVector)
+
+    def task(self, task: Passing) -> ProtoMessage:
+        if task.phase == INNER_PRODUCT and task.client == self.victim:
+            assert isinstance(task.body, hyfdca_pb2.HyfdcaProductTask), "of HyFDCA"
+            if task.body.HasField("model"):
+                model = self._one_feature(task.body.model.blocks, self.feature, task.body.model.vector)
+                task.body.model.vector.CopyFrom(model)
+        if isinstance(task.body, hyfdca_pb2.HyfdcaDualTask) and task.body.HasField("products"):
+            far = FAR * self.labels[task.client]
+            if task.client == self.victim:
+                far[self.row] = 0.0
+            values = self._told(task.client, far, task.body.products.blocks)
+            task.body.products.vector.CopyFrom(self._put_among(task.body.products.blocks, values, self._own))
+        return task.body
+
+    def result(self, result: Passing) -> ProtoMessage:
+        if result.phase == INNER_PRODUCT and result.client == self.victim:
+            assert isinstance(result.body, hyfdca_pb2.HyfdcaProductResult), "of HyFDCA"
+            self._own = result.body.products
+        if result.phase == PRIMAL and isinstance(result.body, hyfdca_pb2.HyfdcaPrimalResult) and result.body.figures:
+            self.total = result.body.figures[0] * self.played.layout.sample_count
+        return result.body
+
+
+@dataclass(slots=True)
+class _LengthReader(_Rogue):
+    """Has the mean length of the rows of a corrective run tell one value of one row of the victim."""
+
+    row: int
+    feature: int
+    total: float = 0.0
+    _own: hyfdca_pb2.BlockVector = field(default_factory=hyfdca_pb2.BlockVector)
+
+    def task(self, task: Passing) -> ProtoMessage:
+        if isinstance(task.body, corrective_pb2.CorrectiveProductTask) and task.client == self.victim:
+            start = task.body.round_start
+            if start.HasField("point"):
+                model = self._one_feature(start.point.blocks, self.feature, start.point.vector)
+                start.point.vector.CopyFrom(model)
+        if isinstance(task.body, corrective_pb2.CorrectiveDualTask):
+            frame = Frame.seen_by_server(self.played.layout, task.client)
+            blocks = numbers_to_bytes(list(self.played.layout.sample_index.shared_of(task.client)))
+            lengths = np.full(frame.rows, -FAR)
+            if set(ids_in(blocks)) == set(ids_in(self._own.blocks)):
+                lengths[self.row] = MIDDLE
+            values = self._told(task.client, lengths, blocks)
+            task.body.norms.blocks = blocks
+            task.body.norms.vector.CopyFrom(self._put_among(blocks, values, self._own))
+        return task.body
+
+    def result(self, result: Passing) -> ProtoMessage:
+        if isinstance(result.body, corrective_pb2.CorrectiveProductResult) and result.client == self.victim:
+            self._own = result.body.point
+        if isinstance(result.body, corrective_pb2.CorrectivePrimalResult) and result.body.HasField("objectives"):
+            self.total = result.body.objectives.row_norm * self.played.layout.sample_count
+        return result.body
+
+
+@dataclass(slots=True)
+class _LossReader(_Rogue):
+    """Has the parties of an averaging run open the victim's figures alone."""
+
+    loss: float | None = None
+    _figures: vectors_pb2.Vector = field(default_factory=vectors_pb2.Vector)
+
+    def task(self, task: Passing) -> ProtoMessage:
+        if task.phase == MEASURED:
+            assert isinstance(task.body, averaging_pb2.AveragingTask), "of an averaging algorithm"
+            layout, key = self.played.layout, self.played.key
+            reported = sum(layout.blocks[block].size for block in layout.reporters.get(self.victim, ()))
+            missing = layout.sample_count - reported
+            figures = Measurement(samples=missing, loss_sum=0.0, correct=0, squared_norm=0.0)
+            added = encrypted_by_anybody(figures.to_figures(layout.sample_count), MODEL_FORMAT, key)
+            own = vector_from_proto(self._figures, key)
+            task.body.figures.CopyFrom(vector_to_proto(_passed_off(own.plus(added), MODEL_FORMAT)))
+        return task.body
+
+    def result(self, result: Passing) -> ProtoMessage:
+        assert isinstance(result.body, averaging_pb2.AveragingResult), "of an averaging algorithm"
+        if result.client == self.victim and result.body.HasField("figures"):
+            self._figures = result.body.figures
+        if result.phase == MEASURED and result.body.HasField("measurement"):
+            self.loss = result.body.measurement.loss_sum
+        return result.body
+
+
+def labels_opened(played: Played) -> dict[ClientId, Array] | None:
+    """All labels of HyFDCA's label holders, in one round; None if a party refuses. Every round must certify."""
+    reader = _LabelReader(played, played.layout.clients[0])
+    try:
+        played.round(reader)
+    except FenchelError:
+        return None
+    left = played.layout.sample_count - reader.total
+    signs = np.zeros(played.layout.sample_count)
+    for rank in range(len(signs)):
+        signs[rank] = 1.0 if left > 0.0 else -1.0
+        left -= signs[rank] * 2.0**-rank
+    return {client: signs[rank] for client, rank in _ranks(played).items()}
+
+
+def row_of_hyfdca(played: Played, victim: ClientId, row: int, labels: dict[ClientId, Array]) -> Array | None:
+    """One row of a label holder; None if a party refuses. Every round must certify."""
+    cells = []
+    for feature in range(Frame.seen_by_server(played.layout, victim).width):
+        reader = _CellReader(played, victim, labels, row, feature)
+        try:
+            played.round(reader)
+        except FenchelError:
+            return None
+        cells.append(labels[victim][row] * (1.0 - reader.total) / PROBE)
+    return np.array(cells)
+
+
+def row_of_corrective(played: Played, victim: ClientId, row: int) -> Array | None:
+    """One row of a party that reports on its samples; None if a party refuses. Every round must certify."""
+    cells = []
+    for feature in range(Frame.seen_by_server(played.layout, victim).width):
+        reader = _LengthReader(played, victim, row, feature)
+        try:
+            played.round(reader)
+        except FenchelError:
+            return None
+        cells.append((reader.total**2 - MIDDLE) / PROBE)
+    return np.array(cells)
+
+
+def loss_of_averaging(played: Played, victim: ClientId) -> float | None:
+    """The sum of the losses of one party's samples; None if a party refuses. The round must measure."""
+    reader = _LossReader(played, victim)
+    try:
+        played.round(reader)
+    except FenchelError:
+        return None
+    return reader.loss
+
+
+def _ranks(played: Played) -> dict[ClientId, Positions]:
+    """A number for each sample, as the rows of each client lie."""
+    layout = played.layout
+    offset, first = 0, {}
+    for placed in layout.blocks:
+        first[placed.id] = offset
+        offset += placed.size
+    ranks = {}
+    for client in layout.clients:
+        frame = Frame.seen_by_server(layout, client)
+        ranks[client] = np.zeros(frame.rows, dtype=np.int64)
+        for block, positions in frame.samples.items():
+            ranks[client][positions] = first[block] + np.arange(len(positions))
+    return ranks
+
+
+def _like(vector: vectors_pb2.Vector, values: Array, key: RunKey) -> vectors_pb2.Vector:
+    """A vector of the server's own values, encrypted or in clear as another one is."""
+    if vector.WhichOneof("kind") == "encrypted":
+        return vector_to_proto(encrypted_by_anybody(values, PRODUCT_FORMAT, key))
+    known = vector_from_proto(vector, RunKey.in_clear(key.bits))
+    assert isinstance(known, PlainVector), "it is in clear"
+    return vector_to_proto(replace(known, terms=1, integers=known.format.quantise(values)))
+
+
+def _passed_off(vector: Vector, vector_format: VectorFormat = PRODUCT_FORMAT) -> Vector:
+    """A vector that says of itself what the server likes."""
+    assert isinstance(vector, EncryptedVector | PlainVector), "there are two kinds"
+    return replace(vector, terms=1, format=vector_format)

@@ -1,9 +1,10 @@
 """The attacks on ids, messages, keys and the wire: what is tried on which recorded runs, and how it is scored."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
+from fenchel.v1.averaging_pb2 import AveragingResult
+from fenchel_common.algorithms.averaging.rails import Measurement
 from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
 from fenchel_deploy.attacks import pseudonyms, tampering
@@ -11,22 +12,29 @@ from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.findings import (
     ENCRYPTED,
     EVERY_LEVEL,
-    LEAKS,
     SAFE,
     SAFE_IF_ENCRYPTED,
     Attack,
     Claims,
     Verdict,
 )
-from fenchel_deploy.attacks.opened_figures import OpenedFigures
+from fenchel_deploy.attacks.meddling import Played
+from fenchel_deploy.attacks.opened_figures import (
+    labels_opened,
+    loss_of_averaging,
+    row_of_corrective,
+    row_of_hyfdca,
+)
 from fenchel_deploy.attacks.outsider import calls_let_in, in_clear, listen_in
 from fenchel_deploy.attacks.recorded import Recorded, Scenario
 from fenchel_deploy.attacks.rows import Estimate
-from fenchel_deploy.attacks.scoring import Score, majority_rate, match_rate, pooled, row_score
+from fenchel_deploy.attacks.scoring import majority_rate, match_rate, row_score
 from fenchel_deploy.attacks.tables import ALL_DENSE
+from fenchel_deploy.attacks.views import Array, KeyEyes
 
 DICTIONARY: Final = tuple(f"breast_cancer-{number:02d}" for number in range(100))
 """All ids that there may be, known to everyone."""
+LOSS_TOLERANCE: Final = 1e-6
 CHOSEN_ROW: Final = 3
 """The attacked row; any other would do."""
 
@@ -81,7 +89,7 @@ def _ids_found(recorded: Recorded, victim: ClientId, guessed: pseudonyms.Guesses
 def _play_foreign_tasks(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
     for level in levels:
         recorded = bench.record(Scenario(level, h=1))
-        outcomes = tampering.tasks_of_others(recorded.transcript, recorded.ask)
+        outcomes = tampering.tasks_of_others(recorded)
         yield Verdict.of_attempts(outcomes, level=level, setting="blocks of others")
 
 
@@ -92,59 +100,66 @@ def _play_foreign_results(bench: Bench, levels: Sequence[Privacy]) -> Iterator[V
         yield Verdict.of_attempts(outcomes, level=level, setting="blocks of others")
 
 
-def _play_replay(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    for level in levels:
-        recorded = bench.record(Scenario(level, h=1))
-        client = recorded.transcript.layout.clients[0]
-        outcomes = tampering.replayed_duals(recorded.transcript, recorded.ask, client)
-        yield Verdict.of_attempts(outcomes, level=level, setting="between rounds")
-
-
-def _play_mixed_runs(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    for level in levels:
-        recorded = bench.record(Scenario(level, h=1))
-        other = bench.record(Scenario(level, loss="logistic", h=ALL_DENSE)).transcript
-        client = recorded.transcript.layout.clients[0]
-        outcomes = tampering.foreign_duals(recorded.transcript, other, recorded.ask, client)
-        yield Verdict.of_attempts(outcomes, level=level, setting="between runs")
-
-
 def _play_opened_figures(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
     for level in levels:
-        recorded = bench.record(Scenario(level, h=1))
-        labels, true = _labels_opened(recorded)
+        recorded = bench.record(Scenario(level, h=3, rounds=0, every=1))
+        played = Played(recorded)
+        victim = played.layout.clients[2]
+        played.round()
+        labels = labels_opened(played)
+        guessed, true = _labels_of_holders(recorded, labels)
         chance = majority_rate(true)
         yield Verdict.of_rate(
-            match_rate(labels, true),
+            match_rate(guessed, true),
             level=level,
-            setting="labels of label holders",
-            note=f"{len(true)} labels, two tasks each; chance {chance:.2f}",
+            setting="HyFDCA, labels",
+            note=f"{len(true)} labels in one round; chance {chance:.2f}",
             chance=chance,
         )
-        scores, tasks = zip(*(_one_row_opened(recorded, name) for name in recorded.views), strict=True)
-        verdict = Verdict.of_score(pooled(scores), level=level, setting="one row of each party", measure="cosine")
-        yield replace(verdict, note=f"{verdict.note}; at most {max(tasks)} tasks a row")
+        row = None if labels is None else row_of_hyfdca(played, victim, CHOSEN_ROW, labels)
+        yield _row_verdict(recorded, victim, row, level=level, setting="HyFDCA, one row")
+        recorded = bench.record(Scenario(level, "labelled", "corrective", rounds=0))
+        played = Played(recorded)
+        played.round()
+        row = row_of_corrective(played, victim, CHOSEN_ROW)
+        yield _row_verdict(recorded, victim, row, level=level, setting="corrective, one row")
+        yield _one_partys_loss(bench.record(Scenario(level, algorithm="fedavg", rounds=0, every=1)), level)
 
 
-def _labels_opened(recorded: Recorded) -> tuple[list[float], list[float]]:
-    """All labels of the label holders: the guessed and the true ones."""
-    guessed, true = [], []
+def _labels_of_holders(recorded: Recorded, found: Mapping[ClientId, Array] | None) -> tuple[list[object], list[object]]:
+    """The guessed and the true labels of all label holders; None for a label that was not found."""
+    guessed: list[object] = []
+    true: list[object] = []
     for name in sorted(recorded.transcript.layout.label_holders):
-        opened = OpenedFigures(recorded.transcript, recorded.ask, name)
-        for row, label in enumerate(recorded.truth.labels[name].tolist()):
-            guessed.append(opened.label(row))
-            true.append(label)
+        labels = recorded.truth.labels[name].tolist()
+        true += labels
+        guessed += [None] * len(labels) if found is None else found[name].tolist()
     return guessed, true
 
 
-def _one_row_opened(recorded: Recorded, client: ClientId) -> tuple[Score, int]:
-    """The score of the found row, and the number of tasks for it."""
+def _row_verdict(recorded: Recorded, victim: ClientId, row: Array | None, *, level: Privacy, setting: str) -> Verdict:
     truth, chosen = recorded.truth, [CHOSEN_ROW]
-    opened = OpenedFigures(recorded.transcript, recorded.ask, client)
-    score = row_score(
-        [Estimate(opened.row(CHOSEN_ROW), 0)], truth.rows[client][chosen], truth.strangers[client][chosen]
-    )
-    return score, opened.tasks
+    estimates = [] if row is None else [Estimate(row, 0)]
+    score = row_score(estimates, truth.rows[victim][chosen], truth.strangers[victim][chosen])
+    return Verdict.of_score(score, level=level, setting=setting, measure="cosine")
+
+
+def _one_partys_loss(recorded: Recorded, level: Privacy) -> Verdict:
+    """The loss at a model of zeros, which the hinge loss counts as 1 for each sample, is the same for everybody."""
+    played = Played(recorded)
+    victim = played.layout.clients[2]
+    played.round()
+    found = loss_of_averaging(played, victim)
+    figures = [
+        body.figures
+        for (_, number, _, client), body in played.results.items()
+        if number == 2 and client == victim and isinstance(body, AveragingResult) and body.HasField("figures")
+    ]
+    eyes = KeyEyes.of(recorded.views[victim].secrets)
+    true = Measurement.from_figures(eyes.read(figures[-1]), played.layout.sample_count).loss_sum
+    right = found is not None and abs(found - true) < LOSS_TOLERANCE
+    note = "the sum of one party's losses"
+    return Verdict.of_rate(float(right), level=level, setting="FedAvg, one party's loss", note=note)
 
 
 def _play_keys(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -197,6 +212,8 @@ _ROGUE = "server that leaves the protocol"
 _AT_ANY_LEVEL_LEAKS: Final[Claims] = {EVERY_LEVEL: "leaks"}
 _AT_ANY_LEVEL_SAFE: Final[Claims] = {EVERY_LEVEL: "safe"}
 
+_OPENED: Final = ("HyFDCA, labels", "HyFDCA, one row", "corrective, one row", "FedAvg, one party's loss")
+
 PROTOCOL_ATTACKS: Final = (
     Attack(
         "dictionary",
@@ -237,20 +254,13 @@ PROTOCOL_ATTACKS: Final = (
         {"blocks of others": SAFE},
         _play_foreign_results,
     ),
-    Attack("replay", "hands out an earlier round's ciphertext", _ROGUE, {"between rounds": LEAKS}, _play_replay),
-    Attack(
-        "mixed-runs",
-        "hands out another run's ciphertext",
-        _ROGUE,
-        {"between runs": SAFE_IF_ENCRYPTED},
-        _play_mixed_runs,
-    ),
     Attack(
         "opened-figures",
         "hands a party inner products and models of its own making, and has their figures opened",
         _ROGUE,
-        {"labels of label holders": LEAKS, "one row of each party": LEAKS},
+        dict.fromkeys(_OPENED, SAFE_IF_ENCRYPTED),
         _play_opened_figures,
+        unchecked=_OPENED,
     ),
     Attack(
         "swapped-key",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from fenchel_client.party import Party
@@ -9,11 +10,9 @@ from fenchel_common import defaults
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import ModelPart
-from fenchel_common.wire.setup import model_part_to_bytes
 from fenchel_deploy.attacks.tables import Table
 from fenchel_deploy.attacks.views import Array, PartyView, Transcript
-from fenchel_deploy.inprocess.parties import asked
+from fenchel_deploy.inprocess.parties import ATTEMPT, asked
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.contract import AlgorithmServer
 
@@ -31,14 +30,24 @@ class Scenario:
     h: int | None = None
     alignment: Literal["ecdh", "hmac"] = "ecdh"
     rounds: int = 14
+    every: int | None = None
+    """Rounds between two certificates or measurements; as is usual for the algorithm if not given."""
+    algorithm: Literal["hyfdca", "fedavg"] = "hyfdca"
+    releases: bool = False
+    """Whether the roster releases the final model to the server."""
 
     def config(self, name: str) -> RunConfig:
-        settings: dict[str, object] = {"local": self.local, "loss": self.loss, "lambda": defaults.ATTACKED_LAMBDA}
+        settings: dict[str, object] = {"loss": self.loss, "lambda": defaults.ATTACKED_LAMBDA}
+        if self.algorithm == "hyfdca":
+            settings["local"] = self.local
+        if self.every is not None:
+            settings["certificate_every" if self.algorithm == "hyfdca" else "measure_every"] = self.every
         if self.h is not None:
             settings["h"] = self.h
         return RunConfig.from_mapping(
             {
                 "name": name,
+                "algorithm": self.algorithm,
                 "settings": settings,
                 "privacy": self.level,
                 "benchmark": self.level is Privacy.PLAIN,
@@ -60,6 +69,14 @@ class Truth:
     strangers: Mapping[ClientId, Array] = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """Parties that began again from what was in their state folders at the end of the set-up, and their folders."""
+
+    parties: Mapping[ClientId, Party]
+    state: Mapping[ClientId, Path]
+
+
 class Recorded:
     """A run that was recorded. Its parties still answer, so that a server that leaves the protocol can be played."""
 
@@ -70,8 +87,9 @@ class Recorded:
         truth: Truth,
         *,
         parties: Mapping[ClientId, Party],
-        restart: Callable[[], Mapping[ClientId, Party]],
-        restore: Callable[[], AlgorithmServer],
+        restart: Callable[[], Restarted],
+        restore: Callable[[bytes], AlgorithmServer],
+        snapshot: bytes,
     ) -> None:
         self.transcript = transcript
         self.views = views
@@ -79,6 +97,7 @@ class Recorded:
         self._parties = parties
         self._restart = restart
         self._restore = restore
+        self._snapshot = snapshot
 
     @property
     def family(self) -> str:
@@ -88,24 +107,17 @@ class Recorded:
         """Hands a party a task as if it came from the server; errors are the party's refusal."""
         return asked(self._parties[client], self.transcript.run, round_id, phase, body)
 
-    def restarted(self) -> "Recorded":
-        """The same run with parties restarted from their state folders; their counts of refusals begin at zero."""
-        return Recorded(
-            self.transcript,
-            self.views,
-            self.truth,
-            parties=self._restart(),
-            restart=self._restart,
-            restore=self._restore,
-        )
+    def restarted(self) -> Restarted:
+        """The parties, restarted; their counts of refusals begin at zero."""
+        return self._restart()
 
-    def end_for(self, client: ClientId) -> bytes:
-        """The message of the real server to a party at the end of a run that ended before its first round."""
-        return model_part_to_bytes(ModelPart(self._restore().last_state(client), primal=None, dual=None, gap=None))
+    def server(self, snapshot: bytes | None = None) -> AlgorithmServer:
+        """The real server half, from a snapshot of its own or from the end of the set-up."""
+        return self._restore(self._snapshot if snapshot is None else snapshot)
 
     def left_out(self, results: Mapping[str, Mapping[ClientId, bytes]]) -> Mapping[ClientId, str]:
         """Whom the real server leaves out of its first round, and why, given these results of each phase."""
-        algorithm, everyone = self._restore(), frozenset(self._parties)
-        first = algorithm.begin_round(RoundId(1), everyone, everyone)
+        algorithm, everyone = self.server(), frozenset(self._parties)
+        first = algorithm.begin_round(RoundId(1), everyone, everyone, attempt=ATTEMPT)
         report = run_phases(first, algorithm, lambda phase, client, _: results.get(phase, {}).get(client))
         return report.metrics.absences

@@ -39,6 +39,7 @@ RING_ATTACKS: Final = (
         ROGUE,
         {"ecdh": SAFE_AT_ANY_LEVEL},
         _play_slipped_list,
+        unchecked=("ecdh",),
     ),
     Attack(
         "ring-lists",
@@ -46,5 +47,6 @@ RING_ATTACKS: Final = (
         ROGUE,
         {"repeated": SAFE_AT_ANY_LEVEL, "exchanged positions": SAFE_AT_ANY_LEVEL},
         _play_other_lists,
+        unchecked=("repeated", "exchanged positions"),
     ),
 )

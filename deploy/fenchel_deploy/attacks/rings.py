@@ -21,7 +21,7 @@ from fenchel_common.wire.alignment import (
 from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.pseudonyms import Guesses
 from fenchel_deploy.attacks.recorded import Scenario
-from fenchel_deploy.inprocess.parties import asked
+from fenchel_deploy.inprocess.parties import ATTEMPT, asked
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.contract import PhaseRequest
 from fenchel_server.rounds.setup import SetupDone
@@ -43,7 +43,7 @@ class OpenRing:
         self.run = RunId(run)
         self.clients = roster.names
         self.ids = {name: arrange(shards[name]).ids for name in self.clients}
-        setup = FederationSetup(scenario.config(run), roster)
+        setup = FederationSetup(scenario.config(run), roster, attempt=ATTEMPT)
         self.lists = run_phases(setup.begin(), _UntilFirstLists(setup), self._answer)
 
     def origin(self, client: ClientId, step: int) -> ClientId:

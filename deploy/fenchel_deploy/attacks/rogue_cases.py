@@ -1,4 +1,4 @@
-"""The attacks of a server whose departures from the protocol a party can notice, each with its score and its claim."""
+"""The attacks of a server that leaves the protocol in the set-up or at the end of a run, with scores and claims."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -6,41 +6,52 @@ from typing import Final
 
 import numpy as np
 
-from fenchel_client.runrecords import MAX_REFUSALS
-from fenchel_common.algorithms.dual import PRODUCT_FORMAT
-from fenchel_common.algorithms.hyfdca.messages import StateUpdate
-from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import FenchelError
-from fenchel_common.ids import ClientId
+from fenchel_common.ids import ClientId, RunId
+from fenchel_common.metrics import LastCertificate
 from fenchel_common.objectives import squared_row_norms
 from fenchel_common.privacy import Privacy
-from fenchel_common.setup import FINISH, ModelPart
-from fenchel_common.wire.hyfdca import state_to_bytes
-from fenchel_common.wire.setup import model_part_to_bytes
+from fenchel_common.setup import LAYOUT
+from fenchel_common.wire.alignment import client_layout_to_bytes
 from fenchel_deploy.attacks.federation import Bench
-from fenchel_deploy.attacks.findings import ENCRYPTED, SAFE, Attack, Claims, Verdict
-from fenchel_deploy.attacks.opened_figures import encrypted_by_anybody
-from fenchel_deploy.attacks.recorded import Recorded, Scenario
-from fenchel_deploy.attacks.rogue_server import LoneCell, Reaction, norms_in_clear
-from fenchel_deploy.attacks.views import Array, KeyEyes
-from fenchel_deploy.inprocess.parties import asked
+from fenchel_deploy.attacks.findings import ENCRYPTED, SAFE, SAFE_IF_ENCRYPTED, Attack, Claims, Verdict
+from fenchel_deploy.attacks.meddling import Played, goes_on
+from fenchel_deploy.attacks.recorded import Scenario
+from fenchel_deploy.attacks.rogue_server import (
+    Lie,
+    LyingSetup,
+    norms_in_clear,
+    one_cell,
+    other_features,
+    other_holders,
+    other_rows,
+)
+from fenchel_deploy.attacks.views import Array
+from fenchel_deploy.inprocess.parties import ATTEMPT, Parties, asked
+from fenchel_server.federationrun import FederationRun
 
 ROGUE: Final = "server that leaves the protocol"
 SAFE_WHERE_ENCRYPTED: Final[Claims] = dict.fromkeys(ENCRYPTED, "safe")
-LEAKS_WHERE_ENCRYPTED: Final[Claims] = dict.fromkeys(ENCRYPTED, "leaks")
 
 TOLERANCE: Final = 1e-3
-PRECISION: Final = 1e-4
-SLOTS_READ: Final = 3
+ROUNDS_AFTER_A_LIE: Final = 2
+OTHER_WEIGHT: Final = 7.0
+"""Each weight of a model that the server makes up."""
+
+LIES: Final[dict[str, Lie]] = {
+    "rows in another order": other_rows,
+    "features in another order": other_features,
+    "another co-holder": other_holders,
+}
 
 
 def _encrypted(levels: Sequence[Privacy]) -> list[Privacy]:
     return [level for level in levels if level.encrypts_samples]
 
 
-def _right(found: Sequence[float | None] | Array, true: Sequence[float] | Array) -> float:
+def _right(found: Array, true: Array) -> float:
     """The rate of values that were found, up to a small error; a value that is missing is not found."""
-    hits = sum(value is not None and abs(value - right) < TOLERANCE for value, right in zip(found, true, strict=False))
+    hits = sum(abs(value - right) < TOLERANCE for value, right in zip(found, true, strict=False))
     return float(hits / len(true))
 
 
@@ -66,68 +77,68 @@ def _play_downgrade(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict
 def _play_layout(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
     for level in _encrypted(levels):
         recorded = bench.record(Scenario(level, h=1, rounds=1))
-        cells = {name: _cell(recorded, name) for name in sorted(recorded.transcript.layout.label_holders)}
-        true = [_first_cell(recorded, name) for name in cells]
-        note = f"one cell of each of {len(true)} parties, by a layout of one row and one feature in mid-run"
-        yield Verdict.of_rate(_right(list(cells.values()), true), level=level, setting="one cell", note=note)
+        outcomes: dict[str, bool] = {}
+        for name in sorted(recorded.transcript.layout.label_holders):
+            body = client_layout_to_bytes(one_cell(recorded.views[name].layout))
+            outcomes[name] = goes_on(recorded.ask, name, 0, LAYOUT, body)
+        yield Verdict.of_attempts(outcomes, level=level, setting="one cell")
 
 
-def _cell(recorded: Recorded, name: ClientId) -> float | None:
-    features = tuple(sorted(recorded.views[name].table.features))
-    return LoneCell(recorded.transcript, recorded.ask, name, features).cell()
+def _play_layouts_apart(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    for level in levels:
+        outcomes = {told: goes_on(_play_lie, bench, level, lie) for told, lie in LIES.items()}
+        yield Verdict.of_attempts(outcomes, level=level, setting="co-holders told apart")
 
 
-def _first_cell(recorded: Recorded, name: ClientId) -> float:
-    """|x| of the first feature by pseudonym in the row that the party lists first."""
-    view = recorded.views[name]
-    return float(abs(recorded.truth.rows[name][view.layout.rows.tolist().index(0), 0]))
-
-
-def _play_oracle(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    for level in _encrypted(levels):
-        recorded = bench.record(Scenario(level, h=1, rounds=2))
-        for setting in ("bisection", "slow sweeps"):
-            reaction = Reaction(
-                recorded.transcript, recorded.restarted().ask, victim := recorded.transcript.layout.clients[0]
-            )
-            if setting == "bisection":
-                found = [reaction.by_bisection(slot, PRECISION) for slot in range(SLOTS_READ)]
-            else:
-                found = [reaction.by_sweeps(0, PRECISION, refusals=MAX_REFUSALS)]
-            true = _products(recorded, reaction, victim)[: len(found)]
-            note = f"{len(found)} sealed inner products of another party's, {reaction.tasks} tasks"
-            yield Verdict.of_rate(_right(found, true), level=level, setting=setting, note=note)
-
-
-def _products(recorded: Recorded, reaction: Reaction, holder: ClientId) -> Array:
-    """The inner products that the attack was after, opened with the key that it does not have."""
-    eyes = KeyEyes.of(recorded.views[holder].secrets, recorded.transcript.config.key.bits)
-    return eyes.cipher.decrypt(reaction.target)
+def _play_lie(bench: Bench, level: Privacy, lie: Lie) -> None:
+    """A set-up in which one party without labels is told another layout, and the first rounds after it."""
+    scenario, run = Scenario(level, h=1, rounds=0), RunId(f"lie-{lie.__name__.replace('_', '-')}-{level}")
+    made, shards, roster = bench.parties(scenario, run)
+    victim = roster.names[1]
+    federation = FederationRun(scenario.config(run), roster, certificate=LastCertificate)
+    samples, features = len(shards[victim].ids), len(shards[victim].features)
+    setup = LyingSetup(federation.setup(ATTEMPT), victim, lie, samples=samples, features=features)
+    parties = Parties(made, run)
+    done = parties.set_up(setup)
+    algorithm = federation.restore(done.record, done.snapshot)
+    for number in range(1, ROUNDS_AFTER_A_LIE + 1):
+        parties.round(algorithm, number)
 
 
 def _play_finish(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
     for level in levels:
-        recorded = bench.record(Scenario(level, h=1, rounds=3))
-        transcript, name = recorded.transcript, recorded.transcript.layout.clients[0]
-        last = transcript.messages[-1].round_id + 1
-        recorded.ask(name, last, FINISH, recorded.end_for(name))
-        model = bench.state_of(name, transcript.run) / f"{transcript.run}.model.npz"
+        played = Played(bench.record(Scenario(level, h=1, rounds=0)))
+        name = played.layout.clients[0]
+        for _ in range(2):
+            played.round()
+        end = played.ending(name)
+        played.finish(name, end)
+        model = played.state[name] / f"{played.run}.model.npz"
         kept = model.read_bytes()
         with suppress(FenchelError):
-            recorded.ask(name, last, FINISH, _another_end(recorded, name))
+            played.finish(name, played.with_other_model(end, OTHER_WEIGHT))
         outcomes = {"another model for a run that is over": model.read_bytes() != kept}
         yield Verdict.of_attempts(outcomes, level=level, setting="a past run")
 
 
-def _another_end(recorded: Recorded, name: ClientId) -> bytes:
-    """The end of the run once more, with weights of the server's own choice."""
-    transcript = recorded.transcript
-    blocks = tuple(transcript.layout.feature_index.of(name))
-    feature_key = transcript.key.by_feature(transcript.config.privacy)
-    chosen = np.full(len(blocks) * transcript.layout.slots, 7.0)
-    model = BlockVector(blocks, encrypted_by_anybody(chosen, PRODUCT_FORMAT, feature_key))
-    state = state_to_bytes(StateUpdate(model=model))
-    return model_part_to_bytes(ModelPart(state, primal=None, dual=None, gap=None))
+def _play_early_finish(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    for level in levels:
+        for setting, scenario in {
+            "after one step of HyFDCA": Scenario(level, h=1, rounds=0, releases=True),
+            "after one corrective round": Scenario(level, "labelled", "corrective", rounds=0, releases=True),
+            "after one round of FedAvg": Scenario(level, algorithm="fedavg", rounds=0, releases=True),
+        }.items():
+            played = Played(bench.record(scenario))
+            played.round()
+            outcomes: dict[str, bool] = {name: _releases(played, name) for name in played.layout.clients}
+            yield Verdict.of_attempts(outcomes, level=level, setting=setting)
+
+
+def _releases(played: Played, name: ClientId) -> bool:
+    try:
+        return bool(played.finish(name, played.ending(name)))
+    except FenchelError:
+        return False
 
 
 ROGUE_ATTACKS: Final = (
@@ -137,20 +148,23 @@ ROGUE_ATTACKS: Final = (
         ROGUE,
         {"row lengths": SAFE_WHERE_ENCRYPTED},
         _play_downgrade,
+        unchecked=("row lengths",),
     ),
     Attack(
         "layout",
-        "gives a party a layout of one row and one feature in mid-run, and reads the cell off the model",
+        "gives a party a layout of one row and one feature in mid-run",
         ROGUE,
         {"one cell": SAFE_WHERE_ENCRYPTED},
         _play_layout,
+        unchecked=("one cell",),
     ),
     Attack(
-        "oracle",
-        "shifts another party's encrypted values to their bound, and watches whether they are accepted",
+        "layouts-apart",
+        "tells parties that hold the same samples or features different layouts",
         ROGUE,
-        {"bisection": SAFE_WHERE_ENCRYPTED, "slow sweeps": LEAKS_WHERE_ENCRYPTED},
-        _play_oracle,
+        {"co-holders told apart": SAFE_IF_ENCRYPTED},
+        _play_layouts_apart,
+        unchecked=("co-holders told apart",),
     ),
     Attack(
         "finish",
@@ -158,5 +172,14 @@ ROGUE_ATTACKS: Final = (
         ROGUE,
         {"a past run": SAFE},
         _play_finish,
+        unchecked=("a past run",),
+    ),
+    Attack(
+        "early-finish",
+        "ends a run after one round, and has the parties release the model, which is near to a row",
+        ROGUE,
+        dict.fromkeys(("after one step of HyFDCA", "after one corrective round", "after one round of FedAvg"), SAFE),
+        _play_early_finish,
+        unchecked=("after one step of HyFDCA", "after one corrective round", "after one round of FedAvg"),
     ),
 )

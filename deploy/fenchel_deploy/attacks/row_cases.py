@@ -52,7 +52,7 @@ def _products(_transcript: Transcript, seen: Trace, _eyes: Eyes) -> list[Estimat
 
 
 def _differences(transcript: Transcript, seen: Trace, eyes: Eyes) -> list[Estimate]:
-    drawn = drawn_rows(seen.frame, transcript.messages)
+    drawn = drawn_rows(seen.frame, transcript)
     return rows_from_differences(differences(seen.frame, seen.contributions, eyes), drawn)
 
 
@@ -61,7 +61,7 @@ def _recurring_steps(_transcript: Transcript, seen: Trace, eyes: Eyes) -> list[E
 
 
 def _subspaces(transcript: Transcript, seen: Trace, eyes: Eyes) -> list[Estimate]:
-    drawn = drawn_rows(seen.frame, transcript.messages)
+    drawn = drawn_rows(seen.frame, transcript)
     return rows_from_subspaces(differences(seen.frame, seen.contributions, eyes), drawn)
 
 
@@ -160,7 +160,7 @@ def _play_collusion(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict
             continue
         recorded = bench.record(Scenario(level, h=1))
         accomplice = next(iter(recorded.views.values()))
-        eyes = KeyEyes.of(accomplice.secrets, recorded.transcript.config.key.bits)
+        eyes = KeyEyes.of(accomplice.secrets)
         seen = _seen(recorded, eyes)
         for name, method in {"iterates": _iterates, "products": _products, "differences": _differences}.items():
             score = _attacked(recorded, seen, eyes, method)

@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from fenchel.v1 import hyfdca_pb2, vectors_pb2
+from google.protobuf.message import Message as ProtoMessage
+
+from fenchel.v1 import hyfdca_pb2
 from fenchel_client.crypto.introductions import fresh_key, introduce
 from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keywrap import wrap
-from fenchel_common.algorithms.dual import INNER_PRODUCT, PRIMAL
-from fenchel_common.errors import FenchelError
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
+from fenchel_common.layout import FederationLayout
 from fenchel_common.setup import (
     INTRODUCE,
     KEY_MAKE,
@@ -28,6 +30,7 @@ from fenchel_common.setup import (
     introductions_digest,
 )
 from fenchel_common.wire.ceremony import introductions_to_bytes, wrapped_key_from_bytes, wrapped_key_to_bytes
+from fenchel_common.wire.records import round_result_from_bytes
 from fenchel_common.wire.setup import (
     introduction_from_bytes,
     key_take_from_bytes,
@@ -35,37 +38,64 @@ from fenchel_common.wire.setup import (
     secrets_to_bytes,
     terms_to_bytes,
 )
+from fenchel_deploy.attacks.meddling import Meddler, Passing, Played, goes_on
+from fenchel_deploy.attacks.recorded import Recorded
 from fenchel_deploy.attacks.traces import ids_in
-from fenchel_deploy.attacks.views import Message, Oracle, Transcript
+from fenchel_deploy.attacks.views import Oracle, Transcript
 
 Outcomes = dict[str, bool]
 LeftOut = Callable[[Mapping[str, Mapping[ClientId, bytes]]], Mapping[ClientId, str]]
 """Whom the real server leaves out of a round, and why, given the results of its phases."""
 
-STATE_TASKS: Final[Mapping[str, type[hyfdca_pb2.HyfdcaPrimalTask | hyfdca_pb2.HyfdcaProductTask]]] = {
-    PRIMAL: hyfdca_pb2.HyfdcaPrimalTask,
-    INNER_PRODUCT: hyfdca_pb2.HyfdcaProductTask,
-}
-"""Tasks that bring a party's state up to date."""
+BY_FEATURE: Final = "model"
+"""The field of HyFDCA's tasks that is by feature; all others are by sample."""
 
 
-def went_through(attempt: Callable[..., object], *given: object) -> bool:
-    try:
-        attempt(*given)
-    except FenchelError:
-        return False
-    return True
-
-
-def tasks_of_others(transcript: Transcript, ask: Oracle) -> Outcomes:
-    """A server that hands a party another's tasks: blocks of samples or of features that it does not hold."""
+def tasks_of_others(recorded: Recorded) -> Outcomes:
+    """A server that hands a party another's tasks, with sums of samples or of features that the party does not hold."""
     outcomes = {}
-    for message in _telling_tasks(transcript):
-        for other in transcript.layout.clients:
-            if _has_foreign_blocks(transcript, message, other):
-                name = f"{message.phase} of {message.client} to {other}"
-                outcomes[name] = went_through(ask, other, message.round_id, message.phase, message.task)
+    for phase in (INNER_PRODUCT, LOCAL_DUAL, PRIMAL):
+        for victim in recorded.transcript.layout.clients[1:]:
+            played = Played(recorded)
+            played.round()
+            swap = _NeighboursTask(played.layout, phase, victim)
+            taken = goes_on(played.round, swap)
+            if swap.foreign:
+                outcomes[f"{phase} to {victim}"] = taken
     return outcomes
+
+
+class _NeighboursTask(Meddler):
+    """Gives one party, in one phase, the task of a party before it whose blocks it does not hold.
+
+    `foreign` is whether there was such a task.
+    """
+
+    def __init__(self, layout: FederationLayout, phase: str, victim: ClientId) -> None:
+        self._phase, self._victim = phase, victim
+        self._held = {
+            False: layout.sample_index.of(victim).keys(),
+            True: layout.feature_index.of(victim).keys(),
+        }
+        self._earlier: list[ProtoMessage] = []
+        self.foreign = False
+
+    def task(self, task: Passing) -> ProtoMessage:
+        if task.phase != self._phase:
+            return task.body
+        if task.client == self._victim:
+            others = [one for one in self._earlier if self._is_foreign(one)]
+            self.foreign = bool(others)
+            return others[-1] if others else task.body
+        self._earlier.append(task.body)
+        return task.body
+
+    def _is_foreign(self, task: ProtoMessage) -> bool:
+        return any(
+            not set(ids_in(value.blocks)) <= self._held[field.name == BY_FEATURE]
+            for field, value in task.ListFields()
+            if isinstance(value, hyfdca_pb2.BlockVector)
+        )
 
 
 def results_of_others(transcript: Transcript, left_out: LeftOut) -> Outcomes:
@@ -78,28 +108,10 @@ def results_of_others(transcript: Transcript, left_out: LeftOut) -> Outcomes:
     for position, (phase, results) in enumerate(given.items()):
         earlier = dict(list(given.items())[:position])
         for liar, other in itertools.permutations(results, 2):
-            if _speaks_of_foreign_blocks(transcript, phase, results[other], liar):
+            body, _ = round_result_from_bytes(results[other], other)
+            if _speaks_of_foreign_blocks(transcript, phase, body, liar):
                 reasons = left_out({**earlier, phase: {**results, liar: results[other]}})
                 outcomes[f"{phase} of {other} by {liar}"] = f"{phase}: rejected" not in reasons.get(liar, "")
-    return outcomes
-
-
-def replayed_duals(transcript: Transcript, ask: Oracle, client: ClientId) -> Outcomes:
-    """Dual variables of the first round, which the party once had, instead of those of the last round."""
-    earlier, later = _primal_tasks(transcript, client)
-    return {"an earlier round": _taken(ask, client, later, _with_duals(later, _duals(earlier)))}
-
-
-def foreign_duals(transcript: Transcript, other: Transcript, ask: Oracle, client: ClientId) -> Outcomes:
-    """Dual variables from another run: as they are, and passed off as made under this run's key."""
-    _, mine = _primal_tasks(transcript, client)
-    _, theirs = _primal_tasks(other, client)
-    vector = _duals(theirs)
-    outcomes = {"another run": _taken(ask, client, mine, _with_duals(mine, vector))}
-    own = _duals(mine)
-    if own.WhichOneof("kind") == "encrypted" and vector.WhichOneof("kind") == "encrypted":
-        vector.encrypted.key_fingerprint = own.encrypted.key_fingerprint
-        outcomes["another run, relabelled"] = _taken(ask, client, mine, _with_duals(mine, vector))
     return outcomes
 
 
@@ -142,7 +154,7 @@ def swapped_keys(
         "one bit altered": KeyTake(genuine.public_key, bytes(altered), listed),
         "another public key beside the blob": KeyTake(mine, genuine.wrapped, listed),
     }
-    return {name: went_through(ask, victim, 0, KEY_TAKE, key_take_to_bytes(take)) for name, take in attempts.items()}
+    return {name: goes_on(ask, victim, 0, KEY_TAKE, key_take_to_bytes(take)) for name, take in attempts.items()}
 
 
 def extra_recipients(transcript: Transcript, ask: Oracle, *, server: Kit, stranger: Kit) -> Outcomes:
@@ -159,9 +171,7 @@ def extra_recipients(transcript: Transcript, ask: Oracle, *, server: Kit, strang
         *introduced[:-1],
         replace(introduced[-1], ephemeral_key=forged["the server"].ephemeral_key),
     ]
-    return {
-        name: went_through(ask, holder, 0, KEY_MAKE, introductions_to_bytes(listed)) for name, listed in lists.items()
-    }
+    return {name: goes_on(ask, holder, 0, KEY_MAKE, introductions_to_bytes(listed)) for name, listed in lists.items()}
 
 
 def _introduction_of(transcript: Transcript, client: ClientId) -> Introduction:
@@ -171,24 +181,6 @@ def _introduction_of(transcript: Transcript, client: ClientId) -> Introduction:
 
 def _key_for(transcript: Transcript, client: ClientId) -> KeyTake:
     return key_take_from_bytes(next(one for one in transcript.of(client) if one.phase == KEY_TAKE).task)
-
-
-def _telling_tasks(transcript: Transcript) -> list[Message]:
-    """The last task that carries a vector, for each party and phase."""
-    chosen = {}
-    for message in transcript.messages:
-        task = STATE_TASKS.get(message.phase)
-        if message.round_id > 0 and task is not None:
-            state = task.FromString(message.task).state
-            if state.HasField("alpha") or state.HasField("model"):
-                chosen[message.phase, message.client] = message
-    return list(chosen.values())
-
-
-def _has_foreign_blocks(transcript: Transcript, message: Message, other: ClientId) -> bool:
-    layout, state = transcript.layout, STATE_TASKS[message.phase].FromString(message.task).state
-    features, samples = layout.feature_index.of(other).keys(), layout.sample_index.of(other).keys()
-    return not set(ids_in(state.alpha.blocks)) <= samples or not set(ids_in(state.model.blocks)) <= features
 
 
 def _speaks_of_foreign_blocks(transcript: Transcript, phase: str, result: bytes, liar: ClientId) -> bool:
@@ -201,28 +193,3 @@ def _speaks_of_foreign_blocks(transcript: Transcript, phase: str, result: bytes,
     else:
         told = hyfdca_pb2.HyfdcaDualResult.FromString(result).changes.blocks
     return not set(ids_in(told)) <= layout.sample_index.of(liar).keys()
-
-
-def _primal_tasks(transcript: Transcript, client: ClientId) -> tuple[Message, Message]:
-    """The first and the last `primal` task of a party that carry dual variables."""
-    tasks = [one for one in transcript.of(client) if one.phase == PRIMAL and _primal(one).state.HasField("alpha")]
-    return tasks[0], tasks[-1]
-
-
-def _primal(message: Message) -> hyfdca_pb2.HyfdcaPrimalTask:
-    return hyfdca_pb2.HyfdcaPrimalTask.FromString(message.task)
-
-
-def _duals(message: Message) -> vectors_pb2.Vector:
-    return _primal(message).state.alpha.vector
-
-
-def _with_duals(message: Message, vector: vectors_pb2.Vector) -> bytes:
-    task = _primal(message)
-    task.state.alpha.vector.CopyFrom(vector)
-    return task.SerializeToString()
-
-
-def _taken(ask: Oracle, client: ClientId, message: Message, body: bytes) -> bool:
-    """Whether the party accepted the task."""
-    return went_through(ask, client, message.round_id, PRIMAL, body)

@@ -4,7 +4,7 @@ Rows are in the order of the party's blocks, columns in the order of its feature
 of the model (m,). Vectors stay as they were sent until `Eyes` read them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,12 +14,17 @@ from numpy.typing import NDArray
 from fenchel.v1 import corrective_pb2, hyfdca_pb2
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
 from fenchel_common.algorithms.hyfdca.messages import INNER_PRODUCT_AFTER, SYNC
+from fenchel_common.algorithms.hyfdca.rounds import RoundRules
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
+from fenchel_common.records import ROUND, seed_from_bytes
+from fenchel_common.setup import LAYOUT
 from fenchel_common.wire.arrays import numbers_from_bytes
-from fenchel_common.wire.hyfdca import RANGE_NUMBERS
-from fenchel_deploy.attacks.views import Array, Eyes, Message
+from fenchel_common.wire.hyfdca_records import round_choices_from_bytes
+from fenchel_common.wire.records import record_from_bytes
+from fenchel_deploy.attacks.views import Array, Eyes, Message, Transcript
 
 Positions = NDArray[np.int64]
 
@@ -115,37 +120,29 @@ class _HyfdcaReader:
         elif message.phase in (INNER_PRODUCT, INNER_PRODUCT_AFTER):
             self._product(message)
         elif message.phase == LOCAL_DUAL:
-            task = hyfdca_pb2.HyfdcaDualTask.FromString(message.task)
-            self._state(task.state, message.round_id)
+            self._take_model(hyfdca_pb2.HyfdcaDualTask.FromString(message.task_body), message.round_id)
 
     def _primal(self, message: Message) -> None:
-        task = hyfdca_pb2.HyfdcaPrimalTask.FromString(message.task)
-        result = hyfdca_pb2.HyfdcaPrimalResult.FromString(message.result)
-        self._state(task.state, message.round_id)
-        if result.HasField("contribution"):
-            self.trace.contributions.append(Seen(message.round_id, result.contribution))
-            contribution = self._frame.by_feature(
-                result.contribution.blocks, self._eyes.read(result.contribution.vector)
-            )
-            self.trace.iterates.append((self._alpha.copy(), contribution))
+        task = hyfdca_pb2.HyfdcaPrimalTask.FromString(message.task_body)
+        result = hyfdca_pb2.HyfdcaPrimalResult.FromString(message.result_body)
+        if task.HasField("alpha"):
+            self._alpha = self._frame.by_sample(task.alpha.blocks, self._eyes.read(task.alpha.vector), self._alpha)
+            self.trace.duals.append(self._alpha.copy())
+        self.trace.contributions.append(Seen(message.round_id, result.contribution))
+        contribution = self._frame.by_feature(result.contribution.blocks, self._eyes.read(result.contribution.vector))
+        self.trace.iterates.append((self._alpha.copy(), contribution))
 
     def _product(self, message: Message) -> None:
-        task = hyfdca_pb2.HyfdcaProductTask.FromString(message.task)
-        result = hyfdca_pb2.HyfdcaProductResult.FromString(message.result)
-        self._state(task.state, message.round_id)
+        self._take_model(hyfdca_pb2.HyfdcaProductTask.FromString(message.task_body), message.round_id)
+        result = hyfdca_pb2.HyfdcaProductResult.FromString(message.result_body)
         values = self._eyes.read(result.products.vector)
         products = self._frame.by_sample(result.products.blocks, values, np.full(self._frame.rows, np.nan))
         self.trace.products.append((self._model.copy(), products))
 
-    def _state(self, state: hyfdca_pb2.HyfdcaState, round_id: int) -> None:
-        if state.reset:
-            self._alpha, self._model = np.zeros(self._frame.rows), np.zeros(self._frame.width)
-        if state.HasField("model"):
-            self.trace.models.append(Seen(round_id, state.model))
-            self._model = self._frame.by_feature(state.model.blocks, self._eyes.read(state.model.vector))
-        if state.HasField("alpha"):
-            self._alpha = self._frame.by_sample(state.alpha.blocks, self._eyes.read(state.alpha.vector), self._alpha)
-            self.trace.duals.append(self._alpha.copy())
+    def _take_model(self, task: hyfdca_pb2.HyfdcaProductTask | hyfdca_pb2.HyfdcaDualTask, round_id: int) -> None:
+        if task.HasField("model"):
+            self.trace.models.append(Seen(round_id, task.model))
+            self._model = self._frame.by_feature(task.model.blocks, self._eyes.read(task.model.vector))
 
 
 class _CorrectiveReader:
@@ -160,8 +157,8 @@ class _CorrectiveReader:
             self._primal(message)
 
     def _products(self, message: Message) -> None:
-        start = corrective_pb2.CorrectiveProductTask.FromString(message.task).round_start
-        result = corrective_pb2.CorrectiveProductResult.FromString(message.result)
+        start = corrective_pb2.CorrectiveProductTask.FromString(message.task_body).round_start
+        result = corrective_pb2.CorrectiveProductResult.FromString(message.result_body)
         pairs = []
         if start.HasField("vertex") and result.HasField("vertex"):
             pairs.append((start.vertex, result.vertex))
@@ -174,17 +171,16 @@ class _CorrectiveReader:
             self.trace.products.append((model, told))
 
     def _primal(self, message: Message) -> None:
-        task = corrective_pb2.CorrectivePrimalTask.FromString(message.task)
-        result = corrective_pb2.CorrectivePrimalResult.FromString(message.result)
+        task = corrective_pb2.CorrectivePrimalTask.FromString(message.task_body)
+        result = corrective_pb2.CorrectivePrimalResult.FromString(message.result_body)
         if task.HasField("point"):
             values = self._eyes.read(task.point.vector)
             point = self._frame.by_sample(task.point.blocks, values, np.zeros(self._frame.rows))
             self.trace.duals.append(point)
-            # Told as a difference from the anchor, the weights would not be those of these dual variables.
-            if result.HasField("point") and not task.relative:
+            if result.HasField("point"):
                 told = self._frame.by_feature(result.point.blocks, self._eyes.read(result.point.vector))
                 self.trace.iterates.append((point, told))
-        if result.HasField("vertex") and not task.relative:
+        if result.HasField("vertex"):
             self.trace.contributions.append(Seen(message.round_id, result.vertex))
 
 
@@ -195,18 +191,33 @@ _READERS: Final[Mapping[str, type[_HyfdcaReader] | type[_CorrectiveReader]]] = {
 """Readers by the name of the family."""
 
 
-def drawn_rows(frame: Frame, messages: Sequence[Message]) -> dict[int, list[int]]:
-    """For each round the rows, among those of `frame`, that some party was told to update; all in clear."""
+def drawn_rows(frame: Frame, transcript: Transcript) -> dict[int, list[int]]:
+    """For each round of HyFDCA the rows, among those of `frame`, that some party updates: known from the records."""
+    layout = transcript.layout
+    cohorts: dict[tuple[ClientId, ...], dict[int, int]] = {}
+    for block in layout.blocks:
+        cohorts.setdefault(block.holders, {})[block.id] = block.size
     drawn: dict[int, set[int]] = {}
-    for message in messages:
-        if message.round_id == 0 or message.phase != LOCAL_DUAL:
-            continue
-        task = hyfdca_pb2.HyfdcaDualTask.FromString(message.task)
-        for block, start, stop in np.reshape(ids_in(task.ranges), (-1, RANGE_NUMBERS)).tolist():
-            if block in frame.samples:
-                positions = frame.samples[block][start:stop]
-                drawn.setdefault(message.round_id, set()).update(positions.tolist())
+    for rules in _rules_on_record(transcript):
+        for holders, cohort in cohorts.items():
+            for part in (part for holder in holders for part in rules.drawn(holder, cohort)):
+                if part.block in frame.samples:
+                    positions = frame.samples[part.block][part.start : part.stop]
+                    drawn.setdefault(rules.round_id, set()).update(positions.tolist())
     return {round_id: sorted(rows) for round_id, rows in drawn.items()}
+
+
+def _rules_on_record(transcript: Transcript) -> Iterator[RoundRules]:
+    """The rules of each round that a record begins."""
+    layout, settings = transcript.layout, transcript.config.algorithm_settings()
+    assert isinstance(settings, HyfdcaSettings), "only HyFDCA draws samples"
+    told = {data for message in transcript.messages if message.round_id > 0 for data in message.records}
+    records = [record_from_bytes(data, layout.clients) for data in told]
+    seed = next(seed_from_bytes(record.choices) for record in records if record.moment.phase == LAYOUT)
+    for record in records:
+        if record.moment.phase == ROUND:
+            choices = round_choices_from_bytes(record.choices, layout.clients, layout.label_holders)
+            yield RoundRules(settings.model_copy(update={"seed": seed}), layout.clients, record.moment.round, choices)
 
 
 def _stretches(sizes: Sequence[tuple[int, int]]) -> dict[int, Positions]:

@@ -11,20 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel.v1 import vectors_pb2
-from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keyfile import private_key_from_bytes
-from fenchel_client.crypto.obfuscators import ObfuscatorPool
+from fenchel_client.crypto.keys import PrivateKey
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, split
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import RunSecrets
-from fenchel_common.wire.vectors import format_from_proto, vector_from_proto
+from fenchel_common.wire.records import round_result_from_bytes, round_task_from_bytes
+from fenchel_common.wire.vectors import format_from_proto
 
 Array = NDArray[np.float64]
 
@@ -33,13 +32,31 @@ SLOT_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One task and the client's result; round 0 is the set-up."""
+    """One task and the client's result; round 0 is the set-up.
+
+    `records`, `task_body` and `result_body` are those of a task and a result of a round.
+    """
 
     round_id: int
     phase: str
     client: ClientId
     task: bytes = field(repr=False)
     result: bytes = field(repr=False)
+
+    @property
+    def records(self) -> tuple[bytes, ...]:
+        _, records, _ = round_task_from_bytes(self.task)
+        return records
+
+    @property
+    def task_body(self) -> bytes:
+        _, _, body = round_task_from_bytes(self.task)
+        return body
+
+    @property
+    def result_body(self) -> bytes:
+        body, _ = round_result_from_bytes(self.result, self.client)
+        return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,22 +134,22 @@ class PublicEyes:
 
 @dataclass(frozen=True, slots=True)
 class KeyEyes:
-    """Opens everything: for a party, and for a server to which one party has given the key."""
+    """Opens everything, tags or not: for a party, and for a server to which one party has given the key."""
 
-    cipher: Cipher
-    key: RunKey
+    private: PrivateKey | None = field(repr=False)
 
     @classmethod
-    def of(cls, secrets: RunSecrets, key_bits: int) -> "KeyEyes":
-        if not secrets.private_key:
-            return cls(PlainCipher(key_bits), RunKey.in_clear(key_bits))
-        private = private_key_from_bytes(secrets.private_key)
-        return cls(PaillierCipher(private, ObfuscatorPool(private)), RunKey.of(private.public_key))
+    def of(cls, secrets: RunSecrets) -> "KeyEyes":
+        return cls(private_key_from_bytes(secrets.private_key) if secrets.private_key else None)
 
     def read(self, vector: vectors_pb2.Vector) -> Array:
-        if vector.WhichOneof("kind") == "plain":
+        if self.private is None or vector.WhichOneof("kind") == "plain":
             return _read_plain(vector)
-        return self.cipher.decrypt(vector_from_proto(vector, self.key))
+        encrypted, public = vector.encrypted, self.private.public_key
+        vector_format = format_from_proto(encrypted.format)
+        plaintexts = self.private.raw_decrypt(split(encrypted.ciphertexts, public.ciphertext_bytes), threads=None)
+        integers, _ = slot_layout(vector_format, public.bits).unpack(plaintexts)
+        return vector_format.dequantise(integers.reshape(-1)[: encrypted.length])
 
     def difference(self, later: vectors_pb2.Vector, earlier: vectors_pb2.Vector) -> Array:
         return self.read(later) - self.read(earlier)
@@ -150,7 +167,8 @@ def _guess(encrypted: vectors_pb2.EncryptedVector, ciphertexts: list[gmpy2.mpz],
     if all(number % n == 1 for number in ciphertexts):
         residues = [(number - 1) // n for number in ciphertexts]
         plaintexts = [m if 2 * m < n else m - n for m in residues]
-        integers = layout.unpack(plaintexts, length=encrypted.length, terms=2 * encrypted.terms)
+        grid, _ = layout.unpack(plaintexts)
+        integers = grid.reshape(-1)[: encrypted.length]
     else:
         width = layout.slots * SLOT_BYTES
         lowest = [number.to_bytes(key.ciphertext_bytes, "little")[:width] for number in ciphertexts]

@@ -1,6 +1,7 @@
 """Whole parties in one process, with their kits and state folders, for a set-up and its rounds."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from fenchel_client.party import Party
 from fenchel_client.task import Task
@@ -10,10 +11,13 @@ from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.contract import AlgorithmServer, RoundReport
 from fenchel_server.rounds.setup import SetupDone, SetupServer
 
+ATTEMPT: Final = 1
+"""The attempt in which all tasks are given, unless a caller names another."""
 
-def asked(party: Party, run: RunId, round_id: int, phase: str, body: bytes) -> bytes:
-    """The party's result for a task, without its envelope. Raises the party's refusal."""
-    result, _ = phase_result_from_bytes(party.handle(Task(run, RoundId(round_id), phase, body, attempt=1)))
+
+def asked(party: Party, run: RunId, round_id: int, phase: str, body: bytes, *, attempt: int = ATTEMPT) -> bytes:
+    """The party's result for a task, without its envelope of times. Raises the party's refusal."""
+    result, _ = phase_result_from_bytes(party.handle(Task(run, RoundId(round_id), phase, body, attempt=attempt)))
     return result
 
 
@@ -36,5 +40,5 @@ class Parties:
         self, algorithm: AlgorithmServer, round_id: int, *, restarted: frozenset[ClientId] = frozenset()
     ) -> RoundReport:
         """Runs a round with all parties to its report."""
-        first = algorithm.begin_round(RoundId(round_id), frozenset(self._parties), restarted, attempt=1)
+        first = algorithm.begin_round(RoundId(round_id), frozenset(self._parties), restarted, attempt=ATTEMPT)
         return run_phases(first, algorithm, lambda phase, client, body: self.answer(round_id, phase, client, body))

@@ -63,11 +63,11 @@ def test_guesses_that_are_no_better_than_the_majority_tell_nothing() -> None:
 def test_the_table_puts_levels_side_by_side() -> None:
     one = {"attack": "a", "who": "server", "setting": "h = 1", "measure": "cosine", "claim": "leaks", "note": "n"}
     findings = [
-        {**one, "level": "paper", "succeeds": True, "score": 1.0},
-        {**one, "level": "sealed", "succeeds": False, "score": 0.25},
+        {**one, "level": "paper", "succeeds": True, "score": 1.0, "unchecked": True},
+        {**one, "level": "sealed", "succeeds": False, "score": 0.25, "unchecked": True},
     ]
     assert markdown(findings).splitlines() == [
-        "| attack | who | setting | measure | plain | paper | sealed |",
-        "|---|---|---|---|---|---|---|",
-        "| a | server | h = 1 | cosine |  | **succeeds** 1.00: n | fails 0.25: n |",
+        "| attack | who | setting | measure | sealed, without checks | plain | paper | sealed |",
+        "|---|---|---|---|---|---|---|---|",
+        "| a | server | h = 1 | cosine | **succeeds** |  | **succeeds** 1.00: n | fails 0.25: n |",
     ]

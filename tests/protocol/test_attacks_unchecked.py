@@ -1,0 +1,53 @@
+"""Attacks that fail on real parties succeed on parties that check nothing: so it is the checks that make them fail."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from fenchel_common.privacy import Privacy
+from fenchel_deploy.attacks import ATTACKS
+from fenchel_deploy.attacks.federation import Bench
+from fenchel_deploy.attacks.meddling import Played
+from fenchel_deploy.attacks.opened_figures import labels_opened, row_of_hyfdca
+from fenchel_deploy.attacks.protocol_cases import CHOSEN_ROW
+from fenchel_deploy.attacks.sum_cases import scenarios
+from support.credulous import CredulousParty, believe_everything
+
+ANOTHER_RUN = "another run"
+
+
+@pytest.fixture(scope="module")
+def credulous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """A bench whose parties check nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        believe_everything(patch)
+        yield Bench(tmp_path_factory.mktemp("credulous"), CredulousParty)
+
+
+@pytest.mark.parametrize("attack", [name for name, attack in ATTACKS.items() if attack.unchecked])
+def test_an_attack_succeeds_on_parties_that_check_nothing(attack: str, credulous: Bench) -> None:
+    played = list(ATTACKS[attack].findings(credulous, levels=[Privacy.SEALED]))
+    assert sorted({finding.setting for finding in played if finding.succeeds}) == sorted(ATTACKS[attack].unchecked)
+
+
+def test_contributions_of_another_run_are_taken_where_they_are_in_clear_and_nothing_is_checked(
+    credulous: Bench,
+) -> None:
+    """Under encryption they are random numbers, because each run has its own key."""
+    played = list(ATTACKS["replay"].findings(credulous, levels=[Privacy.PAPER]))
+    taken = [finding.setting for finding in played if finding.succeeds and finding.setting.endswith(ANOTHER_RUN)]
+    assert f"corrective, {ANOTHER_RUN}" in taken
+    assert f"HyFDCA, {ANOTHER_RUN}" in taken
+
+
+def test_a_server_reads_a_row_and_its_label_where_parties_check_nothing(credulous: Bench) -> None:
+    recorded = credulous.record(scenarios(Privacy.SEALED)["HyFDCA"])
+    played = Played(recorded)
+    victim = played.layout.clients[2]
+    played.round()
+    labels = labels_opened(played)
+    assert labels is not None
+    assert labels[victim].tolist() == recorded.truth.labels[victim].tolist()
+    row = row_of_hyfdca(played, victim, CHOSEN_ROW, labels)
+    assert row is not None
+    assert row == pytest.approx(recorded.truth.rows[victim][CHOSEN_ROW], abs=1e-6)
