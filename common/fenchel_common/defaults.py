@@ -112,6 +112,16 @@ DEPARTURES: Final = (
         "all parties run on one machine, so a party that is silent for a minute is gone",
     ),
     Departure(
+        "seed",
+        SEED,
+        (
+            *DEMONSTRATIONS,
+            "fenchel bench rounds",
+            "fenchel bench rounds --repeat-encrypted",
+        ),
+        "the same command gives the same numbers each time",
+    ),
+    Departure(
         "stop.gap",
         "0.1 % of the optimum",
         DEMONSTRATIONS,
