@@ -40,10 +40,9 @@ def sizes_of(layout: ClientLayout) -> dict[int, int]:
 
 def of_the_other(sizes: dict[int, int], layout: ClientLayout, **changes: Any) -> ClientLayout:
     """A layout of the other party, which holds all its blocks of samples together with the key holder."""
-    values: dict[str, Any] = {"feature_blocks": layout.feature_blocks} | changes
+    values: dict[str, Any] = {"feature_blocks": layout.feature_blocks, "slots": layout.slots} | changes
     return client_layout(
         sizes,
-        slots=layout.slots,
         party=OTHER,
         clients=layout.clients,
         sample_count=layout.sample_count,
@@ -69,7 +68,7 @@ def a_block_for_each_row(layout: ClientLayout) -> ClientLayout:
 
 
 def few_slots(layout: ClientLayout) -> ClientLayout:
-    return replace(layout, slots=40)
+    return of_the_other({0: 20, 1: 20}, layout, slots=20)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +78,7 @@ def few_slots(layout: ClientLayout) -> ClientLayout:
         (one_feature, "feature_blocks: has 1 of this party's 2 features"),
         (without_a_feature, "ignored: .*overlap"),
         (a_block_for_each_row, "more than one block of a cohort is not full"),
-        (few_slots, "slots"),
+        (few_slots, "slots: not as many as fit"),
     ],
 )
 def test_a_layout_that_singles_out_rows_or_features_is_refused(tmp_path: Path, change: object, reason: str) -> None:
@@ -137,15 +136,19 @@ def test_a_set_up_has_one_layout_in_mid_run_and_after_a_restart(federation: Fede
     assert "restarted during the set-up" in refused(federation, LAYOUT, other).public_reason
 
 
-def test_a_key_has_one_layout(federation: Federation) -> None:
+def test_a_key_has_one_layout_and_none_once_it_is_given_up(federation: Federation) -> None:
     federation.set_up()
     folder = StateFolder(federation.directory / OTHER)
     records, kept = RunRecords(folder, party=OTHER), folder.run(RUN)
     assert kept is not None
     assert records.with_layout(RUN, kept) == kept
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(Refusal) as second:
         records.with_layout(RUN, replace(kept, layout=b"another"))
-    assert caught.value.public_reason == "it has another layout for this key"
+    assert second.value.public_reason == "it has another layout for this key"
+    folder.keep_run(RUN, replace(kept, secrets=None))
+    with pytest.raises(Refusal) as given_up:
+        records.with_layout(RUN, kept)
+    assert given_up.value.public_reason == "it has given this key up"
 
 
 def test_a_set_up_with_a_fresh_key_may_bring_another_layout(federation: Federation) -> None:

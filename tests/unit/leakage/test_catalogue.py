@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from google.protobuf.descriptor import Descriptor
 
 from fenchel.v1 import (
     alignment_pb2,
@@ -16,8 +17,10 @@ from fenchel.v1 import (
     federation_pb2,
     hyfdca_pb2,
     labels_pb2,
+    records_pb2,
     setup_pb2,
     vectors_pb2,
+    visibility_pb2,
 )
 from fenchel_common.errors import InvalidInput
 from fenchel_common.records import ROUND
@@ -26,6 +29,19 @@ from fenchel_common.wire.catalogue import LATER_ALIGNMENT, SETUP, messages_of, p
 from support.families import BY_FAMILY
 
 ROOT = Path(__file__).resolve().parents[3]
+IN_RECORDS = {
+    # What the server chose, in `PhaseRecord.choices`.
+    "AveragingRoundChoices",
+    "AveragingPlan",
+    "AveragingCoordinates",
+    "AveragingClosing",
+    "CorrectiveRoundChoices",
+    "CorrectivePrimalChoices",
+    "HyfdcaRoundChoices",
+    "HyfdcaLeftOut",
+    # In `RoundTask.records`.
+    "PhaseRecord",
+}
 NEVER_SENT = {
     # Kept by the server, or by a party, in its own folder.
     "FederationLayout",
@@ -40,15 +56,7 @@ NEVER_SENT = {
     "HyfdcaBlockState",
     "CorrectiveSnapshot",
     "PartyRun",
-    # The server's choices, inside records.
-    "AveragingRoundChoices",
-    "AveragingPlan",
-    "AveragingCoordinates",
-    "AveragingClosing",
-    "CorrectivePrimalChoices",
-    "CorrectiveRoundChoices",
-    "HyfdcaLeftOut",
-    "HyfdcaRoundChoices",
+    "ServerState",
     # Inside sealed bytes.
     "WrappedKey",
     "RunSecrets",
@@ -91,8 +99,8 @@ def constants() -> set[str]:
 
 def test_every_phase_that_the_code_knows_is_in_the_catalogue() -> None:
     listed = set(SETUP).union(*map(phases_of, BY_FAMILY.values()))
-    # With ROUND a round begins; it is no phase with tasks.
     assert constants() - {ROUND} <= listed
+    assert ROUND not in listed, "it is the phase of a record, and has neither task nor result"
 
 
 def test_every_family_has_its_layout_and_its_end() -> None:
@@ -100,10 +108,24 @@ def test_every_family_has_its_layout_and_its_end() -> None:
 
 
 def test_every_message_is_in_the_catalogue_or_is_a_frame_or_never_sent() -> None:
-    files = (alignment_pb2, averaging_pb2, ceremony_pb2, corrective_pb2, hyfdca_pb2, labels_pb2, setup_pb2, vectors_pb2)
+    families = (averaging_pb2, corrective_pb2, hyfdca_pb2)
+    files = (*families, alignment_pb2, ceremony_pb2, labels_pb2, records_pb2, setup_pb2, vectors_pb2)
     known = {name for file in files for name in file.DESCRIPTOR.message_types_by_name}
-    assert known - reachable() == NEVER_SENT
+    assert known - reachable() == NEVER_SENT | IN_RECORDS
     assert not reachable() & set(federation_pb2.DESCRIPTOR.message_types_by_name)
+
+
+@pytest.mark.parametrize("name", sorted(IN_RECORDS))
+def test_nothing_in_records_is_of_one_party_or_one_sample(name: str) -> None:
+    """Every party gets every record, and the ledger counts records as public bytes, without a look inside."""
+    for field in message_named(name).fields:
+        visibility = field.GetOptions().Extensions[visibility_pb2.visibility]
+        of_all = visibility in (visibility_pb2.VISIBILITY_PUBLIC, visibility_pb2.VISIBILITY_AGGREGATE)
+        assert of_all or (field.message_type is not None and field.message_type.name in IN_RECORDS)
+
+
+def message_named(name: str) -> Descriptor:
+    return setup_pb2.DESCRIPTOR.pool.FindMessageTypeByName(f"fenchel.v1.{name}")
 
 
 def reachable() -> set[str]:
@@ -113,7 +135,7 @@ def reachable() -> set[str]:
     def add(name: str) -> None:
         if name not in found:
             found.add(name)
-            for field in setup_pb2.DESCRIPTOR.pool.FindMessageTypeByName(f"fenchel.v1.{name}").fields:
+            for field in message_named(name).fields:
                 if field.message_type is not None:
                     add(field.message_type.name)
 

@@ -16,22 +16,21 @@ from fenchel_client.release import released_weights
 from fenchel_client.task import Task
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.layout import Block, FederationLayout
 from fenchel_common.leakage import Direction, Ledger, Sight, Visibility
-from fenchel_common.metrics import LastCertificate
 from fenchel_common.release import ReleaseNoise
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import FINISH, ModelPart
+from fenchel_common.setup import FINISH, INTRODUCE, ModelPart
 from fenchel_common.wire.setup import (
     model_part_from_bytes,
     model_part_to_bytes,
-    model_release_to_bytes,
     phase_result_from_bytes,
     phase_result_to_bytes,
+    terms_to_bytes,
 )
-from fenchel_server.release import Release, put_together
+from fenchel_server.release import Release
 from fenchel_server.results import write_model
 from fenchel_server.store import RunStatus
+from fenchel_server.store.base import WITH_MODEL
 from support.federation import InProcessFederation
 from support.layouts import A, B, client_layout
 from support.records import RUN
@@ -260,43 +259,9 @@ def test_a_certificate_that_is_no_number_is_refused(figures: tuple[float, float,
 
 @pytest.mark.parametrize(("gap", "given"), [(1e-3, 2), (1.1e-3, 0), (None, 0), (np.nan, 0)])
 def test_weights_go_out_only_with_a_gap_that_the_noise_allows_for(gap: float | None, given: int) -> None:
-    layout = client_layout({0: 1}, slots=31, feature_blocks={0: np.array([0, 1])})
+    layout = client_layout({0: 1}, slots=30, feature_blocks={0: np.array([0, 1])})
     noise = ReleaseNoise(1.0, 1e-5, 1.0, gap=1e-3, sensitivity=1.0, sigma=1.0)
     assert len(released_weights(np.zeros(2), gap=gap, layout=layout, noise=noise)) == given
-
-
-GIVEN = np.array([1.0, -2.0])
-BOTH = FederationLayout(
-    clients=(ClientId("p1"), ClientId("p2")),
-    sample_count=1,
-    slots=31,
-    blocks=(Block(0, 1, (ClientId("p1"), ClientId("p2"))),),
-    features=("a", "b", "c"),
-    client_features={ClientId("p1"): np.array([0, 1]), ClientId("p2"): np.array([1, 2])},
-    label_holders=frozenset({ClientId("p1")}),
-)
-
-
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (model_release_to_bytes(np.array([-2.0, 3.0])), ""),
-        (
-            model_release_to_bytes(np.array([-2.0 - 1e-12, 3.0])),
-            "p2: its weights differ from those that another party gave",
-        ),
-        (model_release_to_bytes(np.array([-2.0])), "p2: weights: 2 finite numbers are due"),
-        (model_release_to_bytes(np.array([-2.0, np.nan])), "p2: weights: 2 finite numbers are due"),
-        (b"\xff\xff", "p2: ModelRelease: the bytes are not such a message"),
-        (b"", "no party gave the weights of 1 features"),
-    ],
-    ids=["right", "other", "short", "not a number", "no message", "nothing"],
-)
-def test_the_parties_answers_are_checked_and_must_agree(answer: bytes, reason: str) -> None:
-    results = {ClientId("p1"): model_release_to_bytes(GIVEN), ClientId("p2"): answer}
-    release = put_together(results, layout=BOTH, certificate=LastCertificate(), noise=None)
-    assert reason in release.reason
-    assert (None if release.weights is None else release.weights.tolist()) == (None if reason else [1.0, -2.0, 3.0])
 
 
 def test_an_answer_that_cannot_be_right_spoils_the_release_and_not_the_run(tmp_path: Path) -> None:
@@ -333,3 +298,33 @@ def test_with_noise_each_weight_is_that_of_its_first_holder_by_the_partys_own_la
     noise = ReleaseNoise(1.0, 1e-5, 1.0, gap=1e-3, sensitivity=1.0, sigma=2.0**-20)
     given = released_weights(np.array([1.0, 2.0, 3.0]), gap=0.0, layout=layout, noise=noise)
     np.testing.assert_allclose(given, [1.0, 3.0], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"settings": {"lambda": 0.01, "local": "corrective"}},
+        {"settings": {"lambda": 0.01, "local": "paper"}},
+        {"algorithm": "fedavg", "settings": {"lambda": 0.01}},
+    ],
+    ids=["corrective", "paper", "fedavg"],
+)
+def test_a_server_that_ends_a_run_before_its_stopping_rule_is_met_gets_no_model(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    """A model of an early round could show single rows; the parties keep it, and say nothing of it."""
+    gap = None if "algorithm" in changes else 1e-9
+    agreed = terms_to_bytes(config(stop={"gap": gap, "rounds": 20}, **changes))
+    run = federation(tmp_path, config(stop={"gap": gap, "rounds": 1}, **changes))
+
+    def with_agreed_terms(handle: Callable[[Task], bytes]) -> Callable[[Task], bytes]:
+        return lambda task: handle(replace(task, body=agreed) if task.phase == INTRODUCE else task)
+
+    for name, party in run.parties.items():
+        run.transport.handlers[name] = with_agreed_terms(party.handle)
+    assert run.drive().status in WITH_MODEL
+    assert run.releases == []
+    assert outcome(run)["release"]["reason"] == "no party gave the weights of 4 features"
+    assert released_values(run) == 0
+    assert not list(tmp_path.glob("p*/*.release"))
+    assert sum(len(kept_by(tmp_path / party)[0]) for party in run.parties) == 4
