@@ -97,7 +97,7 @@ class _InPhase(Meddler):
         return altered(result.body, self._key, self._contribution)
 
 
-class _Stale(Meddler):
+class Stale(Meddler):
     """Puts vectors of another message in the place of one party's result in one phase."""
 
     def __init__(self, played: Played, phase: str, stale: ProtoMessage) -> None:
@@ -202,7 +202,7 @@ def _told_apart(recorded: Recorded, phase: str, meddling: Meddling) -> bool:
 
 
 def _earlier_round(played: Played, phase: str) -> Meddler:
-    return _Stale(played, phase, played.results[played.attempt, HONEST_ROUNDS, phase, played.layout.clients[0]])
+    return Stale(played, phase, played.results[played.attempt, HONEST_ROUNDS, phase, played.layout.clients[0]])
 
 
 def _earlier_attempt(played: Played, phase: str) -> Meddler:
@@ -210,7 +210,7 @@ def _earlier_attempt(played: Played, phase: str) -> Meddler:
     played.round()
     stale = played.results[played.attempt, HONEST_ROUNDS + 1, phase, played.layout.clients[0]]
     played.take_back()
-    return _Stale(played, phase, stale)
+    return Stale(played, phase, stale)
 
 
 def _play_replay(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -223,7 +223,7 @@ def _play_replay(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
 
             def other_run(played: Played, phase: str, other: Played = other) -> Meddler:
                 client = played.layout.clients[0]
-                return _Stale(played, phase, other.results[other.attempt, HONEST_ROUNDS + 1, phase, client])
+                return Stale(played, phase, other.results[other.attempt, HONEST_ROUNDS + 1, phase, client])
 
             kinds: dict[str, Meddling] = {
                 "earlier round": _earlier_round,
