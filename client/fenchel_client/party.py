@@ -56,6 +56,11 @@ class Party:
         spent = self._stopwatch.spent_since(before, total_s=time.perf_counter() - began)
         return phase_result_to_bytes(body, replace(spent, peak_memory_bytes=peak_memory_bytes()))
 
+    @property
+    def spent(self) -> Stopwatch:
+        """A copy of what this party has spent on tasks since its process began."""
+        return replace(self._stopwatch)
+
     def idle(self) -> AbstractContextManager[object]:
         """A context during which nonces for later rounds are made; the ledger is saved before it begins."""
         active = self._current.active

@@ -19,17 +19,21 @@ from fenchel_client.retry import Backoff
 from fenchel_client.task import Handler, Task
 from fenchel_common.errors import (
     BodyTooLarge,
+    CertificateNotValidNow,
     CertificateReplaced,
     FenchelError,
     ProtocolViolation,
     Refusal,
     TransientError,
+    WrongAuthority,
 )
 from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
 
 INTERNAL_REFUSAL = "internal error"
 """The public reason for every failure that is not a `Refusal`; the party's own log has the details."""
+CERTIFICATE_TRIES = 6
+"""After so many connections in a row that failed for a certificate that will never do, the session ends."""
 CLOSING_S = 10.0
 """The time that an ended session waits for its connection to close."""
 
@@ -107,6 +111,7 @@ class Session:
         self._end: SessionEnd | None = None
         self._failure: BaseException | None = None
         self._last_trouble = ""
+        self._certificate_failures = 0
 
     def run(self) -> SessionEnd:
         """Works until the session ends; raises the `PermanentError` that ended it, if another attempt is no use."""
@@ -131,6 +136,12 @@ class Session:
         connection = self._connection
         if connection is not None:
             connection.cancel()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server has sent anything after its welcome on the present connection."""
+        connection = self._connection
+        return connection is not None and connection.worked
 
     def _next_assignment(self) -> Assignment | None:
         assignment = self._desk.take(wait=False)
@@ -186,6 +197,8 @@ class Session:
                 except BaseException:
                     self._recover(connection)
                     raise
+                finally:
+                    self._connection = None
                 self._recover(connection)
             if reason is not None:
                 self._end = SessionEnd(EndKind.DISMISSED, reason)
@@ -193,6 +206,13 @@ class Session:
         except CertificateReplaced:
             if self._kit.look().certificate == kit.certificate:
                 raise
+        except (WrongAuthority, CertificateNotValidNow) as error:
+            # Tried again a few times, because another server may have answered at the address for a moment.
+            self._certificate_failures += 1
+            if self._certificate_failures >= CERTIFICATE_TRIES:
+                raise
+            self._report(error)
+            self._desk.wait(lambda: False, timeout_s=self._backoff.next_delay_s())
         except (TransientError, ProtocolViolation, BodyTooLarge) as error:
             # A server that breaks the protocol is left and tried again later: another one may replace it.
             self._report(error)
@@ -209,10 +229,11 @@ class Session:
         if connection.worked:
             self._backoff.reset()
             self._last_trouble = ""
+            self._certificate_failures = 0
 
     def _report(self, error: FenchelError) -> None:
         # A server that is down for hours gives one line in the log, not thousands.
-        trouble = f"{type(error).__name__}: {error}"
+        trouble = str(error)
         level = logging.DEBUG if trouble == self._last_trouble else logging.WARNING
         self._last_trouble = trouble
-        logger.log(level, "not connected (%s); trying again until it works", trouble)
+        logger.log(level, "not connected: %s; trying again", trouble)

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from fenchel_common import jsonrecord
 from fenchel_common.ids import ClientId, RoundId
+
+RMSE: Final = "rmse"
+"""Of the figures of a round of regression: the root of the mean squared error, in the place of an accuracy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,9 +16,11 @@ class RoundMetrics:
     """One round's record.
 
     `primal`, `dual`, `gap` and `accuracy` certify the model that *entered* the round; they are None if the round did
-    not certify it. An algorithm without a certificate has no `dual` and no `gap`. `gap` includes `gap_error`, the most
-    that fixed-point rounding can have hidden. `figures` are further figures of the algorithm, by name. `phases` are the
-    round's phases in order; the server's round ledger adds them, an algorithm leaves them empty.
+    not certify it. An algorithm without a certificate has no `dual` and no `gap`; regression has no `accuracy`, and has
+    `RMSE` among its figures. `gap` includes `gap_error`, the most that fixed-point rounding can have hidden. `figures`
+    are further figures of the algorithm, by name. `phases` are the round's phases in order; the server's round ledger
+    adds them, an algorithm leaves them empty. A `closing` round only certifies the model, and does not count towards
+    the limit of rounds; the server's driver adds this.
     """
 
     round: RoundId
@@ -31,6 +36,7 @@ class RoundMetrics:
     note: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
     phases: tuple[str, ...] = ()
+    closing: bool = False
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -44,6 +50,13 @@ class RoundMetrics:
 
     def to_json(self) -> str:
         return jsonrecord.to_json(self)
+
+    @property
+    def fit(self) -> str:
+        """How well the model predicts, for people to read: its accuracy or its root mean squared error."""
+        if self.accuracy is not None:
+            return f"accuracy {self.accuracy:.4f}"
+        return f"RMSE {self.figures[RMSE]:.4g}" if RMSE in self.figures else "accuracy unknown"
 
     @property
     def measured(self) -> bool:

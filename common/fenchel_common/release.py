@@ -31,6 +31,7 @@ from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.layout import MAX_CLIENTS
+from fenchel_common.losses import LOSSES
 
 ROW_SLACK: Final = 1e-6
 """The fraction of its bound by which a row may be longer, because of rounding in floating point."""
@@ -97,6 +98,12 @@ def checked_goal(settings: AlgorithmSettings, *, gap: float | None, quorum: floa
     if quorum < 1.0:
         raise InvalidConfig(
             "release: needs round.quorum = 1.0, so that no run goes on without a party whose rows are long"
+        )
+    if not math.isfinite(settings.loss_function.lipschitz):
+        bounded = [loss.name for loss in LOSSES.values() if math.isfinite(loss.lipschitz)]
+        raise InvalidConfig(
+            f"release: the slope of the loss {settings.loss} has no bound, so that no noise hides the effect of one "
+            f"sample on the model; use one of {', '.join(bounded)}"
         )
     if gap is None:
         raise InvalidConfig("release: needs stop.gap, on which the noise depends")

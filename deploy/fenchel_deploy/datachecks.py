@@ -43,7 +43,7 @@ def data_checks(path: Path, kit: Kit | None, run: Path | None) -> Iterator[Check
         if shard.y is not None:
             config.algorithm_settings().check_labels(shard.y)
     except FenchelError as error:
-        cure = "name the positive and the negative label under [label] in shard.toml, or correct the loss in run.toml"
+        cure = "correct the labels, or what [label] in shard.toml says of them, or the loss in run.toml"
         yield Check("run", Status.FAIL, str(error), cure)
         return
     yield Check("run", Status.OK, f"run {config.name!r} can use this data: {config.algorithm}")

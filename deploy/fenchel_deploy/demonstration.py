@@ -21,7 +21,7 @@ from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FederationFailed, InvalidConfig
 from fenchel_common.losses.base import Loss
-from fenchel_common.objectives import correct_predictions, primal
+from fenchel_common.objectives import primal
 from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.experiments.centralized import CentralizedSolution, solve_centralized
@@ -29,6 +29,8 @@ from fenchel_server.rounds.outcome import RunOutcome
 
 LOG_CHARACTERS = 2000
 
+WITH_REPORT = ("completed", "exhausted", "diverged")
+"""The statuses of runs that end with a model, or with figures that say why there is none of use."""
 Event = Mapping[str, Any]
 Tell = Callable[[Event], None]
 Report = dict[str, Any]
@@ -176,7 +178,7 @@ class Demonstration:
             elif event["event"] == "ended":
                 ended = event
         federation.wait()
-        if ended is None or ended["outcome"] is None or ended["status"] not in ("completed", "diverged"):
+        if ended is None or ended["outcome"] is None or ended["status"] not in WITH_REPORT:
             reason = ended["reason"] if ended else "the server ended before the run did"
             log = federation.log("server")[-LOG_CHARACTERS:]
             raise FederationFailed(f"the federation did not finish: {reason}\n{log}")
@@ -187,6 +189,7 @@ class Demonstration:
         options, dataset = self.options, self.dataset
         outcome = RunOutcome.from_mapping(ended["outcome"])
         reached_primal = primal(dataset.X, dataset.y, weights, loss=self.loss, lambda_=options.lambda_)
+        fit = self.loss.fit(self.loss.fit_sum(dataset.X @ weights, dataset.y) / len(dataset.y))
         return {
             "algorithm": options.algorithm,
             "certified": options.profile.certified,
@@ -195,8 +198,10 @@ class Demonstration:
             "gap": jsonrecord.jsonable(outcome.certificate.gap),
             "centralized_primal": self.optimum.primal,
             "relative_error": (reached_primal - self.optimum.primal) / self.optimum.primal,
-            "accuracy": correct_predictions(dataset.X @ weights, dataset.y) / len(dataset.y),
-            "centralized_accuracy": self.optimum.accuracy,
+            "accuracy": fit.accuracy,
+            "centralized_accuracy": self.optimum.fit.accuracy,
+            "rmse": fit.rmse,
+            "centralized_rmse": self.optimum.fit.rmse,
             "rounds": outcome.rounds,
             "rtc_per_round": outcome.rtc_per_round,
             "clients": len(self.shards),

@@ -37,12 +37,14 @@ class LocalFederation:
         config: RunConfig,
         *,
         server_options: Sequence[str] = (),
+        client_options: Sequence[str] = (),
         release_model_to_server: bool = False,
     ) -> None:
         self._directory = directory
         self._config = config
         self._names = tuple(shards)
         self._server_options = list(server_options)
+        self._client_options = list(client_options)
         self.clients: dict[str, subprocess.Popen[bytes]] = {}
         self.server: subprocess.Popen[bytes] | None = None
         self.port = 0
@@ -86,7 +88,7 @@ class LocalFederation:
         arguments = ["--kit", str(kit), "--data", str(shard)]
         arguments += ["--state", str(self._directory / "clients" / name), "--server", f"localhost:{self.port}"]
         arguments += consenting_options(self._config)
-        self.clients[name] = self._start("client", arguments, [], name=name)
+        self.clients[name] = self._start("client", arguments, self._client_options, name=name)
 
     def events(self) -> Iterator[dict[str, Any]]:
         """The server's events as they come, until its process ends."""

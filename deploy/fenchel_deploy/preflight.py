@@ -52,7 +52,7 @@ def run_checks(
     """
     moment = now or datetime.now(UTC)
     kit: Kit | None = None
-    for check in _kit_checks(directory, moment):
+    for check in kit_checks(directory, moment):
         yield check
         if check.status is Status.FAIL:
             break
@@ -65,7 +65,8 @@ def run_checks(
         yield from data_checks(data, kit, run)
 
 
-def _kit_checks(directory: Path, now: datetime) -> Iterator[Check]:
+def kit_checks(directory: Path, now: datetime) -> Iterator[Check]:
+    """The checks of a kit: its files, the clock by its certificates, its certificate, roster and key."""
     yield _files_check(directory)
     yield _clock_check(directory, now)
     yield _attempt(

@@ -12,13 +12,14 @@ from typing import Protocol
 
 from fenchel_common.errors import InvalidConfig, RecordConflict
 from fenchel_common.identity import Address, Kit, LiveKit
-from fenchel_common.ids import RunId
+from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
+from fenchel_server.attendance import Attendance, WaitingNotice
 from fenchel_server.federationrun import FederationRun
 from fenchel_server.release import Release
 from fenchel_server.results import write_model, write_result
 from fenchel_server.rounds.counted import CountedTransport
-from fenchel_server.rounds.driver import Driver, Watcher
+from fenchel_server.rounds.driver import Driver, StillWaiting, Watcher
 from fenchel_server.rounds.events import AwaitClients, ClientsPresent, Gather, RoundReady, SetupReady
 from fenchel_server.rounds.ledger import TOTAL, costs_of
 from fenchel_server.rounds.measured import MeasuredTransport
@@ -61,8 +62,8 @@ def serve(
     announce: Announce,
     results: Path | None = None,
     farewell_s: float = FAREWELL_S,
-) -> bool:
-    """Works on the runs until none is left, or for ever with `stay`; returns whether all of them completed.
+) -> frozenset[RunStatus]:
+    """Works on the runs until none is left, or for ever with `stay`; returns how they ended, and the run of `config`.
 
     If the run of `config` has ended already, its end is announced once more. At the end the server dismisses every
     party of the roster; it waits `farewell_s` for parties that are not attached. `results` is a folder for the figures
@@ -80,18 +81,21 @@ def serve(
 
     kit_in_use = LiveKit(kit)
     with SqliteStore.serve(state) as store:
-        asked = enqueue(store, config) if config is not None else None
         transport = listen(kit_in_use, address=address)
         try:
+            # After the server listens: a command that is refused leaves no queued run.
+            asked = enqueue(store, config) if config is not None else None
             parties = list(kit.roster.names)
             announce({"event": "listening", "address": str(address), "port": transport.port, "parties": parties})
             if asked is not None and asked.status in ENDED:
                 tell(ended_event(asked))
-            completed = _work(store, kit_in_use, transport, tell, stay=stay, models=results or state)
+            attendance = Attendance(transport, lambda: frozenset(kit_in_use.look().roster.names))
+            with attendance.on_record(store):
+                ended = _work(store, kit_in_use, transport, attendance, tell, stay=stay, models=results or state)
             _dismiss_all(kit_in_use, transport, tell, farewell_s=farewell_s)
         finally:
             transport.stop(grace_s=STOP_GRACE_S)
-        return completed and (asked is None or store.run(asked.run).status is RunStatus.COMPLETED)
+        return ended if asked is None else ended | {store.run(asked.run).status}
 
 
 def enqueue(store: Store, config: RunConfig) -> RunRecord:
@@ -109,17 +113,30 @@ def enqueue(store: Store, config: RunConfig) -> RunRecord:
     return store.create_run(new_run_id(), name=config.name, config=config.to_json())
 
 
-def _work(store: Store, kit: LiveKit, transport: Listener, announce: Announce, *, stay: bool, models: Path) -> bool:
-    all_completed = True
+def _work(
+    store: Store,
+    kit: LiveKit,
+    transport: Listener,
+    attendance: Attendance,
+    announce: Announce,
+    *,
+    stay: bool,
+    models: Path,
+) -> frozenset[RunStatus]:
+    ended: set[RunStatus] = set()
     idle = threading.Event()
     while True:
         pending = store.pending()
         if pending:
-            all_completed = _drive(store, kit, transport, pending[0], announce, models=models) and all_completed
+            record = pending[0]
+            still_waiting = _waiting_teller(record.run, transport, attendance, announce)
+            watch = _watcher(record, transport, announce)
+            ended.add(_drive(store, kit, transport, record, watch, still_waiting, models=models))
+            announce(ended_event(store.run(record.run)))
         elif stay:
             idle.wait(IDLE_LOOK_S)
         else:
-            return all_completed
+            return frozenset(ended)
 
 
 def _dismiss_all(kit: LiveKit, transport: Listener, announce: Announce, *, farewell_s: float) -> None:
@@ -131,8 +148,15 @@ def _dismiss_all(kit: LiveKit, transport: Listener, announce: Announce, *, farew
 
 
 def _drive(
-    store: Store, kit: LiveKit, transport: Listener, record: RunRecord, announce: Announce, *, models: Path
-) -> bool:
+    store: Store,
+    kit: LiveKit,
+    transport: Listener,
+    record: RunRecord,
+    watch: Watcher,
+    still_waiting: StillWaiting,
+    *,
+    models: Path,
+) -> RunStatus:
     config = RunConfig.from_json(record.config)
     parts = FederationRun(config, kit.look().roster, certificate=lambda: certificate_of(store.rounds(record.run)))
     driver = Driver(
@@ -140,13 +164,13 @@ def _drive(
         parts,
         store=store,
         transport=CountedTransport(MeasuredTransport(transport), config.algorithm_settings()),
-        watch=_watcher(record.run, transport, announce),
+        watch=watch,
+        still_waiting=still_waiting,
         keep_model=lambda release: _keep_model(models, record.run, release),
     )
     ending = driver.drive()
     transport.set_serving(False)
-    announce(ended_event(store.run(record.run)))
-    return ending.status is RunStatus.COMPLETED
+    return ending.status
 
 
 def _keep_model(directory: Path, run: RunId, release: Release) -> None:
@@ -162,20 +186,31 @@ def ended_event(record: RunRecord) -> Mapping[str, object]:
         "name": record.name,
         "status": str(record.status),
         "reason": record.reason,
+        "privacy": RunConfig.from_json(record.config).privacy,
         "key_bits": record.key_bits,
         "key_fingerprint": record.key_fingerprint,
         "outcome": None if record.outcome is None else RunOutcome.from_json(record.outcome).to_mapping(),
     }
 
 
-def _watcher(run: RunId, transport: Listener, announce: Announce) -> Watcher:
+def _waiting_teller(run: RunId, transport: Listener, attendance: Attendance, announce: Announce) -> StillWaiting:
+    notice = WaitingNotice()
+
+    def tell(waiting: AwaitClients, present: frozenset[ClientId]) -> None:
+        missing, known = waiting.clients - present, attendance.look()
+        since = {party: known[party].since for party in sorted(missing) if party in known}
+        transport.set_serving(len(present) >= waiting.enough, missing=since)
+        if notice.due(missing):
+            announce({"event": "waiting", "run": run, "for": sorted(missing), "since": since})
+
+    return tell
+
+
+def _watcher(record: RunRecord, transport: Listener, announce: Announce) -> Watcher:
+    run, gap_target = record.run, RunConfig.from_json(record.config).stop.gap
+
     def watch(moment: object) -> None:
         match moment:
-            case AwaitClients(clients=clients, enough=enough):
-                present = transport.present() & clients
-                transport.set_serving(len(present) >= enough)
-                if present != clients:
-                    announce({"event": "waiting", "run": run, "for": sorted(clients - present)})
             case ClientsPresent():
                 transport.set_serving(True)
             case Gather(round_id=round_id, phase=phase):
@@ -189,9 +224,11 @@ def _watcher(run: RunId, transport: Listener, announce: Announce) -> Watcher:
                         "event": "round",
                         "run": run,
                         "round": metrics.round,
+                        "closing": metrics.closing,
                         "primal": metrics.primal,
                         "dual": metrics.dual,
                         "gap": metrics.gap,
+                        "gap_target": gap_target,
                         "accuracy": metrics.accuracy,
                         "figures": dict(metrics.figures),
                         "seconds": record.seconds[TOTAL],

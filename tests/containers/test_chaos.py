@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fenchel_deploy.cli.exits import ExitCode
 from support.compose import HOSPITALS, KIT, ComposeProject, slow_run
 
 KILLED = 137
-REFUSED = 2
 
 
 def test_a_run_outlasts_the_failures_of_its_containers_and_reaches_the_certified_optimum(
@@ -57,7 +57,7 @@ def test_a_run_outlasts_the_failures_of_its_containers_and_reaches_the_certified
         assert result["undelivered"] == {}
 
 
-def test_a_container_with_no_identity_or_a_foreign_one_gets_nowhere_and_the_run_completes_without_it(
+def test_a_container_with_no_identity_or_a_foreign_one_gets_nowhere_and_the_run_ends_without_it(
     docker_engine: Any, image: str, tmp_path: Path
 ) -> None:
     overlay = slow_run(tmp_path, rounds=80, farewell_s=1)
@@ -66,8 +66,8 @@ def test_a_container_with_no_identity_or_a_foreign_one_gets_nowhere_and_the_run_
         project.until(event="round", round=3)
         project.container("hospital-4").kill()
         with impostors(docker_engine, project) as started:
-            assert project.until(event="ended")["status"] == "completed"
-            assert project.wait("server") == 0
+            assert project.until(event="ended")["status"] == "exhausted"
+            assert project.wait("server") == ExitCode.EXHAUSTED
             codes = {name: project.wait(name) for name in HOSPITALS}
             assert codes == dict.fromkeys(HOSPITALS, 0) | {"hospital-4": KILLED}
             assert_all_were_refused(started)
@@ -78,7 +78,7 @@ def test_a_container_with_no_identity_or_a_foreign_one_gets_nowhere_and_the_run_
 
 def assert_all_were_refused(started: dict[str, Any]) -> None:
     endings = {name: container.wait(timeout=60)["StatusCode"] for name, container in started.items() if name != "alien"}
-    assert endings == {"nobody": REFUSED, "half": REFUSED, "double": REFUSED}
+    assert endings == {"nobody": ExitCode.IDENTITY, "half": ExitCode.IDENTITY, "double": ExitCode.REFUSED}
     logs = {name: container.logs().decode() for name, container in started.items()}
     assert "kit.toml is missing" in logs["nobody"]
     assert "key.pem is not the key of cert.pem" in logs["half"]

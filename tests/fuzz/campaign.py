@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.decoder import Decoder, Finding, guarded, rewind, try_input, try_memory
+from fuzz.decoder import Decoder, Finding, guarded, rewind, try_input, try_memory, warm_up
 from fuzz.mutation import Mutator
 from fuzz.registry import decoders
 
@@ -67,7 +67,7 @@ def fuzz(decoder: Decoder, *, inputs: int, seed: int, watched: int = WATCHED) ->
 
 
 def campaign(chosen: Iterable[Decoder], *, inputs: int, seed: int, watched: int = WATCHED) -> Iterator[Report]:
-    """Tries this many inputs for each decoder."""
+    """Tries this many inputs for each decoder; `warm_up` must have been called."""
     logging.disable(logging.CRITICAL)  # what a refusal logs is not of interest here, a million times
     try:
         for decoder in chosen:
@@ -106,6 +106,7 @@ def main() -> int:
     options.add_argument("--only", default="", help="decoders whose names contain this")
     chosen = options.parse_args()
     listed = [decoder for name, decoder in decoders().items() if chosen.only in name]
+    warm_up(listed)
     before, began = peak_memory_bytes(), time.monotonic()
     reports = []
     for report in campaign(listed, inputs=-(-chosen.inputs // len(listed)), seed=chosen.seed):

@@ -10,7 +10,7 @@ import pytest
 
 from fenchel_common import wire
 from fuzz.campaign import campaign, fuzz
-from fuzz.decoder import Decoder, guarded, rewind, try_memory
+from fuzz.decoder import Decoder, guarded, rewind, try_memory, warm_up
 from fuzz.registry import decoders
 from fuzz.vectors import Vector, vectors
 
@@ -45,6 +45,7 @@ def test_every_decoder_takes_its_own_seeds() -> None:
 
 def test_mutated_inputs_are_taken_or_refused_and_never_break_a_decoder() -> None:
     chosen = list(decoders().values())
+    warm_up(chosen)
     reports = list(campaign(chosen, inputs=-(-INPUTS // len(chosen)), seed=SEED, watched=4))
 
     assert [str(finding) for report in reports for finding in report.findings] == []

@@ -89,6 +89,9 @@ class Desks:
         with self._changed:
             return frozenset(self._attending)
 
+    def owed(self) -> Mapping[ClientId, PhaseId]:
+        return {}
+
     def wait_for(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
         with self._changed:
             self._changed.wait_for(lambda: clients <= self._attending.keys(), timeout=timeout_s)
@@ -107,7 +110,8 @@ class Desks:
             self._changed.wait_for(lambda: clients <= self._told, timeout=timeout_s)
             return clients - self._told
 
-    def set_serving(self, serving: bool) -> None:
+    def set_serving(self, serving: bool, *, missing: Mapping[ClientId, float] | None = None) -> None:
+        del missing
         self.serving.append(serving)
 
     def stop(self, *, grace_s: float = 0.0) -> None:  # noqa: ARG002 - of the interface
@@ -157,7 +161,7 @@ def test_a_run_goes_from_its_set_up_to_its_model_without_grpc(tmp_path: Path) ->
 
     with ThreadPoolExecutor(len(SHARDS)) as threads:
         ends = [threads.submit(session_of(kits[name], tmp_path / name, desks).run) for name in SHARDS]
-        completed = serve(
+        statuses = serve(
             kits["server"],
             tmp_path / "state",
             config=CONFIG,
@@ -167,7 +171,7 @@ def test_a_run_goes_from_its_set_up_to_its_model_without_grpc(tmp_path: Path) ->
             announce=events.append,
         )
         assert [end.result(WAIT_S) for end in ends] == 2 * [SessionEnd(EndKind.DISMISSED, "all runs are over")]
-    assert completed
+    assert statuses == {"completed"}
     assert (events[0]["event"], events[0]["port"]) == ("listening", Desks.port)
     (ended,) = [event for event in events if event["event"] == "ended"]
     assert (desks.serving[-1], True in desks.serving, desks.stopped) == (False, True, True)

@@ -56,7 +56,7 @@ def test_an_encrypted_demo_gives_the_model_of_the_one_in_clear_and_no_gap(tmp_pa
 def test_a_server_and_a_client_killed_in_mid_run_change_no_bit_of_the_model(tmp_path: Path) -> None:
     data = small_dataset(60, 6)
     values = {"settings": {"measure_every": 2}, "stop": {"rounds": 6}, "alignment": "hmac", "key": {"bits": 2048}}
-    config = RunConfig.from_mapping({"name": "killed", "algorithm": "hyfem", "privacy": "sealed", **values})
+    config = RunConfig.from_mapping({"name": "killed", "algorithm": "hyfem", "privacy": "sealed", "seed": 5, **values})
 
     def weights(directory: Path, *, kill: bool) -> NDArray[np.float64]:
         with LocalFederation(directory, named_shards(data, grid=(1, 2)), config) as federation:

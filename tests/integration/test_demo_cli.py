@@ -50,6 +50,17 @@ def test_the_demo_proves_that_it_is_within_a_thousandth_of_the_centralized_optim
     assert report["bytes"]["down"] > 0
 
 
+def test_regression_reaches_the_centralized_optimum_over_real_processes() -> None:
+    result = demo("--dataset", "diabetes", "--loss", "squared", "--format", "json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert 0 <= report["primal"] - report["centralized_primal"] <= report["gap"]
+    assert 0 <= report["relative_error"] <= 1e-3
+    assert (report["accuracy"], report["centralized_accuracy"], report["privacy"]) == (None, None, "sealed")
+    assert report["rmse"] == pytest.approx(report["centralized_rmse"], rel=1e-2)
+    assert report["figures"]["rmse"] == pytest.approx(report["rmse"], rel=1e-4)
+
+
 def test_a_table_is_for_people_and_a_run_in_clear_is_stamped() -> None:
     result = demo("--privacy", "plain", "--grid", "1x2", "--loss", "logistic", "--lambda", "0.1")
     assert result.returncode == 0, result.stderr

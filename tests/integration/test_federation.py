@@ -17,6 +17,7 @@ from fenchel_common.losses import LOSSES
 from fenchel_common.objectives import primal
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy import local
+from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.experiments.centralized import solve_centralized
 from fenchel_deploy.local import LocalFederation
 from fenchel_server.store import SqliteStore
@@ -166,8 +167,8 @@ def test_a_server_killed_at_every_phase_ends_with_the_same_model(tmp_path: Path)
         events = events_of(federation)
         codes = federation.wait()
         model = federation.model(DATASET.features)
-    assert set(codes.values()) == {0}
-    assert ended(events)["outcome"]["rounds"] == 9, "eight, and one that certifies the model"
+    assert set(codes.values()) == {ExitCode.DONE, ExitCode.EXHAUSTED}
+    assert ended(events)["outcome"]["rounds"] == 8
     assert (model == expected).all()
 
 
@@ -194,8 +195,11 @@ def test_a_client_that_never_comes_back_is_left_out_with_its_reason_on_record(tm
         kill_client(federation, "p4")
         final = ended(events_of(federation))
         codes = federation.wait()
-    assert final["status"] == "completed"
-    assert {name: code for name, code in codes.items() if code} == {"p4": -signal.SIGKILL}
+    assert final["status"] == "exhausted"
+    assert {name: code for name, code in codes.items() if code} == {
+        "server": ExitCode.EXHAUSTED,
+        "p4": -signal.SIGKILL,
+    }
     with SqliteStore.inspect(federation.state) as store:
         rounds = store.rounds(store.runs()[0].run)
     assert any(absence.client == "p4" and absence.reason for record in rounds for absence in record.absences)
@@ -288,7 +292,7 @@ def test_a_corrective_run_survives_a_killed_server_with_the_same_model_and_kille
             kill_server(federation)
             federation.start_server()
         events_of(federation)
-        assert set(federation.wait().values()) == {0}
+        assert set(federation.wait().values()) == {ExitCode.DONE, ExitCode.EXHAUSTED}
         model = federation.model(DATASET.features)
     assert (model == expected).all()
     with LocalFederation(

@@ -9,6 +9,7 @@ import pytest
 
 from fenchel_common.errors import WrongRole
 from fenchel_common.identity import Kit
+from fenchel_deploy.cli.exits import ExitCode
 from support.connections import RawClient, Server
 from support.kits import make_federation
 
@@ -49,8 +50,9 @@ def test_health_is_1_where_nobody_answers_and_for_a_stranger(
 ) -> None:
     stranger = make_federation(tmp_path / "other", federation="other")["north"]
     refused = health(stranger, server.address, "--live")
-    assert refused.returncode == 1
-    assert "no answer" in refused.stderr
+    assert refused.returncode == ExitCode.IDENTITY
+    assert "is not from this kit's authority" in refused.stderr
+    assert "SSL" not in refused.stderr
     server.stop()
     assert health(kits["north"], server.address, "--live").returncode == 1
 

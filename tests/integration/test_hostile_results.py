@@ -31,7 +31,17 @@ from fenchel_common.wire.limits import Extent, round_limits, setup_limits
 from fenchel_common.wire.setup import phase_result_to_bytes
 from fenchel_deploy.folders import kit_folder
 from fenchel_deploy.local import LocalFederation
-from support.hostile_bodies import LONG_BYTES, Attack, Bodies, Process, full_of_elements, in_results, listings, too_long
+from support.hostile_bodies import (
+    LONG_BYTES,
+    Attack,
+    Bodies,
+    Process,
+    full_of_elements,
+    in_results,
+    listings,
+    too_long,
+    without_fields,
+)
 from support.tables import named_shards, small_dataset
 
 pytestmark = [
@@ -96,8 +106,8 @@ class HostileParty:
         messages, limit = messages_of(phase, CONFIG.algorithm_settings()), self._limit(phase)
         size = min(limit, LONG_BYTES) - ENVELOPE_BYTES
         bodies = full_of_elements(messages.result, size) | too_long(limit)
-        if (inner := messages.inside.get("RoundResult.body")) is not None:
-            bodies |= in_results(full_of_elements(inner, size - ENVELOPE_BYTES))
+        if "RoundResult.body" in messages.inside:
+            bodies |= in_results(without_fields(size - ENVELOPE_BYTES))
         return bodies | listings() if phase == phase_name(0) else bodies
 
     def _attack(self, phase: str, name: str, make: Callable[[], bytes]) -> bytes:

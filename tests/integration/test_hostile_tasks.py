@@ -31,7 +31,17 @@ from fenchel_server.federationrun import FederationRun
 from fenchel_server.rounds.transport import Gathered, PhaseId
 from fenchel_server.setup import FederationSetup
 from support.connections import Server
-from support.hostile_bodies import LONG_BYTES, Attack, Bodies, Process, full_of_elements, in_tasks, layouts, too_long
+from support.hostile_bodies import (
+    LONG_BYTES,
+    Attack,
+    Bodies,
+    Process,
+    full_of_elements,
+    in_tasks,
+    layouts,
+    too_long,
+    without_fields,
+)
 from support.tables import named_shards, small_dataset
 
 pytestmark = [
@@ -100,8 +110,8 @@ class RogueServer:
     def _planned(self, phase: str, limit: int) -> Bodies:
         messages, size = messages_of(phase, CONFIG.algorithm_settings()), min(limit, LONG_BYTES)
         bodies = full_of_elements(messages.task, size) | too_long(limit)
-        if (inner := messages.inside.get("RoundTask.body")) is not None and phase != FINISH:
-            bodies |= in_tasks(full_of_elements(inner, size - ENVELOPE_BYTES))
+        if "RoundTask.body" in messages.inside and phase != FINISH:
+            bodies |= in_tasks(without_fields(size - ENVELOPE_BYTES))
         if phase == FINISH:
             # A short body of empty fields is a legal end of a run: a model of zeros.
             bodies = {name: make for name, make in bodies.items() if not name.endswith(", empty")}

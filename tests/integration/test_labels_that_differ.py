@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fenchel_common.runconfig import RunConfig
-from fenchel_deploy.cli.server import EXIT_INCOMPLETE
+from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.local import LocalFederation
 from support.tables import named_shards, small_dataset
 
@@ -41,7 +41,7 @@ def test_three_labels_that_differ_end_the_run_before_round_1_and_only_the_partie
     with LocalFederation(tmp_path, shards, config()) as federation:
         events = list(federation.events())
         codes = federation.wait()
-    assert codes == {"server": EXIT_INCOMPLETE, "p1": 0, "p2": 0}
+    assert codes == {"server": ExitCode.MISSED, "p1": 0, "p2": 0}
     assert phases_of(events)[-1] == (0, "labels")
     (ended,) = [event for event in events if event["event"] == "ended"]
     assert ended["status"] == "failed"

@@ -48,7 +48,7 @@ def test_the_parts_add_up_to_the_wall_clock_for_the_run_each_round_and_each_part
         assert min(detail[f"{kind}_s"] for kind in ("decrypt", "compute", "wire")) > 0
         assert detail["rss_mib"] > 40
     costs = [event["costs"] for event in events if event["event"] == "round"]
-    assert len(costs) == outcome["rounds"]
+    assert len(costs) == outcome["rounds"] + 1, "the closing round has costs too"
     for way in ("up", "down"):
         for spent in costs:
             assert sum(party[f"bytes_{way}"] for party in spent["clients"].values()) == spent["bytes"][way]

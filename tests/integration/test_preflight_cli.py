@@ -271,6 +271,17 @@ def test_preflight_takes_a_table_and_checks_its_labels_against_the_run(kits: dic
     assert "takes the labels -1 and +1 only" in findings(result)["run"][1]
 
 
+def test_preflight_checks_numbers_to_predict_against_the_run(kits: dict[str, Path], tmp_path: Path) -> None:
+    data, run = tmp_path / "numbers.npz", tmp_path / "run.toml"
+    run.write_text('name = "first"\n[settings]\nloss = "huber"\n')
+    for largest, code in ((2.5, 0), (2500.0, 1)):
+        np.savez(data, ids=[1, 2], features=["a"], X=[[1.0], [2.0]], y=[0.0, largest])
+        result = invoke("preflight", kits["north"], "--data", data, "--run", run, "--format", "json")
+        assert result.exit_code == code, result.output
+    assert "must not exceed 500 in magnitude; divide them" in findings(result)["run"][1]
+    assert "2500" not in result.stdout
+
+
 def test_preflight_tells_of_a_bad_table_by_row_and_column(kits: dict[str, Path], tmp_path: Path) -> None:
     table = write_table(tmp_path, CLINIC.replace("41.5", "forty"), toml=DECLARED)
     result = invoke("preflight", kits["north"], "--data", table, "--format", "json")

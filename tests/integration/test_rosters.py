@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from fenchel_client.task import Task
-from fenchel_client.transport.health import can_run_a_round
+from fenchel_client.transport.health import ask_health
 from fenchel_common.errors import CertificateReplaced, FenchelError, NotOnRoster
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
+from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.folders import kit_folder, shard_file
 from fenchel_deploy.local import LocalFederation
 from fenchel_deploy.provision import provision
@@ -92,12 +93,12 @@ def test_a_replaced_certificate_is_refused_from_the_moment_the_server_has_the_ro
     machines: Machines, server: Server
 ) -> None:
     old = machines.kit("south")
-    assert not can_run_a_round(old, address=server.address, timeout_s=JOIN_S)
+    assert not ask_health(old, address=server.address, timeout_s=JOIN_S).serving
     machines.provision(replace=("south",))
     machines.give("server", files=ROSTER_FILES)
     assert isinstance(refusal_of(old, server), CertificateReplaced)
     with pytest.raises(CertificateReplaced):
-        can_run_a_round(old, address=server.address, timeout_s=JOIN_S)
+        ask_health(old, address=server.address, timeout_s=JOIN_S)
     machines.give("south")
     with Attending(machines.folder("south"), echo, server.address):
         assert server.transport.wait_for(frozenset({SOUTH}), timeout_s=JOIN_S) == {SOUTH}
@@ -251,7 +252,7 @@ def test_processes_take_a_new_roster_up_and_train_while_a_replaced_kit_is_turned
             timeout=60,
             check=False,
         )
-        assert refused.returncode == 2
+        assert refused.returncode == ExitCode.IDENTITY
         assert f"error: the certificate of '{second}' was replaced: roster version 2 names the key" in refused.stderr
         federation.start_client(second)
         (ended,) = [event for event in events if event["event"] == "ended"]

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from fenchel_common.runconfig import RunConfig
-from fenchel_deploy.cli import EXIT_REFUSED
-from fenchel_deploy.cli.server import EXIT_INCOMPLETE
+from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.local import LocalFederation
 from support.tables import named_shards, small_dataset
 
@@ -21,7 +20,7 @@ def test_a_client_with_labels_0_and_1_says_so_and_fails_before_any_key_is_made(t
     with LocalFederation(tmp_path, shards, config) as federation:
         events = list(federation.events())
         codes = federation.wait()
-    assert codes == {"server": EXIT_INCOMPLETE, "p1": 0, "p2": EXIT_REFUSED}
+    assert codes == {"server": ExitCode.MISSED, "p1": ExitCode.DONE, "p2": ExitCode.DATA_UNFIT}
     assert "error: y: the hinge loss takes the labels -1 and +1 only" in federation.log("p2")
     (ended,) = [event for event in events if event["event"] == "ended"]
     assert "its data do not fit this run" in ended["reason"]

@@ -9,7 +9,8 @@ have the same origin and token.
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,7 +27,7 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import LastCertificate
 from fenchel_common.setup import LAYOUT
 from fenchel_common.wire.setup import phase_result_from_bytes
-from fenchel_server.contract import PhaseRequest, RoundReport
+from fenchel_deploy.inprocess.phases import Answer, run_phases
 from fenchel_server.federationrun import FederationRun
 from fenchel_server.rounds.setup import SetupDone
 from support.ceremony import HOLDER, OTHER, RUN, Federation, config
@@ -52,6 +53,10 @@ def used(monkeypatch: pytest.MonkeyPatch) -> Used:
 
     monkeypatch.setattr(Seal, "close", recorded)
     return counted
+
+
+class CutOff(FenchelError):
+    """The server was killed."""
 
 
 class World:
@@ -81,39 +86,25 @@ class World:
             return None
 
     def set_up(self, *, until: str | None = None) -> None:
-        """A set-up in a new attempt, up to the layout or cut off before a phase."""
+        """A set-up in a new attempt, whole or cut off before a phase."""
         self.attempt += 1
         setup = self.run.setup(self.attempt)
-        step: PhaseRequest | SetupDone = setup.begin()
-        try:
-            while isinstance(step, PhaseRequest) and step.phase != until:
-                step = setup.advance(step.phase, self._results(0, step))
-        except FenchelError:
-            return
-        if isinstance(step, SetupDone):
-            self.done, self.snapshot, self.rounds = step, step.snapshot, 0
+        with suppress(FenchelError):
+            self.done = run_phases(setup.begin(), setup, self._answers(0, until=until))
+            self.snapshot, self.rounds = self.done.snapshot, 0
 
-    def round(self, *, until: str | None = None, twice: bool = False) -> None:
-        """The next round in a new attempt of the server, whole or cut off before a phase."""
+    def round(self, *, until: str | None = None, times: int = 1) -> None:
+        """The next round in a new attempt of the server, whole or cut off before a phase; tasks come so many times."""
         if self.done is None:
             return
         self.attempt += 1
+        round_id, restarted = self.rounds + 1, frozenset(self.restarted)
+        self.restarted = set()
         algorithm = self.run.restore(self.done.record, self.snapshot)
-        restarted, self.restarted = frozenset(self.restarted), set()
-        try:
-            step: PhaseRequest | RoundReport = algorithm.begin_round(
-                RoundId(self.rounds + 1), frozenset(PARTIES), restarted, attempt=self.attempt
-            )
-            while isinstance(step, PhaseRequest):
-                if step.phase == until:
-                    return
-                results = self._results(self.rounds + 1, step)
-                if twice:
-                    results = self._results(self.rounds + 1, step)
-                step = algorithm.advance(step.phase, results)
-        except FenchelError:
-            return
-        self.snapshot, self.rounds = algorithm.snapshot(), self.rounds + 1
+        with suppress(FenchelError):
+            first = algorithm.begin_round(RoundId(round_id), frozenset(PARTIES), restarted, attempt=self.attempt)
+            run_phases(first, algorithm, self._answers(round_id, until=until, times=times))
+            self.snapshot, self.rounds = algorithm.snapshot(), round_id
 
     def say_again(self, phases: Sequence[str]) -> None:
         """All tasks of these phases that were ever sent come again, in their order."""
@@ -149,9 +140,13 @@ class World:
         for action in actions:
             ACTIONS[action](self)
 
-    def _results(self, round_id: int, request: PhaseRequest) -> Mapping[ClientId, bytes]:
-        results = {client: self.ask(client, round_id, request.phase, body) for client, body in request.tasks.items()}
-        return {client: result for client, result in results.items() if result is not None}
+    def _answers(self, round_id: int, *, until: str | None, times: int = 1) -> Answer:
+        def answer(phase: str, client: ClientId, body: bytes) -> bytes | None:
+            if phase == until:
+                raise CutOff
+            return [self.ask(client, round_id, phase, body) for _ in range(times)][-1]
+
+        return answer
 
     def _backup_path(self) -> Path:
         self._backups += 1
@@ -165,7 +160,7 @@ class World:
 
 ACTIONS: dict[str, Callable[[World], None]] = {
     "round": World.round,
-    "round told twice": lambda world: world.round(twice=True),
+    "round told twice": lambda world: world.round(times=2),
     "round cut off before local_dual": lambda world: world.round(until="local_dual"),
     "round cut off before primal": lambda world: world.round(until="primal"),
     "holder restarts": lambda world: world.restart(HOLDER),

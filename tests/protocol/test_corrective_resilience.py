@@ -23,10 +23,9 @@ from support.corrective import (
     newest_memory,
     settings,
     simulation,
-    state_of,
 )
 from support.halves import half_a_round
-from support.problems import Problem, problem
+from support.problems import problem
 from support.simulation import Simulation
 
 
@@ -142,43 +141,6 @@ def test_a_client_that_fails_in_primal_costs_neither_the_certificate_nor_the_new
     ascent = Ascent(shaken, case)
     shaken.round()
     assert ascent.check().metrics.gap is not None
-
-
-def storm(case: Problem, *, seed: int, grid: tuple[int, int]) -> Simulation:
-    """Thirty rounds of absences, failures and restarts, announced and silent, and servers that die; then calm."""
-    run = simulation(case, grid)
-    run.lenient = True
-    rng = np.random.default_rng(seed)
-    names = sorted(run.names)
-    run.absent = lambda at, _phase, _who: at <= 30 and rng.random() < 0.02
-    ascent = Ascent(run, case)
-    for _ in range(30):
-        if rng.random() < 0.2:
-            run.restore(run.server.snapshot())
-        restarted = frozenset(client for client in names if rng.random() < 0.05)
-        for client in restarted:
-            run.restart(client)
-        if rng.random() < 0.1:
-            run.restart(names[int(rng.integers(len(names)))])
-        there = frozenset(client for client in names if rng.random() < 0.92)
-        before = run.alpha(case.ids)
-        run.round(available=there, restarted=restarted)
-        ascent.check()
-        own_rows = [case.ids.index(sample) for client in run.names - there for sample in run.shards[client].ids]
-        np.testing.assert_array_equal(run.alpha(case.ids)[own_rows], before[own_rows])
-    assert ascent.certificates > 0
-    while (ascent.check().metrics.gap or 1.0) > 1e-3:
-        run.round()
-        assert len(run.reports) < 80
-    return run
-
-
-@pytest.mark.parametrize(("loss", "grid"), [("hinge", (2, 2)), ("smoothed_hinge", (4, 1)), ("logistic", (2, 2))])
-def test_d_never_falls_and_certificates_hold_through_a_storm(loss: str, grid: tuple[int, int]) -> None:
-    run = storm(problem(**CASE, loss=loss), seed=5, grid=grid)
-    state = state_of(run)
-    assert state.collapses > 3
-    assert state.relative_rounds > 3
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])

@@ -27,16 +27,16 @@ SLOTS: Final = 30
 FRACTIONAL_BITS: Final = 32
 
 RECORDED: Final[dict[str, tuple[str, str]]] = {
-    "paper": ("2738c95ea9c8290a", "ad58bbb783781da8"),
-    "theory": ("62e9111db9b49adc", "77b90a1a3e4cd990"),
+    "paper": ("bceb6d159acc3677", "dc05417669e48949"),
+    "theory": ("178b8e31fb5302d5", "34526489011da8b3"),
     "corrective": ("b99e592fba265629", "40949b8fe8f38c24"),
     "corrective logistic": ("ad744884e9bd6d88", "9369719458238e3b"),
-    "fedavg": ("8f16c019764c36b2", "ef7778e764414e49"),
-    "hyfem": ("b5f5736f2301bda4", "c243a9ef626f1693"),
-    "dualfl": ("1966d9557be34706", "10de9bcf6432d98e"),
-    "scaffold": ("00d4096e4fa76b4a", "299d50997b8b79d9"),
-    "scaffpd": ("2c50b1be92405173", "fe3c05c5d79fb0c7"),
-    "fedsgm": ("5761e80769c64e83", "56878fc8dad46978"),
+    "fedavg": ("8f16c019764c36b2", "81bfb6dce9acd3a3"),
+    "hyfem": ("b5f5736f2301bda4", "94d4439bc4c34624"),
+    "dualfl": ("1966d9557be34706", "386f36d801925daa"),
+    "scaffold": ("00d4096e4fa76b4a", "26f11327804aa2bb"),
+    "scaffpd": ("2c50b1be92405173", "34d39ac6f3003e34"),
+    "fedsgm": ("5761e80769c64e83", "5c4a4793cb8ca7a7"),
 }
 
 

@@ -111,9 +111,17 @@ class Halves(halves.Halves[C, S]):
         }
 
 
-def half_a_round(run: Halves[C, S], round_id: int, *, until: str) -> PhaseRequest | RoundReport:
+def half_a_round(
+    run: Halves[C, S],
+    round_id: int,
+    *,
+    until: str,
+    available: frozenset[ClientId] | None = None,
+    restarted: frozenset[ClientId] = frozenset(),
+) -> PhaseRequest | RoundReport:
     """A round that clients answer up to a phase and the server does not finish; "" means all of them."""
-    first = run.server.begin_round(RoundId(round_id), run.names, frozenset(), attempt=run.attempt)
+    there = run.names if available is None else available
+    first = run.server.begin_round(RoundId(round_id), there, restarted, attempt=run.attempt)
     if first.phase == until:
         return first
     server: Phased[RoundReport | _Reached] = _Interrupted(run.server, until)

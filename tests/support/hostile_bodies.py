@@ -61,15 +61,20 @@ class Attack:
 
 def full_of_elements(kind: type[Message], size: int) -> Bodies:
     """Bodies of so many bytes: a field that comes again and again, empty or with one byte, and packed numbers."""
-    made: Bodies = {
-        "packed varints": lambda: b"\x7a" + varint(size - 8) + b"\x01" * (size - 8),
-        "unknown fields": lambda: b"\x7a\x00" * (size // 2),
-    }
+    made = without_fields(size)
     for number in sorted(field.number for field in kind.DESCRIPTOR.fields if field.type in _DELIMITED):
         tag = bytes([number << 3 | 2])
         made[f"field {number}, empty"] = partial(operator.mul, tag + b"\0", size // 2)
         made[f"field {number}, one character"] = partial(operator.mul, tag + b"\1a", size // 3)
     return made
+
+
+def without_fields(size: int) -> Bodies:
+    """Bodies of so many bytes with elements that no message has."""
+    return {
+        "packed varints": lambda: b"\x7a" + varint(size - 8) + b"\x01" * (size - 8),
+        "unknown fields": lambda: b"\x7a\x00" * (size // 2),
+    }
 
 
 def in_tasks(bodies: Bodies) -> Bodies:

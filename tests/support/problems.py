@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.losses import Loss, loss_named
+from fenchel_common.losses.weighted import ClassWeighted
 from fenchel_common.objectives import dual, primal
 from fenchel_deploy.experiments.centralized import solve_centralized
 
@@ -37,11 +38,20 @@ class Problem:
 
 
 @lru_cache(maxsize=32)
-def problem(*, rows: int = 80, columns: int = 8, loss: str = "hinge", lambda_: float = 1.0, seed: int = 0) -> Problem:
+def problem(
+    *,
+    rows: int = 80,
+    columns: int = 8,
+    loss: str = "hinge",
+    lambda_: float = 1.0,
+    seed: int = 0,
+    positive_weight: float = 1.0,
+) -> Problem:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, columns)) + 0.3
     X /= np.linalg.norm(X, axis=1, keepdims=True) * rng.uniform(1.0, 1.5, size=(rows, 1))
-    y = np.where(X @ rng.standard_normal(columns) + 0.2 * rng.standard_normal(rows) > 0.0, 1.0, -1.0)
+    score = X @ rng.standard_normal(columns) + 0.2 * rng.standard_normal(rows)
+    chosen = loss_named(loss) if positive_weight == 1.0 else ClassWeighted(loss_named(loss), positive_weight)
+    y = 2.0 * score if chosen.regression else np.where(score > 0.0, 1.0, -1.0)
     data = Dataset("made", X, y, tuple(f"x{column}" for column in range(columns)))
-    chosen = loss_named(loss)
     return Problem(data, chosen, lambda_, solve_centralized(X, y, loss=chosen, lambda_=lambda_).primal)

@@ -1,9 +1,21 @@
 """Small records for tests of the store, and a clock that tests move."""
 
 from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.runconfig import RunConfig
 from fenchel_server.store import AbsenceRecord, RoundRecord, SetupRecord, Store
 
 RUN = RunId("run-1")
+COSTS = {
+    "encrypt_s": 0.25,
+    "decrypt_s": 0.0,
+    "serialise_s": 0.0,
+    "compute_s": 0.0,
+    "wire_s": 0.0,
+    "wait_s": 1.25,
+    "bytes_up": 7,
+    "bytes_down": 0,
+    "peak_memory_bytes": 2**20,
+}
 
 
 class Clock:
@@ -30,12 +42,12 @@ def round_record(round_id: int, *, absent: tuple[str, ...] = ()) -> RoundRecord:
         bytes_up=10 * round_id,
         bytes_down=20 * round_id,
         seconds={"total": 1.5, "wait": 1.0},
-        clients={ClientId("north"): {"encrypt_s": 0.25, "wait_s": 1.25, "bytes_up": 7}},
+        clients={ClientId("north"): COSTS},
         seen=f'{{"north": {{"up": {{"HyfdcaPrimalResult.contribution": {{"individual": {round_id + 1}}}}}}}}}',
     )
 
 
 def running_with_setup(store: Store, run: RunId = RUN) -> None:
-    store.create_run(run, name="trial", config="{}")
+    store.create_run(run, name="trial", config=RunConfig.from_mapping({"name": "trial"}).to_json())
     store.begin_attempt(run)
     store.commit_setup(run, setup_record(), round_record(0), b"state 0")

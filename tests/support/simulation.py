@@ -1,7 +1,7 @@
 """A whole HyFDCA federation in one process, deterministic by its seed, and in clear unless it is given a key."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ class Simulation(Halves[HyfdcaClient | CorrectiveClient, HyfdcaServer | Correcti
     """Clients and server of a run of HyFDCA."""
 
     @classmethod
-    def of(cls, shards: Sequence[Shard], settings: AlgorithmSettings, **values: Any) -> "Simulation":
+    def of(cls, shards: Sequence[Shard], settings: AlgorithmSettings, **values: Any) -> Self:
         family = settings.family.name
         return cls(shards, settings, client_half=CLIENTS[family], server_half=SERVERS[family], **values)
 

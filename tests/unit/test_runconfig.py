@@ -92,11 +92,25 @@ def test_noise_on_the_released_model_depends_on_nothing_but_the_configuration_an
         ({"algorithm": "fedavg", "settings": {}}, "release: needs algorithm = 'hyfdca'"),
         ({"round": {}}, "release: needs round.quorum = 1.0"),
         ({"stop": {"gap": None}}, "release: needs stop.gap"),
+        (
+            {"settings": {"local": "corrective", "loss": "squared"}},
+            "release: the slope of the loss squared has no bound.*use one of hinge, smoothed_hinge, logistic, huber",
+        ),
         ({"release": NOISE | {"delta": 0.0}}, "release.delta"),
         ({"release": {"epsilon": 1.0, "delta": 1e-5}}, "release.row_bound is missing"),
         ({"release": {**NOISE, "row_bond": 1.0}}, "did you mean row_bound"),
     ],
-    ids=["not sealed", "uncertified steps", "no certificate", "quorum", "no gap", "no delta", "no bound", "misspelt"],
+    ids=[
+        "not sealed",
+        "uncertified steps",
+        "no certificate",
+        "quorum",
+        "no gap",
+        "slope",
+        "no delta",
+        "no bound",
+        "misspelt",
+    ],
 )
 def test_a_release_whose_noise_nobody_can_vouch_for_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidConfig, match=message):

@@ -63,7 +63,7 @@ class DualClient(ABC, Generic[S, B]):
             settings.check_labels(self._rows.y)
         self._layout = layout
         self._codec = RowCodec(self._rows, layout=layout, cipher=cipher, key=key, privacy=settings.privacy, seal=seal)
-        self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy)
+        self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy, alpha_format=settings.alpha_format)
 
     def preparation(self) -> bytes:
         """enc(‖x_{k,i}‖²) of the blocks that other parties hold too; empty if there are none."""

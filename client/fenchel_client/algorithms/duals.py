@@ -10,6 +10,7 @@ from fenchel_client.algorithms.rows import PartyRows, Positions
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import InvalidInput
+from fenchel_common.losses import Loss
 from fenchel_common.objectives import squared_row_norms
 
 Array = NDArray[np.float64]
@@ -18,22 +19,19 @@ NORMS: Final = "norms"
 """The field of a preparation that has the norms."""
 
 
-def feasible_duals(rows: PartyRows, positions: Positions, values: Array) -> Array:
-    """The feasible dual variables nearest to the values at these positions; without labels, the nearest in [−1, 1]."""
-    if rows.y is None:
-        return np.clip(values, -1.0, 1.0)
-    y = rows.y[positions]
-    return np.asarray(y * np.clip(y * values, 0.0, 1.0), dtype=np.float64)
+def feasible_duals(rows: PartyRows, positions: Positions, values: Array, loss: Loss) -> Array:
+    """The feasible dual variables nearest to the values at these positions; without labels, feasible for some label."""
+    return loss.feasible(values, None if rows.y is None else rows.y[positions])
 
 
-def checked_duals(alpha: BlockVector, rows: PartyRows, codec: RowCodec, origins: Origins) -> Array:
+def checked_duals(alpha: BlockVector, rows: PartyRows, codec: RowCodec, origins: Origins, *, loss: Loss) -> Array:
     """The dual variables at `rows.positions_of(alpha.blocks)`.
 
-    In a sum of honest parties y·α lies in [0, 1], but for rounding errors, which are corrected. Other values raise
+    A sum of honest parties is feasible, but for rounding errors, which are corrected. Other values raise
     `InvalidInput`: with them steps and certificates mean nothing, and a server could make the model show single rows.
     """
     values = codec.from_blocks(alpha, origins)
-    feasible = feasible_duals(rows, rows.positions_of(alpha.blocks), values)
+    feasible = feasible_duals(rows, rows.positions_of(alpha.blocks), values, loss)
     terms = max(len(origins(block)) for block in alpha.blocks)
     wrong = np.abs(values - feasible) > alpha.vector.format.error_bound(terms)
     if wrong.any():

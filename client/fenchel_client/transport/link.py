@@ -47,13 +47,12 @@ from fenchel_common.wire.frames import (
     result_frames,
 )
 from fenchel_common.wire.status import error_of_call, roster_version_of
+from fenchel_common.wire.trouble import FOREIGN_KEY
 
 WELCOME_S = 30.0
 """The time that the server may take to answer the hello."""
 SILENT_HEARTBEATS = 3.5
 """After so many heartbeat intervals without a message, the server counts as gone."""
-FOREIGN_KEY = "Hostname Verification Check failed"
-"""gRPC's words for a server whose certificate is not for the key in the roster."""
 
 logger = logging.getLogger(__name__)
 
@@ -184,7 +183,7 @@ class Link:
                 f"the server's roster is version {theirs}, this kit's is version {self._roster_version}, and names this"
                 " party or another key for it; ask the operator to put the newest roster into the server's kit"
             )
-        if isinstance(error, ServerUnavailable) and FOREIGN_KEY in str(error):
+        if isinstance(error, ServerUnavailable) and FOREIGN_KEY in (call.details() or ""):
             return ServerUnavailable(
                 f"the server at this address has another key than the server of this kit's roster (version"
                 f" {self._roster_version}): its kit or this kit is old; get the kit of the last"

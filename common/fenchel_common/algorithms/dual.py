@@ -1,14 +1,20 @@
 """Phases, formats of vectors, preparation and settings that HyFDCA and corrective HyFDCA have in common."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
+
+import numpy as np
+from pydantic import Field, model_validator
 
 from fenchel_common.algorithms.settings import ANY_PARTITION, AlgorithmSettings, Profile
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.errors import InvalidInput
+from fenchel_common.losses import LOSSES, Array, Loss
+from fenchel_common.losses.weighted import ClassWeighted
 
 ALPHA_FORMAT: Final = VectorFormat(bound=2.0)
-"""For α and its changes: |α| ≤ 1 however many rounds add to it, and one change is at most 1."""
+"""For α and its changes, of a loss with y·α in [0, 1]: however many rounds add to α, and one change is at most 1."""
 PRODUCT_FORMAT: Final = VectorFormat()
 """For inner products, squared row norms, contributions to the model and vectors of numbers."""
 
@@ -27,6 +33,14 @@ ABOUT_CERTIFICATES: Final = (
     "or theory, where a certificate takes extra work."
 )
 
+LARGEST_TARGET: Final = 500.0
+"""The largest magnitude of a label that is a number: means of squared errors then stay within `PRODUCT_FORMAT`."""
+
+
+def alpha_format(loss: Loss) -> VectorFormat:
+    """For α and its changes: `ALPHA_FORMAT`, with a wider bound for a loss whose dual variables are further apart."""
+    return VectorFormat(bound=2.0 * loss.dual_change)
+
 
 @dataclass(frozen=True, slots=True)
 class ProductResult:
@@ -41,11 +55,39 @@ class DualSettings(AlgorithmSettings):
     profile: ClassVar[Profile] = Profile(
         summary="HyFDCA: dual coordinate ascent over rows and columns, to the centralized optimum",
         partitions=ANY_PARTITION,
-        losses=("hinge", "smoothed_hinge", "logistic"),
+        losses=tuple(LOSSES),
         encrypted=("dual variables and their changes", "inner products, row norms"),
         sealed=("each party's contribution to the model, and the model", "each party's sums of losses and conjugates"),
         visible={
-            "P, D and the accuracy, over all samples": "in clear, at most once a round",
+            "P, D and the accuracy or mean squared error, over all samples": "in clear, at most once a round",
         },
         certified=True,
     )
+
+    positive_weight: float = Field(
+        default=1.0, ge=1e-3, le=1e3, description="Weight in P of a sample with the label +1; one with -1 counts 1."
+    )
+
+    @model_validator(mode="after")
+    def _classes_to_weight(self) -> Self:
+        if self.positive_weight != 1.0 and LOSSES[self.loss].regression:
+            raise ValueError(f"positive_weight: {self.loss} predicts numbers and has no classes; leave it out")
+        return self
+
+    @property
+    def loss_function(self) -> Loss:
+        loss = super().loss_function
+        return loss if self.positive_weight == 1.0 else ClassWeighted(loss, self.positive_weight)
+
+    @property
+    def alpha_format(self) -> VectorFormat:
+        """The format of vectors of dual variables and of their changes."""
+        return alpha_format(self.loss_function)
+
+    def check_labels(self, y: Array) -> None:
+        super().check_labels(y)
+        if self.loss_function.regression and (np.abs(y) > LARGEST_TARGET).any():
+            raise InvalidInput(
+                f"y: numbers to predict must not exceed {LARGEST_TARGET:g} in magnitude; divide them by a common unit, "
+                "such as their standard deviation, which must be the same at every party"
+            )

@@ -6,17 +6,19 @@ import numpy as np
 from scipy.special import expit, xlogy
 
 from fenchel_common.errors import FenchelError
-from fenchel_common.losses.base import Array, Loss
+from fenchel_common.losses.base import Array
+from fenchel_common.losses.margin import MarginLoss
 
 MAXIMUM_STEPS: Final = 200  # bisection alone needs fewer from any bracket of doubles
 TOLERANCE: Final = 1e-14
 
 
-class Logistic(Loss):
+class Logistic(MarginLoss):
     """φ(m) = log(1 + exp(−m)), with φ*(−b) = b·log b + (1 − b)·log(1 − b)."""
 
     name = "logistic"
     lipschitz = 1.0
+    rests = False
     conjugate_modulus = 4.0
 
     def _margin_value(self, margin: Array) -> Array:

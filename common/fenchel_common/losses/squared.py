@@ -1,26 +1,32 @@
-"""The squared loss, for regression and for labels −1 and +1."""
+"""The squared loss, of ridge regression."""
 
-from typing import ClassVar
+import math
 
 import numpy as np
 
-from fenchel_common.errors import InvalidInput
 from fenchel_common.losses.base import Array
+from fenchel_common.losses.residual import ResidualLoss
 
 
-class Squared:
-    """l(z) = (z − y)², as in the robust regression of SCAFF-PD, C.1; its second derivative is 2."""
+class Squared(ResidualLoss):
+    """ψ(r) = r², as in the robust regression of SCAFF-PD, C.1, with ψ*(a) = a²/4."""
 
-    name: ClassVar[str] = "squared"
+    name = "squared"
+    lipschitz = math.inf
+    conjugate_modulus = 0.5
+    rests = False
 
-    def value(self, z: Array, y: Array) -> Array:
-        return (z - y) ** 2
+    def _residual_value(self, residual: Array) -> Array:
+        return residual**2
 
-    def subgradient(self, z: Array, y: Array) -> Array:
-        """u with −u = l'(z), signs as for the losses of a margin."""
-        return 2.0 * (y - z)
+    def _residual_slope(self, residual: Array) -> Array:
+        return 2.0 * residual
 
-    def check_labels(self, labels: Array) -> None:
-        """Refuses labels that are no numbers, without showing them."""
-        if not np.isfinite(labels).all():
-            raise InvalidInput("y: the squared loss takes finite numbers only")
+    def _residual_conjugate(self, a: Array) -> Array:
+        return a**2 / 4.0
+
+    def _residual_conjugate_curvature(self, a: Array) -> Array:
+        return np.full_like(a, 0.5)
+
+    def _best_dual(self, a: Array, residual: Array, curvature: Array) -> Array:
+        return np.asarray((residual + curvature * a) / (0.5 + curvature), dtype=np.float64)

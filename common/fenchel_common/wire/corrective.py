@@ -21,7 +21,7 @@ from fenchel_common.algorithms.corrective.messages import (
     RoundChoices,
     RoundStart,
 )
-from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector
@@ -117,9 +117,9 @@ def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult | None:
     if len(message.combination) != DIGEST_BYTES:
         raise InvalidInput(f"combination: must have {DIGEST_BYTES} bytes")
     return DualResult(
-        point=_samples(message, "point", scope, ALPHA_FORMAT),
+        point=_samples(message, "point", scope, scope.alpha_format),
         figures=numbers_from_proto(message.figures, scope, "figures"),
-        alpha=_samples(message, "alpha", scope, ALPHA_FORMAT),
+        alpha=_samples(message, "alpha", scope, scope.alpha_format),
         weights=_features(message, "weights", scope),
         combination=message.combination,
     )
@@ -137,7 +137,7 @@ def primal_task_from_bytes(data: bytes, scope: Scope) -> PrimalTask:
     if not message.HasField("figures"):
         raise InvalidInput("figures: missing")
     return PrimalTask(
-        point=_samples(message, "point", scope, ALPHA_FORMAT),
+        point=_samples(message, "point", scope, scope.alpha_format),
         figures=numbers_from_proto(message.figures, scope, "figures"),
     )
 
@@ -235,7 +235,7 @@ def _anchor_to_proto(anchor: Anchor) -> corrective_pb2.CorrectiveAnchor:
 
 def _anchor_from_proto(message: corrective_pb2.CorrectiveAnchor, scope: Scope) -> Anchor:
     return Anchor(
-        alpha=_samples(message, "alpha", scope, ALPHA_FORMAT),
+        alpha=_samples(message, "alpha", scope, scope.alpha_format),
         weights=_features(message, "weights", scope),
         model=_features(message, "model", scope),
     )

@@ -7,7 +7,7 @@ field.
 from dataclasses import astuple, fields
 
 from fenchel.v1 import hyfdca_pb2
-from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT, ProductResult
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT, ProductResult
 from fenchel_common.algorithms.hyfdca.messages import (
     FIGURE_COUNT,
     DualResult,
@@ -55,7 +55,9 @@ def primal_task_from_bytes(data: bytes, scope: Scope) -> PrimalTask:
     if totals is not None and totals.length != FIGURE_COUNT:
         raise InvalidInput(f"totals: must be {FIGURE_COUNT} figures")
     alpha = message.HasField("alpha")
-    return PrimalTask(sample_vector_from_proto(message.alpha, scope, ALPHA_FORMAT, "alpha") if alpha else None, totals)
+    return PrimalTask(
+        sample_vector_from_proto(message.alpha, scope, scope.alpha_format, "alpha") if alpha else None, totals
+    )
 
 
 def primal_result_to_bytes(result: PrimalResult) -> bytes:
@@ -128,8 +130,10 @@ def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult:
     message = parsed_message(hyfdca_pb2.HyfdcaDualResult, data)
     changes, restated = message.HasField("changes"), message.HasField("restated")
     return DualResult(
-        changes=sample_vector_from_proto(message.changes, scope, ALPHA_FORMAT, "changes") if changes else None,
-        restated=sample_vector_from_proto(message.restated, scope, ALPHA_FORMAT, "restated") if restated else None,
+        changes=sample_vector_from_proto(message.changes, scope, scope.alpha_format, "changes") if changes else None,
+        restated=sample_vector_from_proto(message.restated, scope, scope.alpha_format, "restated")
+        if restated
+        else None,
         figures=numbers_from_proto(message.figures, scope, "figures") if message.HasField("figures") else None,
     )
 

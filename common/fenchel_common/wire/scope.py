@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
-from fenchel_common.algorithms.dual import PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat
@@ -31,7 +31,8 @@ class Scope:
     """The keys and blocks against which every message to or from one client is checked.
 
     `key` encrypts vectors by sample, `feature_key` vectors by feature and vectors of numbers. `blocks` and
-    `feature_blocks` are the sizes of the blocks of samples and of features that the client holds, by id.
+    `feature_blocks` are the sizes of the blocks of samples and of features that the client holds, by id. Dual variables
+    must be in `alpha_format`, which depends on the loss.
     """
 
     key: RunKey
@@ -39,24 +40,40 @@ class Scope:
     slots: int
     blocks: Mapping[int, int]
     feature_blocks: Mapping[int, int]
+    alpha_format: VectorFormat = ALPHA_FORMAT
 
     @classmethod
-    def of_client(cls, layout: ClientLayout, *, key: RunKey, privacy: Privacy) -> "Scope":
+    def of_client(
+        cls, layout: ClientLayout, *, key: RunKey, privacy: Privacy, alpha_format: VectorFormat = ALPHA_FORMAT
+    ) -> "Scope":
         """The scope of a party, from its own layout."""
         sizes = zip(layout.block_ids.tolist(), layout.block_sizes.tolist(), strict=True)
         features = {block: len(positions) for block, positions in layout.feature_blocks.items()}
-        return cls(key, key.by_feature(privacy), layout.slots, dict(sizes), features)
+        return cls(key, key.by_feature(privacy), layout.slots, dict(sizes), features, alpha_format)
 
     @classmethod
-    def of_federation(cls, layout: FederationLayout, client: ClientId, *, key: RunKey, privacy: Privacy) -> "Scope":
+    def of_federation(
+        cls,
+        layout: FederationLayout,
+        client: ClientId,
+        *,
+        key: RunKey,
+        privacy: Privacy,
+        alpha_format: VectorFormat = ALPHA_FORMAT,
+    ) -> "Scope":
         """The scope of a client, from the server's layout."""
         blocks, features = layout.sample_index.of(client), layout.feature_index.of(client)
-        return cls(key, key.by_feature(privacy), layout.slots, blocks, features)
+        return cls(key, key.by_feature(privacy), layout.slots, blocks, features, alpha_format)
 
     @classmethod
-    def of_every_client(cls, layout: FederationLayout, *, key: RunKey, privacy: Privacy) -> dict[ClientId, "Scope"]:
+    def of_every_client(
+        cls, layout: FederationLayout, *, key: RunKey, privacy: Privacy, alpha_format: VectorFormat = ALPHA_FORMAT
+    ) -> dict[ClientId, "Scope"]:
         """From the server's view."""
-        return {client: cls.of_federation(layout, client, key=key, privacy=privacy) for client in layout.clients}
+        return {
+            client: cls.of_federation(layout, client, key=key, privacy=privacy, alpha_format=alpha_format)
+            for client in layout.clients
+        }
 
 
 def optional_vector_to_proto(vector: BlockVector | None) -> hyfdca_pb2.BlockVector | None:

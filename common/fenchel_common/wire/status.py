@@ -26,6 +26,7 @@ from fenchel_common.errors import (
     WrongAuthority,
     WrongRole,
 )
+from fenchel_common.wire.trouble import error_of_connection
 
 ERROR_METADATA_KEY = "fenchel-error"
 ROSTER_METADATA_KEY = "fenchel-roster-version"
@@ -68,7 +69,7 @@ def error_of(code: grpc.StatusCode, details: str, name: str | None) -> FenchelEr
         return ProtocolVersionMismatch(
             f"the server does not know this protocol ({details}); install the same Fenchel version on both sides"
         )
-    return ServerUnavailable(f"{code.name}: {details}")
+    return error_of_connection(code.name, details)
 
 
 def error_of_call(call: grpc.Call) -> FenchelError:

@@ -1,18 +1,22 @@
 """The `fenchel` command.
 
-Exit codes: 0 done, 1 the command ran but did not reach its goal, 2 bad input or a refusal, 130 interrupted.
-Data goes to stdout; progress, warnings and errors go to stderr.
+Data goes to stdout; progress, warnings and errors go to stderr. `exits` has the exit codes, `manual` what they mean.
 """
 
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
+from typing import NoReturn
 
 import typer
 
 from fenchel_common.errors import FenchelError
+from fenchel_deploy.cli.exits import ExitCode, code_of
+from fenchel_deploy.cli.logs import VERBOSE
 from fenchel_deploy.cli.output import printable
 from fenchel_deploy.confinement import keep_memory_private
 
@@ -28,23 +32,25 @@ VERBS = (
     "client",
     "health",
     "runs",
+    "compare",
     "audit",
     "bench",
     "up",
     "down",
     "ping",
     "relay",
+    "doctor",
 )
 """Each is a module of this package with a function `register`."""
-EXIT_REFUSED = 2
-EXIT_INTERRUPTED = 130
+COMPLETION_WORDS = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
+"""Where bash and the other shells put the command line that is to be completed."""
 
 app = typer.Typer(
     name="fenchel",
     help="Train convex models over a table that nobody may bring together.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # words in brackets, such as names of tables in TOML files, would be taken for markup
 )
 
 
@@ -78,18 +84,42 @@ def load_verbs(words: Sequence[str]) -> None:
 def main() -> None:
     try:
         keep_memory_private()
-        load_verbs(sys.argv[1:])
+        _silence_grpc()
+        load_verbs(_completed_words() or sys.argv[1:])
         app()
     except FenchelError as error:
-        typer.echo(printable(f"error: {error}", keep="\n"), err=True)
-        sys.exit(EXIT_REFUSED)
+        _end(f"error: {error}", code_of(error))
     except ModuleNotFoundError as error:
-        typer.echo(
+        _end(
             f"error: this command needs the Python package {error.name}, which is not installed here; install "
             "fenchel[full], or use the image with all commands instead of the client's",
-            err=True,
+            ExitCode.REFUSED,
         )
-        sys.exit(EXIT_REFUSED)
     except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        _end("interrupted", ExitCode.INTERRUPTED)
+    except Exception:
+        _end(
+            f"{traceback.format_exc()}error: this is a fault of Fenchel; please report it with the lines above and the "
+            "output of `fenchel doctor`",
+            ExitCode.INTERNAL,
+        )
+
+
+def _silence_grpc() -> None:
+    """Keeps gRPC's own lines, which are not for operators, out of the log; --verbose lets them in.
+
+    gRPC reads the variable when it is loaded, which is before a command parses its options.
+    """
+    if VERBOSE not in sys.argv:
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+
+def _completed_words() -> list[str]:
+    """The words after `fenchel` on the line that a shell wants completed, without the last; none in a usual call."""
+    line = next((os.environ[name] for name in COMPLETION_WORDS if name in os.environ), "")
+    return line.split()[1:-1] if "_FENCHEL_COMPLETE" in os.environ else []
+
+
+def _end(message: str, code: ExitCode) -> NoReturn:
+    typer.echo(printable(message, keep="\n"), err=True)
+    sys.exit(code)

@@ -1,28 +1,35 @@
-"""`fenchel algorithms`: lists the algorithms, the shards that they take, and what the server sees of them."""
+"""`fenchel algorithms`: the algorithms, or one of them: the shards that it takes, and what the server sees of it."""
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from fenchel_common.algorithms import SETTINGS
+from fenchel_deploy.cli.choices import parse_choice
+from fenchel_deploy.cli.completion import algorithm_names
 from fenchel_deploy.cli.console import PlainConsole
+from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format
 
 
 def register(app: typer.Typer) -> None:
-    app.command("algorithms")(algorithms)
+    app.command("algorithms", epilog=epilog("algorithms"))(algorithms)
 
 
 def algorithms(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Show this one alone.", autocompletion=algorithm_names)
+    ] = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """List the algorithms: shards and losses they take, what is encrypted and what is not, their parameters."""
-    listed = describe_algorithms()
+    known = parse_choice("NAME", name, *SETTINGS) if name else None
+    listed = [entry for entry in describe_algorithms() if known in (None, entry["name"])]
     if output is Format.JSON:
-        typer.echo(json.dumps(listed))
+        typer.echo(json.dumps(listed if known is None else listed[0]))
         return
     console = PlainConsole()
     for algorithm in listed:

@@ -17,6 +17,8 @@ from fenchel_common.leakage import Visibility
 from fenchel_deploy.audit import SERVER, Account, Audit, Classes, Fields, audit_of, words_for
 from fenchel_deploy.cli.choices import parse_choice, parse_grid, parse_local, usual_grid
 from fenchel_deploy.cli.console import terminal
+from fenchel_deploy.cli.exits import ExitCode
+from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.output import print_json, printable
 
 ALL_ATTACKS = "all"
@@ -29,7 +31,6 @@ CHOSEN_FORGERIES = 1_000
 """The usual number of random tamperings of each kind of message, and the most chosen ones."""
 LEAKS = "leaks"
 """The claim that an attack succeeds; the other claim, safe, is that it fails."""
-EXIT_CLAIM_BROKEN = 1
 
 CLASS_WORDS = {
     Visibility.INDIVIDUAL: "readable, of one party or one sample",
@@ -59,7 +60,7 @@ class Section:
 
 
 def register(app: typer.Typer) -> None:
-    app.command("audit")(audit)
+    app.command("audit", epilog=epilog("audit"))(audit)
 
 
 def audit(
@@ -96,17 +97,8 @@ def audit(
 
     Every field of every message declares what its values are; a run counts the values by this declaration. The counts
     are in the state folders: the server's folder has the counts of all roles, a party's folder those of the party.
-    Vectors count in whole blocks, empty slots included.
-
-        fenchel audit RUN --state DIR
-        fenchel audit --compare plain paper sealed
-        fenchel audit --attack all
-        fenchel audit --forgery --count 1000
-
-    A campaign of forgeries takes about seven minutes on two processors, and a minute with --count 1000.
-
-    Exit codes: 0 done; 1 an attack did not end as the documentation claims, or a forgery was accepted; 2 bad input,
-    such as a folder without a ledger or an unknown run.
+    Vectors count in whole blocks, empty slots included. A campaign of forgeries takes about seven minutes on two
+    processors, and a minute with --count 1000.
     """
     if listing or attacks:
         _only_one_thing(words or state or levels)
@@ -261,7 +253,7 @@ def _attack(names: Sequence[str], output: Format) -> None:
         _print("Attacks", [Section("", ATTACK_COLUMNS, rows)], output)
     if any((row["claim"] == LEAKS) != row["succeeds"] for row in found):
         typer.echo("an attack did not end as the documentation claims", err=True)
-        raise typer.Exit(EXIT_CLAIM_BROKEN)
+        raise typer.Exit(ExitCode.MISSED)
 
 
 def _forge(output: Format, *, count: int, seed: int) -> None:
@@ -277,7 +269,7 @@ def _forge(output: Format, *, count: int, seed: int) -> None:
         _print("Tampered sums, by kind of message, and how many of them a party accepted", [section], output)
     if not all(found.sound for found in counts):
         typer.echo("a party accepted a forgery, or refused an honest sum", err=True)
-        raise typer.Exit(EXIT_CLAIM_BROKEN)
+        raise typer.Exit(ExitCode.MISSED)
 
 
 def _list_attacks(output: Format) -> None:

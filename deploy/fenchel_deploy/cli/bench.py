@@ -17,6 +17,7 @@ from fenchel_deploy.bench import tables as tables_bench
 from fenchel_deploy.bench.peers import Peer, load_peer
 from fenchel_deploy.cli.choices import parse_choice, parse_grid
 from fenchel_deploy.cli.console import PlainConsole
+from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format, print_json
 
@@ -32,7 +33,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(bench_app, name="bench")
 
 
-@bench_app.command("crypto")
+@bench_app.command("crypto", epilog=epilog("bench crypto"))
 def bench_crypto(
     bits: Annotated[int, typer.Option(help="Size of the Paillier keys: 2048 or 3072.")] = KEY_BITS,
     values: Annotated[int, typer.Option(help="How many floats a vector has.")] = 1457,
@@ -73,7 +74,7 @@ def bench_crypto(
         PlainConsole().print(_table(report))
 
 
-@bench_app.command("rounds")
+@bench_app.command("rounds", epilog=epilog("bench rounds"))
 def bench_rounds(
     datasets: Annotated[
         str, typer.Option(help="Comma-separated: digits, breast_cancer, a9a, mnist, covtype, heart_disease.")
@@ -114,7 +115,7 @@ def bench_rounds(
         PlainConsole().print(_rounds_table(report))
 
 
-@bench_app.command("tables")
+@bench_app.command("tables", epilog=epilog("bench tables"))
 def bench_tables(
     rows: Annotated[int, typer.Option(min=1000, help="Of the CSV file.")] = 1_000_000,
     columns: Annotated[int, typer.Option(min=3, help="Of the CSV file, id and label included.")] = 20,

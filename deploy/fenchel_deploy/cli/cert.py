@@ -9,6 +9,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.identity.certificates import Certificate
 from fenchel_common.identity.kit import CERTIFICATE_FILE
 from fenchel_deploy import enrolment
+from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format, print_json, printable
 
@@ -19,7 +20,7 @@ cert_app = typer.Typer(
 )
 
 
-@cert_app.command()
+@cert_app.command(epilog=epilog("cert request"))
 def request(
     party: Annotated[str, typer.Argument(help="This party's name, as the operator has it in federation.toml.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the key and the request; it becomes the kit.")],
@@ -44,7 +45,7 @@ def request(
     typer.echo(f"send {made.path} to the operator; key.pem beside it never leaves this machine", err=True)
 
 
-@cert_app.command()
+@cert_app.command(epilog=epilog("cert approve"))
 def approve(
     request_file: Annotated[Path, typer.Argument(help="The party's request.", metavar="REQUEST.CSR")],
     party: Annotated[str, typer.Option("--party", help="The party that has sent it; it must be on the roster.")],
@@ -82,7 +83,7 @@ def approve(
     )
 
 
-@cert_app.command()
+@cert_app.command(epilog=epilog("cert show"))
 def show(
     path: Annotated[Path, typer.Argument(help="A certificate file, or a kit.", metavar="CERT.PEM|KIT")],
     output: FormatOption = Format.TABLE,

@@ -2,6 +2,8 @@
 
 import logging
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -11,21 +13,24 @@ from fenchel_client.concessions import Concession, explained
 from fenchel_client.consent import Consent
 from fenchel_client.party import Party
 from fenchel_client.session import Session
-from fenchel_client.task import Task
+from fenchel_client.task import Handler, Task
 from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.data.shard import Shard
 from fenchel_common.data.tables.source import load_shard
 from fenchel_common.errors import DataUnfit, InvalidInput
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_deploy.cli.choices import parse_choice
-from fenchel_deploy.cli.options import DATA_HELP
-from fenchel_deploy.cli.output import log_to_stderr
+from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_to_stderr
+from fenchel_deploy.cli.manual import epilog
+from fenchel_deploy.cli.options import DATA_HELP, MetricsOption, metrics_address
+from fenchel_deploy.cli.partylog import Progress, waits_told
+from fenchel_deploy.logs import PRIVATE, Place, last_errors_kept
 
 log = logging.getLogger(__name__)
 
 
 def register(app: typer.Typer) -> None:
-    app.command("client")(client)
+    app.command("client", epilog=epilog("client"))(client)
 
 
 def client(
@@ -49,14 +54,16 @@ def client(
         ),
     ] = None,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
+    metrics: MetricsOption = None,
+    log_format: LogFormatOption = LogFormat.TEXT,
+    verbose: VerboseOption = False,
 ) -> None:
-    """Take part in a federation with the shard at DATA. Connects to the server, until the server dismisses it.
-
-    Exit code 0: the server dismissed the party, or SIGTERM stopped it; 2: bad input, data that do not fit the run, or a
-    refusal that no retry cures.
-    """
-    log_to_stderr()
+    """Take part in a federation with the shard at DATA. Connects to the server, until the server dismisses it."""
+    place = Place()
+    log_to_stderr(log_format, place, verbose=verbose)
+    address, metered_at = Address.parse(server) if server else None, metrics_address(metrics)
     loaded = Kit.load(kit)
+    place.party = loaded.name
     shard = _read(data)
     if loaded.roster.party(loaded.name).labels and shard.y is None:
         raise InvalidInput(
@@ -73,19 +80,40 @@ def client(
     kit_in_use = LiveKit(loaded)
     party = Party(kit_in_use, shard, state=state, consent=consent)
     del shard  # The party has its own copy of the matrix, and the two can be large.
-    watched = _Watched(party)
-    session = Session(
-        kit_in_use,
-        watched.handle,
-        idle=party.idle,
-        limit=party.task_limit,
-        dial=GrpcDial(Address.parse(server) if server else None, insecure=insecure),
-    )
-    signal.signal(signal.SIGTERM, lambda *_: session.stop())
-    end = session.run()
-    log.info("%s: %s", end.kind.value, end.reason)
-    if watched.unfit is not None:
-        raise watched.unfit
+    progress = Progress(state)
+    watched = _Watched(party, place, progress)
+    with last_errors_kept(state, place), _measured(metered_at, kit_in_use, party, watched.handle) as (handle, attend):
+        session = Session(
+            kit_in_use,
+            handle,
+            idle=party.idle,
+            limit=party.task_limit,
+            dial=GrpcDial(address, insecure=insecure),
+        )
+        attend(session)
+        signal.signal(signal.SIGTERM, lambda *_: session.stop())
+        with waits_told(progress, kit_in_use, address) if not insecure else nullcontext():
+            end = session.run()
+        log.info("%s: %s", end.kind.value, end.reason)
+        if watched.unfit is not None:
+            raise watched.unfit
+
+
+@contextmanager
+def _measured(
+    address: Address | None, kit: LiveKit, party: Party, handler: Handler
+) -> Iterator[tuple[Handler, Callable[[Session], None]]]:
+    """The handler, and what is told of the session; with an address, both feed the metrics served there."""
+    if address is None:
+        yield handler, lambda _: None
+        return
+    # A client without metrics needs neither the memory nor the time to load these.
+    from fenchel_deploy.monitoring.clientmetrics import ClientMetrics
+    from fenchel_deploy.monitoring.endpoint import metrics_served
+
+    metrics = ClientMetrics(kit, stopwatch=lambda: party.spent)
+    with metrics_served(metrics.registry, address):
+        yield metrics.measured(handler), lambda session: metrics.attend(lambda: session.connected)
 
 
 def _read(data: Path) -> Shard:
@@ -94,21 +122,25 @@ def _read(data: Path) -> Shard:
     for guess in found.guesses:
         log.info("%s: guessed: %s", data, guess)
     for caution in found.cautions:
-        log.warning("%s", caution)
+        log.warning("%s", caution, extra=PRIVATE)
     return found.shard
 
 
 class _Watched:
-    """A party's handler that remembers whether the data did not fit the run that came last."""
+    """A party's handler that notes which task is in work, and whether the data did not fit the run that came last."""
 
-    def __init__(self, party: Party) -> None:
+    def __init__(self, party: Party, place: Place, progress: Progress) -> None:
         self._party = party
+        self._place = place
+        self._progress = progress
         self.unfit: DataUnfit | None = None
 
     def handle(self, task: Task) -> bytes:
+        self._place.move(run=task.run, round_id=task.round, phase=task.phase)
         self.unfit = None
         try:
-            return self._party.handle(task)
+            with self._progress.on(task):
+                return self._party.handle(task)
         except DataUnfit as error:
             self.unfit = error
             raise

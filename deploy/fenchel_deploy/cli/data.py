@@ -15,11 +15,12 @@ from fenchel_common.data.tables.source import TableFile
 from fenchel_common.errors import InvalidInput
 from fenchel_deploy.cli.choices import parse_choice
 from fenchel_deploy.cli.console import terminal
+from fenchel_deploy.cli.exits import ExitCode
+from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format, print_json, printable
 from fenchel_deploy.inspection import SHOWN_VALUES, Inspection, inspect, shard_facts
 
-EXIT_UNUSABLE = 1
 SHOWN_COLUMNS = 200
 NAMES = ", ".join(known.name for known in FORMATS)
 
@@ -33,7 +34,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(data_app, name="data")
 
 
-@data_app.command("inspect")
+@data_app.command("inspect", epilog=epilog("data inspect"))
 def inspect_command(
     path: Annotated[
         Path, typer.Argument(help=f"A table, its {DECLARATION_FILE}, or a folder with one of them.", metavar="PATH")
@@ -43,7 +44,6 @@ def inspect_command(
     """Show what would be used of a table: types, missing cells, categories, suspicious columns, and what is wrong.
 
     It shows cells of the table on this terminal, and sends nothing anywhere. Row 1 is the first row below the header.
-    Exits with 0 if the table can be used as it is, with 1 otherwise.
     """
     found = inspect(path)
     if output is Format.JSON:
@@ -51,10 +51,10 @@ def inspect_command(
     else:
         _show(found)
     if found.problems:
-        raise typer.Exit(EXIT_UNUSABLE)
+        raise typer.Exit(ExitCode.MISSED)
 
 
-@data_app.command("init")
+@data_app.command("init", epilog=epilog("data init"))
 def init_command(
     file: Annotated[Path, typer.Argument(help="The table.", metavar="FILE")],
     ids: Annotated[

@@ -11,6 +11,7 @@ from fenchel_common import defaults
 from fenchel_deploy.cli.choices import parse_choice, parse_local, parse_parameters, parse_samples
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.demonstration import common_options, demonstrate
+from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import (
     AlgorithmOption,
     DatasetOption,
@@ -30,7 +31,7 @@ from fenchel_deploy.demo import run_demo
 
 
 def register(app: typer.Typer) -> None:
-    app.command("demo")(demo)
+    app.command("demo", epilog=epilog("demo"))(demo)
 
 
 def demo(
@@ -69,9 +70,7 @@ def demo(
 ) -> None:
     """Train over hospitals that each hold some rows and some columns, as real processes with mutual TLS and encryption.
 
-    At the end the report compares the federated model with the centralized optimum. Exit code 0: the model is within
-    0.1 % of the optimum, or within the gap that was asked for, or the algorithm has no certificate and ran to its end;
-    1: it is not.
+    At the end the report compares the federated model with the centralized optimum.
     """
     common = common_options(
         algorithm=algorithm,

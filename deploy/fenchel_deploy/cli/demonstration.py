@@ -16,10 +16,10 @@ from fenchel_common.metrics import RoundMetrics
 from fenchel_common.privacy import Privacy
 from fenchel_deploy.cli.choices import parse_choice, parse_grid, usual_grid, usual_rounds
 from fenchel_deploy.cli.console import PlainConsole
+from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.cli.output import Format, printable
 from fenchel_deploy.demonstration import DemonstrationOptions, Report, Tell, reached
 
-EXIT_MISSED = 1
 REFRESHES_PER_SECOND = 8
 
 
@@ -62,7 +62,7 @@ def demonstrate(options: DemonstrationOptions, run: Callable[[Tell], Report], *,
     """Runs a demonstration, showing its events on stderr, and prints its report on stdout.
 
     `run` gets the function that shows an event, and returns the report. If the run missed its goal, the command exits
-    with `EXIT_MISSED`.
+    with `ExitCode.MISSED`.
     """
     view = DemonstrationView(options)
     console = PlainConsole(stderr=True)
@@ -73,7 +73,7 @@ def demonstrate(options: DemonstrationOptions, run: Callable[[Tell], Report], *,
     else:
         print_report(PlainConsole(), report)
     if not reached(report, options):
-        raise typer.Exit(EXIT_MISSED)
+        raise typer.Exit(ExitCode.MISSED)
 
 
 class DemonstrationView:
@@ -113,7 +113,7 @@ class DemonstrationView:
             line = f"round {self._round['round']}, {self._round['seconds']:.2f} s"
             if measured is not None:
                 known = f"P(w) {measured.primal:.6f}" if measured.gap is None else f"gap {measured.gap:.2e}"
-                line += f"; {known}, accuracy {measured.accuracy:.4f} (round {measured.round})"
+                line += f"; {known}, {measured.fit} (round {measured.round})"
             lines.append(Text(line))
         lines += [Text(printable(f"WARNING: {warning}"), style="bold") for warning in self._warnings]
         return Group(*lines)
@@ -126,13 +126,16 @@ def print_report(console: Console, report: Mapping[str, Any]) -> None:
     for heading in ("", "federated", "centralized"):
         table.add_column(heading, justify="left" if not heading else "right")
     table.add_row("objective P(w)", f"{report['primal']:.9f}", f"{report['centralized_primal']:.9f}")
-    table.add_row("accuracy", f"{report['accuracy']:.4f}", f"{report['centralized_accuracy']:.4f}")
+    kind = "accuracy" if report["rmse"] is None else "rmse"
+    table.add_row(kind, f"{report[kind]:.4f}", f"{report[f'centralized_{kind}']:.4f}")
     table.add_row("relative error", f"{report['relative_error']:.2e}", "")
     gap = report["gap"]
     none = "none: a contribution is stale" if report["certified"] else "none"
     table.add_row("duality gap, the proof", none if gap is None else f"{float(gap):.2e}", "")
     table.add_row("rounds × round trips", f"{report['rounds']} × {report['rtc_per_round']}", "")
     for name, value in report.get("figures", {}).items():
+        if name == kind:
+            continue
         table.add_row(name.replace("_", " "), f"{value:.6g}" if isinstance(value, float) else str(value), "")
     console.print(table)
     console.print(_costs(report))

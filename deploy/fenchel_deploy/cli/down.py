@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
+from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format
 from fenchel_deploy.containers.engine import Engine, engine_errors
 
 
 def register(app: typer.Typer) -> None:
-    app.command("down")(down)
+    app.command("down", epilog=epilog("down"))(down)
 
 
 def down(

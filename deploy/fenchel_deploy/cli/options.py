@@ -1,13 +1,20 @@
 """Options that several commands have: their types and what their help says."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fenchel_common.identity import Address
+from fenchel_deploy.cli.completion import algorithm_names, privacy_levels, run_names
 from fenchel_deploy.cli.output import Format
 
-AlgorithmOption = Annotated[str, typer.Option(help="An algorithm that `fenchel algorithms` lists.")]
-DatasetOption = Annotated[str, typer.Option(help="breast_cancer, digits, or FILE.npz with X (or CSR parts) and y.")]
+AlgorithmOption = Annotated[
+    str, typer.Option(help="An algorithm that `fenchel algorithms` lists.", autocompletion=algorithm_names)
+]
+DatasetOption = Annotated[
+    str, typer.Option(help="breast_cancer, digits, diabetes (numbers), or FILE.npz with X (or CSR parts) and y.")
+]
 GridOption = Annotated[
     str | None,
     typer.Option(help="KxQ: K row groups times Q column groups, one party each. Default: 2x2, or 4x1."),
@@ -23,7 +30,8 @@ PrivacyOption = Annotated[
     str,
     typer.Option(
         help="sealed; paper: contributions to the model in clear, as in the paper; or plain: no encryption, to "
-        "measure its cost."
+        "measure its cost.",
+        autocompletion=privacy_levels,
     ),
 ]
 LossOption = Annotated[str, typer.Option(help="hinge or logistic.")]
@@ -39,4 +47,23 @@ DATA_HELP = (
     "This party's table: a file (.csv, .parquet, .libsvm, .npz), its shard.toml, or a folder with one of them. "
     "`fenchel data inspect` shows what is used of it."
 )
+MetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[HOST:]PORT",
+        help="Serve metrics for Prometheus at http://HOST:PORT/metrics. Without HOST: for this machine alone.",
+    ),
+]
 FormatOption = Annotated[Format, typer.Option("--format", help="What to print on stdout: a table for people, or JSON.")]
+StateOption = Annotated[Path, typer.Option("--state", metavar="DIR", help="The server's state folder.")]
+RunArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN", help="A run's id or name, as `fenchel runs list` shows them.", autocompletion=run_names
+    ),
+]
+
+
+def metrics_address(text: str | None) -> Address | None:
+    """The value of --metrics; a port alone is one of the loopback address."""
+    return None if text is None else Address.parse(f"127.0.0.1:{text}" if text.isdecimal() else text)

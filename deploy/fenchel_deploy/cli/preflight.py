@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 
 from fenchel_deploy.check import Check, Status
+from fenchel_deploy.cli.checks import check_as_json, check_as_lines
+from fenchel_deploy.cli.exits import ExitCode
+from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import DATA_HELP, FormatOption
-from fenchel_deploy.cli.output import Format, print_json, printable
+from fenchel_deploy.cli.output import Format, print_json
 from fenchel_deploy.preflight import run_checks
-
-EXIT_NOT_READY = 1
 
 
 def preflight(
@@ -28,39 +29,20 @@ def preflight(
 ) -> None:
     """Check clock, certificate, roster, server address, TLS and data, and say what to do about each problem.
 
-    Exits with 0 if nothing fails (warnings do not count), with 1 otherwise.
-
     A server's kit is checked without connecting anywhere.
     """
     checks: list[Check] = []
     for check in run_checks(kit, data=data, run=run, timeout_s=timeout):
         checks.append(check)
         if output is Format.TABLE:
-            typer.echo(_line(check))
+            typer.echo(check_as_lines(check))
     ready = all(check.status is not Status.FAIL for check in checks)
     if output is Format.JSON:
-        print_json({"ready": ready, "checks": [_as_json(check) for check in checks]})
+        print_json({"ready": ready, "checks": [check_as_json(check) for check in checks]})
     if not ready:
         typer.echo("not ready: cure the first failure, then run this command again", err=True)
-        raise typer.Exit(EXIT_NOT_READY)
+        raise typer.Exit(ExitCode.MISSED)
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(preflight)
-
-
-def _line(check: Check) -> str:
-    cure = [f"cure: {check.cure}"] if check.cure else []
-    lines = [*(f"{name}: {fact}" for name, fact in check.facts.items()), *cure]
-    further = "".join(f"\n      {printable(line)}" for line in lines)
-    return f"{check.status.value:4}  {check.name}: {printable(check.detail)}{further}"
-
-
-def _as_json(check: Check) -> dict[str, object]:
-    return {
-        "name": check.name,
-        "status": check.status.value,
-        "detail": check.detail,
-        "cure": check.cure,
-        "facts": dict(check.facts),
-    }
+    app.command(epilog=epilog("preflight"))(preflight)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format, print_json
 from fenchel_deploy.federation_file import Federation
@@ -50,7 +51,7 @@ def provision(
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(provision)
+    app.command(epilog=epilog("provision"))(provision)
 
 
 def _as_json(outcome: Provisioned) -> dict[str, object]:

@@ -8,14 +8,15 @@ from typing import Annotated
 import typer
 
 from fenchel_common.identity import Address
-from fenchel_deploy.cli.output import log_to_stderr
+from fenchel_deploy.cli.logs import log_to_stderr
+from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.relay import Line, Relay
 
 BYTES_PER_MBIT = 125_000
 
 
 def register(app: typer.Typer) -> None:
-    app.command("relay")(relay)
+    app.command("relay", epilog=epilog("relay"))(relay)
 
 
 def relay(

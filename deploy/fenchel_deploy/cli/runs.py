@@ -1,42 +1,33 @@
 """`fenchel runs`: lists, shows, stops and resumes the runs in a server's state."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from fenchel_common.errors import FenchelError, RecordConflict, StoreError, UnknownRun
-from fenchel_common.ids import RoundId, RunId
+from fenchel_common.ids import RoundId
 from fenchel_common.metrics import RoundMetrics
+from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.console import terminal
-from fenchel_deploy.cli.options import FormatOption
-from fenchel_deploy.cli.output import Format, print_json, printable
+from fenchel_deploy.cli.manual import epilog
+from fenchel_deploy.cli.options import FormatOption, RunArgument, StateOption
+from fenchel_deploy.cli.output import Format, print_json
+from fenchel_deploy.cli.runviews import key_in_words, party_facts, shown_reason, shown_status
+from fenchel_deploy.cli.times import utc
 from fenchel_server.rounds.ledger import costs_of
-from fenchel_server.store import RoundRecord, RunRecord, RunStatus, SqliteStore
+from fenchel_server.rounds.outcome import RunOutcome, outcome_of_record
+from fenchel_server.store import PartyRecord, RoundRecord, RunRecord, RunStatus, SqliteStore
+from fenchel_server.store.statedir import is_served
 
-EXIT_FAILED = 1
-EXIT_STATE = 3
-EXIT_UNKNOWN_RUN = 4
-EXIT_CONFLICT = 5
-
-EXIT_CODES = (
-    "Exit codes: 0 done; 1 anything not named here; 2 wrong usage; 3 no usable state in DIR; "
-    "4 no such run; 5 the run's status does not allow it."
-)
 LAST_ROUNDS = 10
 """How many of a run's rounds the table shows; JSON has all."""
 
 
-StateDir = Annotated[Path, typer.Option("--state", metavar="DIR", help="The server's state directory.")]
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as 'fenchel runs list' shows it.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the record.")]
 
-runs = typer.Typer(no_args_is_help=True, help=f"The runs of a server: list, show, stop, resume. {EXIT_CODES}")
+runs = typer.Typer(no_args_is_help=True, help="The runs of a server: list, show, stop, resume.")
 
 
 def register(app: typer.Typer) -> None:
@@ -44,103 +35,116 @@ def register(app: typer.Typer) -> None:
     app.add_typer(runs, name="runs")
 
 
-@runs.command("list", help=f"List all runs. {EXIT_CODES}")
-def list_runs(state: StateDir, output: FormatOption = Format.TABLE) -> None:
+@runs.command("list", epilog=epilog("runs list"), help="List all runs.")
+def list_runs(state: StateOption, output: FormatOption = Format.TABLE) -> None:
     """Every run, oldest first."""
-    with _errors_as_exit_codes(), SqliteStore.inspect(state) as store:
+    with SqliteStore.inspect(state) as store:
         listed = [(record, store.last_round(record.run)) for record in store.runs()]
+        parties = store.parties()
+    served = is_served(state)
     if output is Format.JSON:
-        print_json([_summary(record, last) for record, last in listed])
+        print_json([_summary(record, last, parties, served=served) for record, last in listed])
         return
     table = Table("run", "name", "status", "rounds", "updated", "reason")
     for record, last in listed:
-        table.add_row(record.run, record.name, record.status, str(last or 0), _time(record.updated), record.reason)
+        status, reason = shown_status(record, served=served), shown_reason(record, parties, served=served)
+        table.add_row(record.run, record.name, status, str(_rounds(record, last)), utc(record.updated), reason)
     terminal().print(table)
 
 
-@runs.command("show", help=f"Show one run with its rounds. {EXIT_CODES}")
-def show_run(run: RunName, state: StateDir, output: FormatOption = Format.TABLE) -> None:
+@runs.command("show", epilog=epilog("runs show"), help="Show one run with its rounds.")
+def show_run(run: RunArgument, state: StateOption, output: FormatOption = Format.TABLE) -> None:
     """A run's configuration, outcome and rounds."""
-    with _errors_as_exit_codes(), SqliteStore.inspect(state) as store:
-        record, rounds, stop = store.run(RunId(run)), store.rounds(RunId(run)), store.stop_request(RunId(run))
+    with SqliteStore.inspect(state) as store:
+        record = store.find(run)
+        rounds, stop, parties = store.rounds(record.run), store.stop_request(record.run), store.parties()
+    served = is_served(state)
+    outcome = outcome_of_record(record, rounds)
     if output is Format.JSON:
-        print_json(_detail(record, rounds, stop))
+        print_json(_detail(record, rounds, stop, outcome, parties, served=served))
         return
     console = terminal()
-    console.print(_facts_table(record, rounds, stop))
+    console.print(_facts_table(record, rounds, stop, parties, served=served))
+    if outcome is not None:
+        console.print(_costs_table(outcome))
     if len(rounds) > 1:
         console.print(_rounds_table(rounds[1:][-LAST_ROUNDS:]))
 
 
-@runs.command("stop", help=f"Stop a run after the phase that it is in; 'resume' takes it up again. {EXIT_CODES}")
+@runs.command(
+    "stop", epilog=epilog("runs stop"), help="Stop a run after the phase that it is in; 'resume' takes it up again."
+)
 def stop_run(
-    run: RunName, state: StateDir, reason: Reason = "stopped by the operator", output: FormatOption = Format.TABLE
+    run: RunArgument,
+    state: StateOption,
+    reason: Reason = "stopped by the operator",
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Stops a queued run at once, or asks the server to stop a running one."""
-    with _errors_as_exit_codes(), SqliteStore.operate(state) as store:
-        record = store.request_stop(RunId(run), reason=reason)
-        last = store.last_round(record.run)
+    with SqliteStore.operate(state) as store:
+        record = store.request_stop(store.find(run).run, reason=reason)
+        last, parties = store.last_round(record.run), store.parties()
     if output is Format.JSON:
-        print_json({**_summary(record, last), "stop_request": _pending_stop(record, reason)})
+        summary = _summary(record, last, parties, served=is_served(state))
+        print_json({**summary, "stop_request": _pending_stop(record, reason)})
     elif record.status is RunStatus.STOPPED:
         terminal().print(f"run {run} is stopped")
     else:
         terminal().print(f"run {run} will stop after its current phase, or when its server starts again")
 
 
-@runs.command("resume", help=f"Queue a stopped or failed run again; its server takes it up. {EXIT_CODES}")
-def resume_run(run: RunName, state: StateDir, output: FormatOption = Format.TABLE) -> None:
+@runs.command(
+    "resume", epilog=epilog("runs resume"), help="Queue a stopped or failed run again; its server takes it up."
+)
+def resume_run(run: RunArgument, state: StateOption, output: FormatOption = Format.TABLE) -> None:
     """Queues a run, to continue after its last committed round."""
-    with _errors_as_exit_codes(), SqliteStore.operate(state) as store:
-        record = store.requeue(RunId(run))
-        last = store.last_round(record.run)
+    with SqliteStore.operate(state) as store:
+        record = store.requeue(store.find(run).run)
+        last, parties = store.last_round(record.run), store.parties()
     if output is Format.JSON:
-        print_json(_summary(record, last))
+        print_json(_summary(record, last, parties, served=is_served(state)))
     else:
         terminal().print(f"run {run} is queued; it continues after round {last or 0}")
 
 
-@contextmanager
-def _errors_as_exit_codes() -> Iterator[None]:
-    try:
-        yield
-    except FenchelError as error:
-        typer.echo(printable(f"error: {error}", keep="\n"), err=True)
-        raise typer.Exit(_exit_code(error)) from None
+def _rounds(record: RunRecord, last: RoundId | None) -> int:
+    """The training rounds so far; a closing round does not count, as it does not for the limit."""
+    return (last or 0) if record.outcome is None else RunOutcome.from_json(record.outcome).rounds
 
 
-def _exit_code(error: FenchelError) -> int:
-    match error:
-        case UnknownRun():
-            return EXIT_UNKNOWN_RUN
-        case RecordConflict():
-            return EXIT_CONFLICT
-        case StoreError():
-            return EXIT_STATE
-        case _:
-            return EXIT_FAILED
-
-
-def _summary(record: RunRecord, last: RoundId | None) -> dict[str, object]:
+def _summary(
+    record: RunRecord, last: RoundId | None, parties: Sequence[PartyRecord], *, served: bool
+) -> dict[str, object]:
+    under_way = served and record.status is RunStatus.RUNNING
     return {
         "run": record.run,
         "name": record.name,
-        "status": record.status,
-        "reason": record.reason,
-        "rounds": last or 0,
-        "created": _time(record.created),
-        "updated": _time(record.updated),
+        "status": shown_status(record, served=served),
+        "reason": shown_reason(record, parties, served=served),
+        "parties": party_facts(parties) if under_way else [],
+        "rounds": _rounds(record, last),
+        "created": utc(record.created),
+        "updated": utc(record.updated),
         "attempts": record.attempt,
         "key": {"fingerprint": record.key_fingerprint, "bits": record.key_bits},
     }
 
 
-def _detail(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str | None) -> dict[str, object]:
+def _detail(
+    record: RunRecord,
+    rounds: tuple[RoundRecord, ...],
+    stop: str | None,
+    outcome: RunOutcome | None,
+    parties: Sequence[PartyRecord],
+    *,
+    served: bool,
+) -> dict[str, object]:
     return {
-        **_summary(record, rounds[-1].round_id if rounds else None),
+        **_summary(record, rounds[-1].round_id if rounds else None, parties, served=served),
         "stop_request": stop,
         "config": json.loads(record.config),
         "outcome": None if record.outcome is None else json.loads(record.outcome),
+        "costs": None if outcome is None else _costs(outcome),
         "history": [
             {
                 "round": committed.round_id,
@@ -156,17 +160,43 @@ def _detail(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str | None
     }
 
 
-def _facts_table(record: RunRecord, rounds: tuple[RoundRecord, ...], stop: str | None) -> Table:
+def _costs(outcome: RunOutcome) -> dict[str, object]:
+    names = ("seconds", "round_seconds", "bytes", "clients_detail")
+    return {name: value for name, value in outcome.to_mapping().items() if name in names}
+
+
+def _costs_table(outcome: RunOutcome) -> Table:
+    table = Table("costs", "whole run", "a usual round")
+    for kind, seconds in outcome.seconds.items():
+        usual = outcome.round_seconds.get(kind)
+        table.add_row(f"{kind}, seconds", f"{seconds:.2f}", "" if usual is None else f"{usual:.3f}")
+    for way, count in (("up", outcome.bytes.up), ("down", outcome.bytes.down)):
+        table.add_row(f"bytes {way}", f"{count:,}", f"{count // max(outcome.rounds, 1):,}")
+    return table
+
+
+def _facts_table(
+    record: RunRecord,
+    rounds: tuple[RoundRecord, ...],
+    stop: str | None,
+    parties: Sequence[PartyRecord],
+    *,
+    served: bool,
+) -> Table:
     facts = {
         "run": record.run,
         "name": record.name,
-        "status": record.status + (f", stop requested: {stop}" if stop is not None else ""),
-        "reason": record.reason,
-        "rounds": str(max(len(rounds) - 1, 0)),
+        "status": shown_status(record, served=served) + (f", stop requested: {stop}" if stop is not None else ""),
+        "reason": shown_reason(record, parties, served=served),
+        "rounds": str(_rounds(record, rounds[-1].round_id if rounds else None)),
         "attempts": str(record.attempt),
-        "key": f"{record.key_bits} bits, {record.key_fingerprint}" if record.key_bits else "none yet, or plaintext",
-        "created": _time(record.created),
-        "updated": _time(record.updated),
+        "key": key_in_words(
+            record.key_bits,
+            privacy=RunConfig.from_json(record.config).privacy,
+            fingerprint=record.key_fingerprint,
+        ),
+        "created": utc(record.created),
+        "updated": utc(record.updated),
         "bytes": f"{sum(one.bytes_up for one in rounds)} up, {sum(one.bytes_down for one in rounds)} down",
         "seconds": f"{sum(one.seconds['total'] for one in rounds):.1f}",
     }
@@ -197,7 +227,3 @@ def _figure(value: float | None) -> str:
 
 def _pending_stop(record: RunRecord, reason: str) -> str | None:
     return reason if record.status is RunStatus.RUNNING else None
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, tz=UTC).isoformat(timespec="seconds")

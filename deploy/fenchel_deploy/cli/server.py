@@ -3,7 +3,8 @@
 import json
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,23 +12,30 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fenchel_common.identity import Address, Kit
+from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.console import PlainConsole
-from fenchel_deploy.cli.output import Format, log_to_stderr, printable
+from fenchel_deploy.cli.exits import ExitCode
+from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_to_stderr
+from fenchel_deploy.cli.manual import epilog
+from fenchel_deploy.cli.options import MetricsOption, metrics_address
+from fenchel_deploy.cli.output import Format, printable
+from fenchel_deploy.cli.runviews import key_in_words
 from fenchel_deploy.cli.signals import exit_on
+from fenchel_deploy.cli.times import clock_time
+from fenchel_deploy.logs import Place, last_errors_kept
 from fenchel_server import transport
-from fenchel_server.app import FAREWELL_S, serve
+from fenchel_server.app import FAREWELL_S, Listen, serve
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.outcome import RunOutcome
+from fenchel_server.store.base import WITH_MODEL, RunStatus
 
 ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - a server listens
-EXIT_INCOMPLETE = 1
 
 
 def register(app: typer.Typer) -> None:
-    app.command("server")(server)
+    app.command("server", epilog=epilog("server"))(server)
 
 
 def server(
@@ -54,32 +62,82 @@ def server(
     stay: Annotated[bool, typer.Option(help="Stay when all runs are over, and wait for the next one.")] = False,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
     output: Annotated[Format, typer.Option("--format", help="How events are written to stdout.")] = Format.TABLE,
+    metrics: MetricsOption = None,
+    log_format: LogFormatOption = LogFormat.TEXT,
+    verbose: VerboseOption = False,
 ) -> None:
     """Run the rounds of a federation. The parties' clients connect to this process; it connects to nobody.
 
     Ends when its runs are over, and tells the clients to end. The result of a run that is over when the server starts
-    is printed once more. Exit code 0: all runs completed; 1: a run stopped short, and `fenchel runs show` says
-    why; 2: bad input.
+    is printed once more.
     """
-    log_to_stderr()
+    place = Place()
+    log_to_stderr(log_format, place, verbose=verbose)
     # Committed rounds are kept, and the next start continues after the last of them.
     exit_on(signal.SIGTERM)
     loaded = Kit.load(kit)
+    place.party = loaded.name
     address = Address.parse(listen) if listen else _default_address(loaded, insecure=insecure)
     config = RunConfig.from_toml(run) if run else None
-    completed = serve(
-        loaded,
-        state,
-        config=config,
-        address=address,
-        listen=partial(transport.listen, insecure=insecure),
-        stay=stay,
-        announce=_print_json if output is Format.JSON else _print_lines,
-        results=results,
-        farewell_s=farewell,
-    )
-    if not completed:
-        raise typer.Exit(EXIT_INCOMPLETE)
+    announce = _print_json if output is Format.JSON else _print_lines
+
+    listen_here = partial(transport.listen, insecure=insecure)
+    with last_errors_kept(state, place), _measured(metrics_address(metrics), listen_here) as (listen_measured, observe):
+
+        def tell(event: Mapping[str, Any]) -> None:
+            _move(place, event)
+            observe(event)
+            announce(event)
+
+        ended = serve(
+            loaded,
+            state,
+            config=config,
+            address=address,
+            listen=listen_measured,
+            stay=stay,
+            announce=tell,
+            results=results,
+            farewell_s=farewell,
+        )
+    if code := _exit_code(ended):
+        raise typer.Exit(code)
+
+
+def _exit_code(ended: frozenset[RunStatus]) -> ExitCode:
+    """The exit code of a server whose runs ended so."""
+    if ended <= {RunStatus.COMPLETED}:
+        return ExitCode.DONE
+    return ExitCode.EXHAUSTED if ended <= WITH_MODEL else ExitCode.MISSED
+
+
+@contextmanager
+def _measured(
+    address: Address | None, listen: Callable[..., transport.GrpcTransport]
+) -> Iterator[tuple[Listen, Callable[[Mapping[str, Any]], None]]]:
+    """How the server listens and who observes its events; with an address, both feed the metrics served there."""
+    if address is None:
+        yield listen, lambda _: None
+        return
+    # A server without metrics needs neither the memory nor the time to load these.
+    from fenchel_deploy.monitoring.endpoint import metrics_served
+    from fenchel_deploy.monitoring.servermetrics import ServerMetrics
+
+    metrics = ServerMetrics()
+
+    def listen_measured(kit: LiveKit, *, address: Address) -> transport.GrpcTransport:
+        listener = listen(kit, address=address)
+        metrics.attend(listener, kit)
+        return listener
+
+    with metrics_served(metrics.registry, address):
+        yield listen_measured, metrics.observe
+
+
+def _move(place: Place, event: Mapping[str, Any]) -> None:
+    """Notes the run, round and phase of an event; `leaving` and `listening` are of no run."""
+    round_id = event.get("round", place.round if event["event"] == "warning" else None)
+    place.move(run=event.get("run"), round_id=round_id, phase=event.get("phase"))
 
 
 def _default_address(kit: Kit, *, insecure: bool) -> Address:
@@ -102,15 +160,16 @@ def _print_lines(event: Mapping[str, Any]) -> None:
         where = "all interfaces" if host in (ALL_INTERFACES, "::") else f"{host} only"
         line = f"listening on {where}, port {event['port']}, for {', '.join(event['parties'])}"
     elif kind == "waiting":
-        line = f"run {event['run']}: waiting for {', '.join(event['for'])}"
+        line = f"run {event['run']}: waiting for {', '.join(_missing(event))}"
     elif kind == "leaving":
         line = f"all runs are over; waiting up to {event['within_s']:g} s for {', '.join(event['for'])} to hear so"
     elif kind == "round":
-        line = f"run {event['run']}: round {event['round']}, {event['seconds']:.2f} s"
+        number = "closing round" if event["closing"] else f"round {event['round']}"
+        line = f"run {event['run']}: {number}, {event['seconds']:.2f} s"
         metrics = RoundMetrics.from_mapping(event)
         if metrics.measured:
             known = f"P(w) {metrics.primal:.6f}" if metrics.gap is None else f"gap {metrics.gap:.3e}"
-            line += f", {known}, accuracy {metrics.accuracy:.4f}"
+            line += f", {known}, {metrics.fit}"
         if metrics.absences:
             line += f", without {metrics.absences}"
     else:
@@ -121,6 +180,12 @@ def _print_lines(event: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
+def _missing(event: Mapping[str, Any]) -> list[str]:
+    """The parties that are waited for, each with the time since which it is not connected."""
+    since = {name: f" (not connected since {clock_time(at)})" for name, at in event["since"].items()}
+    return [f"{name}{since.get(name, '')}" for name in event["for"]]
+
+
 def _print_result(event: Mapping[str, Any]) -> None:
     outcome = RunOutcome.from_mapping(event["outcome"])
     certificate = outcome.certificate
@@ -128,9 +193,9 @@ def _print_result(event: Mapping[str, Any]) -> None:
         "objective P(w)": _figure(certificate.primal, ".9f"),
         "lower bound D(α)": _figure(certificate.dual, ".9f"),
         "duality gap, the proof": _figure(certificate.gap, ".2e"),
-        "accuracy": _figure(certificate.accuracy, ".4f"),
+        **({} if certificate.accuracy is None else {"accuracy": f"{certificate.accuracy:.4f}"}),
         "rounds × round trips": f"{outcome.rounds} × {outcome.rtc_per_round or '–'}",
-        "key": f"{event['key_bits']} bits" if event["key_bits"] else "none: PLAINTEXT, or stopped before it was made",
+        "key": key_in_words(event["key_bits"], privacy=event["privacy"]),
     }
     if outcome.release is not None:
         rows |= _release_rows(event["run"], outcome.release)

@@ -11,6 +11,7 @@ from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity.roster import check_name
 from fenchel_deploy.cli.choices import parse_grid
+from fenchel_deploy.cli.manual import epilog
 
 SHARD_FILE = "shard.npz"
 
@@ -23,15 +24,15 @@ class Columns(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    app.command("shard")(shard)
+    app.command("shard", epilog=epilog("shard"))(shard)
 
 
 def shard(
     names: Annotated[str, typer.Option(help="The parties, separated by commas, row group by row group.")],
     out: Annotated[Path, typer.Option(help=f"Folder for the shards: OUT/NAME/{SHARD_FILE}.")],
-    dataset: Annotated[str, typer.Option(help="breast_cancer, digits, or FILE.npz with X (or CSR parts) and y.")] = (
-        "breast_cancer"
-    ),
+    dataset: Annotated[
+        str, typer.Option(help="breast_cancer, digits, diabetes (numbers), or FILE.npz with X (or CSR parts) and y.")
+    ] = ("breast_cancer"),
     grid: Annotated[str, typer.Option(help="KxQ: K row groups times Q column groups, one party each.")] = "2x2",
     columns: Annotated[Columns, typer.Option(help="How columns are cut.")] = Columns.CONTIGUOUS,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,

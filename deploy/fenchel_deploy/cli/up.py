@@ -7,6 +7,7 @@ import typer
 
 from fenchel_common import defaults
 from fenchel_deploy.cli.demonstration import common_options, demonstrate
+from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import (
     AlgorithmOption,
     DatasetOption,
@@ -28,7 +29,7 @@ from fenchel_deploy.containers.wan import PROFILES_S, Wan
 
 
 def register(app: typer.Typer) -> None:
-    app.command("up")(up)
+    app.command("up", epilog=epilog("up"))(up)
 
 
 def up(
@@ -60,9 +61,7 @@ def up(
     """Train over hospitals in containers: one for each party, one for the server, and one that delays the traffic.
 
     Every container gets its own kit, shard and state and nothing else; none has a way out of its network. All of them
-    are removed at the end, also after an interruption; `fenchel down` removes what a crash left. Exit code 0: the
-    model is within 0.1 % of the centralized optimum, or within the gap that was asked for, or the algorithm has no
-    certificate and ran to its end; 1: it is not.
+    are removed at the end, also after an interruption; `fenchel down` removes what a crash left.
     """
     options = common_options(
         algorithm=algorithm,

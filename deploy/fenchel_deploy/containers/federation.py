@@ -86,7 +86,17 @@ class ContainerFederation:
     def round_trip_s(self) -> float:
         """The median round trip to the server, measured by a container with a party's kit."""
         party = next(iter(self._plan.shards))
-        command = ["ping", "--kit", "/kit", "--server", f"{self._dialled}:{PORT}", "--format", "json"]
+        command = [
+            "ping",
+            "--kit",
+            "/kit",
+            "--server",
+            f"{self._dialled}:{PORT}",
+            "--format",
+            "json",
+            "--timeout",
+            "20",
+        ]
         probe = ContainerPlan(
             name=f"{self._plan.name}-ping",
             command=command,

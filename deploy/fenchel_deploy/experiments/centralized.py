@@ -25,8 +25,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, cg
 
 from fenchel_common.errors import FenchelError
-from fenchel_common.losses import Loss
-from fenchel_common.objectives import Matrix, correct_predictions, dual, primal, primal_point
+from fenchel_common.losses import Fit, Loss
+from fenchel_common.objectives import Matrix, dual, primal, primal_point
 
 Array = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ class CentralizedSolution:
     primal: float
     dual: float
     gap: float
-    accuracy: float
+    fit: Fit
 
 
 def solve_centralized(X: Matrix, y: Array, *, loss: Loss, lambda_: float) -> CentralizedSolution:
@@ -71,8 +71,7 @@ def _certified(X: Matrix, y: Array, alpha: Array, *, loss: Loss, lambda_: float)
     w = primal_point(X, alpha, lambda_=lambda_)
     upper = primal(X, y, w, loss=loss, lambda_=lambda_)
     lower = dual(X, y, alpha, loss=loss, lambda_=lambda_)
-    accuracy = correct_predictions(X @ w, y) / len(y)
-    return CentralizedSolution(w, alpha, upper, lower, upper - lower, accuracy)
+    return CentralizedSolution(w, alpha, upper, lower, upper - lower, loss.fit(loss.fit_sum(X @ w, y) / len(y)))
 
 
 def _proximal_point(
@@ -116,8 +115,8 @@ def _merit(
 def _newton_direction(
     X: Matrix, y: Array, alpha: Array, gradient: Array, penalty: Array, *, loss: Loss, lambda_: float
 ) -> Array:
-    inside = (y * alpha > 0.0) & (y * alpha < 1.0)
-    weights = np.where(inside, 1.0 / (penalty + loss.conjugate_curvature(alpha, y)), 0.0) / len(y)
+    # Zero where a small change of the prediction leaves α as it is.
+    weights = 1.0 / (penalty + loss.conjugate_curvature(alpha, y)) / len(y)
     width = X.shape[1]
     if width <= FACTORED_WIDTH:
         rows = X[np.flatnonzero(weights)]

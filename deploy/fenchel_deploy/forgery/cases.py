@@ -18,6 +18,7 @@ from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Pads
 from fenchel_common.algorithms import SETTINGS
+from fenchel_common.algorithms.averaging.rails import CHECKPOINT_AFTER
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.datasets import Dataset
@@ -32,18 +33,21 @@ from fenchel_server.contract import AlgorithmServer
 KEY_BITS: Final = 2048
 ROWS, COLUMNS = 140, 70
 """Enough for two blocks of samples and two blocks of features at each of four parties."""
-ROUNDS: Final = 4
 RUN, OTHER_RUN = RunId("tampered"), RunId("another")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An algorithm at a privacy level; `settings` are those that differ from the defaults."""
+    """An algorithm at a privacy level.
+
+    `settings` are those that differ from the defaults, and `rounds` is how many rounds pass before anything happens.
+    """
 
     algorithm: str
     level: str
     grid: tuple[int, int] = (2, 2)
     settings: dict[str, Any] = field(default_factory=dict)
+    rounds: int = 1
 
     @property
     def name(self) -> str:
@@ -51,11 +55,17 @@ class Case:
         return f"{self.algorithm} {local}" if local else self.algorithm
 
 
-CASES: Final = tuple(
-    Case("hyfdca", level, settings=settings)
-    for settings in ({"local": "corrective", "certificate_every": 1}, {"local": "paper"})
-    for level in ("sealed", "paper")
+CASES: Final = (
+    *(
+        Case("hyfdca", level, settings=settings)
+        for settings in ({"local": "corrective", "certificate_every": 1}, {"local": "paper"})
+        for level in ("sealed", "paper")
+    ),
+    Case("hyfem", "sealed", settings={"measure_every": 1}),
+    Case("scaffold", "sealed", grid=(3, 1), settings={"measure_every": 1}, rounds=CHECKPOINT_AFTER),
+    Case("fedsgm", "sealed", grid=(3, 1), settings={"measure_every": 1}),
 )
+"""On the averaging rails, the level `paper` encrypts what `sealed` encrypts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +117,8 @@ def _run(case: Case, run: RunId, cipher: PaillierCipher, key: RunKey, record: Re
     )
     last = max(halves.names)
     compare_labels(halves, lambda: record.seal(Pads(bytes(32))))
-    halves.round()
+    for _ in range(case.rounds):
+        halves.round()
     snapshot = halves.server.snapshot()
     halves.round()
     halves.reports.pop()

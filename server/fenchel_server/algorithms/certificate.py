@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.layout import FederationLayout
-from fenchel_common.metrics import RoundMetrics
+from fenchel_common.losses import Deviation, Fit
+from fenchel_common.metrics import RMSE, RoundMetrics
 from fenchel_server.contract import Outcome
 
 
@@ -18,7 +19,7 @@ class Certificate:
     dual: float
     gap: float
     gap_error: float
-    accuracy: float
+    fit: Fit
 
 
 def reached_gap(certificate: Certificate, goal: float | None) -> tuple[Outcome, str] | None:
@@ -30,8 +31,18 @@ def reached_gap(certificate: Certificate, goal: float | None) -> tuple[Outcome, 
 
 def with_certificate(metrics: RoundMetrics, certificate: Certificate | None, notes: Iterable[str]) -> RoundMetrics:
     """The metrics of a round with its certificate, if there is one, and with the notes that are not empty."""
-    values = {} if certificate is None else asdict(certificate)
-    return replace(metrics, note="; ".join(note for note in notes if note), **values)
+    metrics = replace(metrics, note="; ".join(note for note in notes if note))
+    if certificate is None:
+        return metrics
+    return replace(
+        metrics,
+        primal=certificate.primal,
+        dual=certificate.dual,
+        gap=certificate.gap,
+        gap_error=certificate.gap_error,
+        accuracy=certificate.fit.accuracy,
+        figures={} if certificate.fit.rmse is None else {RMSE: certificate.fit.rmse},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +54,8 @@ class Rounding:
 
     Attributes
     ----------
-    losses
-        The error of the mean loss by rounded inner products. Each holder's part of an inner product has an error of at
+    predictions
+        The errors of predictions by rounded inner products. Each holder's part of an inner product has an error of at
         most half a unit.
     model
         δ ≥ ‖w̃ − w(α)‖.
@@ -52,25 +63,28 @@ class Rounding:
         The error of each of the figures as a sum of rounded contributions.
     """
 
-    losses: float
+    predictions: Deviation
     model: float
     figures: float
 
     @classmethod
-    def of(cls, layout: FederationLayout, *, lipschitz: float, contributions: int) -> "Rounding":
+    def of(cls, layout: FederationLayout, *, contributions: int) -> "Rounding":
         """The bounds for a federation in which each of the figures is the sum of `contributions` contributions."""
         off = [
             len(block.features) * PRODUCT_FORMAT.error_bound(len(block.holders)) ** 2 for block in layout.feature_blocks
         ]
         return cls(
-            losses=rounding_error(layout, lipschitz),
+            predictions=rounded_products(layout),
             model=math.sqrt(sum(off)),
             figures=PRODUCT_FORMAT.error_bound(contributions),
         )
 
 
-def rounding_error(layout: FederationLayout, lipschitz: float) -> float:
-    """The most by which rounding the inner products changes the mean loss; `lipschitz` is the constant of the loss."""
+def rounded_products(layout: FederationLayout) -> Deviation:
+    """The most by which rounding the inner products changes the predictions."""
     shared = [block for block in layout.blocks if block.id in layout.sample_index.shared]
-    off = sum(block.size * PRODUCT_FORMAT.error_bound(len(block.holders)) for block in shared)
-    return lipschitz * off / layout.sample_count
+    off = [(block.size, PRODUCT_FORMAT.error_bound(len(block.holders))) for block in shared]
+    return Deviation(
+        mean=sum(size * error for size, error in off) / layout.sample_count,
+        root_mean_square=math.sqrt(sum(size * error**2 for size, error in off) / layout.sample_count),
+    )

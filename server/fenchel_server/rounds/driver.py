@@ -66,6 +66,9 @@ log = logging.getLogger(__name__)
 Watcher = Callable[[Event | Effect], None]
 """Called with every effect before it is performed, and with every event after it happened."""
 
+StillWaiting = Callable[[AwaitClients, frozenset[ClientId]], None]
+"""Called about once a second while the driver waits for clients, with those of them that are present."""
+
 
 class Driver:
     """Continues one run from its last commit in the store, to its end.
@@ -82,6 +85,7 @@ class Driver:
         transport: Transport,
         clock: Callable[[], float] = time.monotonic,
         watch: Watcher = lambda _: None,
+        still_waiting: StillWaiting = lambda *_: None,
         keep_model: Callable[[Release], None] = lambda _: None,
     ) -> None:
         self._run = run
@@ -90,6 +94,7 @@ class Driver:
         self._transport = transport
         self._clock = clock
         self._watch = watch
+        self._still_waiting = still_waiting
         self._keep_model = keep_model
         self._rules = rules_of(RunConfig.from_json(store.run(run).config), parts.clients)
         self._ledger = RoundLedger(clock)
@@ -168,6 +173,7 @@ class Driver:
         with self._ledger.spending(Kind.CLIENTS):
             while True:
                 present = self._transport.present() & effect.clients
+                self._still_waiting(effect, present)
                 stop = self._store.stop_request(self._run)
                 limit_s = effect.grace_s if len(present) >= effect.enough else effect.timeout_s
                 left_s = began + limit_s - self._clock()
@@ -253,9 +259,10 @@ class Driver:
         for client, reason in sorted(report.metrics.absences.items()):
             if not self._ledger.knows_absence_of(client):
                 self._ledger.add_absence(client, WHOLE_ROUND, reason)
-        record = self._ledger.record(report.metrics.round, report.metrics)
+        metrics = replace(report.metrics, closing=self._closing)
+        record = self._ledger.record(metrics.round, metrics)
         self._commit = lambda ending: self._store.commit_round(self._run, replace(record, ending=ending), snapshot)
-        return RoundReady(report.metrics, record.seconds[TOTAL], self._ending_of(report), record)
+        return RoundReady(metrics, record.seconds[TOTAL], self._ending_of(report), record)
 
     def _ending_of(self, report: RoundReport) -> Ending | None:
         """How the run ends if the algorithm itself ends it; None if the algorithm merely ended a closing round."""
@@ -323,4 +330,5 @@ def rules_of(config: RunConfig, clients: frozenset[ClientId]) -> Rules:
         deadline_s=config.round.deadline_s,
         wait_s=config.round.wait_s,
         limits=Limits(rounds=config.stop.rounds, seconds=config.stop.seconds),
+        gap=config.stop.gap if config.algorithm_settings().profile.certified else None,
     )

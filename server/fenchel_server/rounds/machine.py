@@ -35,9 +35,9 @@ from fenchel_server.rounds.events import (
     Started,
 )
 from fenchel_server.rounds.phases import Attempt, RunState, Stage
-from fenchel_server.rounds.stopping import exhausted, not_finite
+from fenchel_server.rounds.stopping import at_the_limit, exhausted, not_finite
 from fenchel_server.store import Ending, RunStatus
-from fenchel_server.store.base import SETUP_ROUND
+from fenchel_server.store.base import SETUP_ROUND, WITH_MODEL
 
 Step = tuple[RunState, tuple[Effect, ...]]
 
@@ -114,7 +114,7 @@ def _gathered(state: RunState, event: PhaseGathered) -> Step:
 def _round_ready(state: RunState, event: RoundReady) -> Step:
     ending = not_finite(event.metrics) or event.ending
     if ending is None and (limit := exhausted(state.progress, state.rules.limits)) is not None:
-        ending = Ending(RunStatus.COMPLETED, limit)
+        ending = at_the_limit(limit, event.metrics, gap=state.rules.gap)
     grown = replace(
         state,
         progress=state.progress.plus_round(seconds=event.seconds),
@@ -145,7 +145,7 @@ def _wait(state: RunState, first: Effect, *, grace_s: float) -> Step:
 
 
 def _finish(state: RunState, ending: Ending, first: Effect) -> Step:
-    if ending.status is not RunStatus.COMPLETED:
+    if ending.status not in WITH_MODEL:
         return replace(state, stage=Stage.ENDED), (first, Close(ending))
     return replace(state, stage=Stage.FINISHING, attempt=Attempt(), ending=ending), (first, BeginFinish())
 

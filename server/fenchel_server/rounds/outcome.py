@@ -10,7 +10,7 @@ from fenchel_common.ids import ClientId
 from fenchel_common.metrics import LastCertificate, RoundMetrics, last_certificate
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.ledger import TOTAL, ClientCosts, Kind
-from fenchel_server.store import RoundRecord
+from fenchel_server.store import RoundRecord, RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class RunOutcome:
     Attributes
     ----------
     rounds
-        The number of committed training rounds.
+        The number of committed training rounds, without a closing one.
     rtc_per_round
         The most frequent number of round trips in a round; rounds that only certify, or that sync, have others.
     seconds
@@ -108,7 +108,7 @@ def outcome_of(
     records = (*rounds, finish)
     kinds = (TOTAL, *map(str, Kind))
     return RunOutcome(
-        rounds=len(metrics),
+        rounds=sum(not one.closing for one in metrics),
         rtc_per_round=usual,
         certificate=last_certificate(metrics),
         seconds={kind: sum(_spent_on(kind, record) for record in records) for kind in kinds},
@@ -125,6 +125,21 @@ def outcome_of(
         undelivered=dict(undelivered),
         release=release,
     )
+
+
+def outcome_of_record(record: RunRecord, rounds: Sequence[RoundRecord]) -> RunOutcome | None:
+    """The outcome on record, or the one that the run would have if it ended after its committed rounds.
+
+    None if nothing is committed yet.
+    """
+    if record.outcome is not None:
+        return RunOutcome.from_json(record.outcome)
+    if not rounds:
+        return None
+    unspent = RoundRecord(
+        round_id=rounds[-1].round_id, metrics="{}", absences=(), bytes_up=0, bytes_down=0, seconds={TOTAL: 0.0}
+    )
+    return outcome_of(rounds, unspent, {})
 
 
 def _training_metrics(rounds: Sequence[RoundRecord]) -> list[RoundMetrics]:

@@ -31,6 +31,7 @@ class Rules:
     """The part of a run's configuration that the machine needs.
 
     `quorum` is the number of clients that must answer every phase of a training round; the set-up needs all clients.
+    `gap` is the one that was asked for; None if the algorithm has no certificate.
     """
 
     clients: frozenset[ClientId]
@@ -39,6 +40,7 @@ class Rules:
     deadline_s: float
     wait_s: float
     limits: Limits
+    gap: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

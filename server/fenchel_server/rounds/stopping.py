@@ -41,6 +41,21 @@ def exhausted(progress: Progress, limits: Limits) -> str | None:
     return None
 
 
+def at_the_limit(limit: str, metrics: RoundMetrics, *, gap: float | None) -> Ending:
+    """The ending of a run that reached a limit; `gap` is the one that was asked for, None without a certificate.
+
+    `metrics` are those of the closing round, and `limit` says in words which limit it was.
+    """
+    if gap is None or (metrics.gap is not None and metrics.gap <= gap):
+        return Ending(RunStatus.COMPLETED, limit)
+    reached = "the model has no certificate" if metrics.gap is None else f"the duality gap is {metrics.gap:.3g}"
+    return Ending(
+        RunStatus.EXHAUSTED,
+        f"{limit}, but {reached}, and {gap:g} was asked for; allow more rounds (stop.rounds) or seconds "
+        "(stop.seconds), take a larger lambda, or bring the columns to a similar scale",
+    )
+
+
 def not_finite(metrics: RoundMetrics) -> Ending | None:
     """The ending of a run whose primal, dual or gap is infinite or not a number; None if they are finite."""
     figures = (metrics.primal, metrics.dual, metrics.gap)

@@ -140,8 +140,15 @@ class Listener(Transport, Protocol):
         """The TCP port to which clients connect."""
         ...
 
-    def set_serving(self, serving: bool) -> None:
-        """Sets what the server's health checks report: whether the server can run a round now."""
+    def owed(self) -> Mapping[ClientId, PhaseId]:
+        """The clients that owe a result of the phase under way, and that phase; may be called from any thread."""
+        ...
+
+    def set_serving(self, serving: bool, *, missing: Mapping[ClientId, float] | None = None) -> None:
+        """Sets what the server's health checks report: whether the server can run a round now.
+
+        `missing` has the parties for whom a run waits, and since when they are missing, in seconds since 1970.
+        """
         ...
 
     def wait_dismissed(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:

@@ -3,6 +3,7 @@
 from fenchel_server.store.base import (
     AbsenceRecord,
     Ending,
+    PartyRecord,
     RoundRecord,
     RunRecord,
     RunStatus,
@@ -18,6 +19,7 @@ __all__ = [
     "AbsenceRecord",
     "Ending",
     "MemoryStore",
+    "PartyRecord",
     "RoundRecord",
     "RunRecord",
     "RunStatus",

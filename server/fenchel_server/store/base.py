@@ -2,7 +2,7 @@
 
 A run moves through these statuses; every other move is a `RecordConflict`:
 
-    queued ──begin_attempt──▶ running ──close_run──▶ stopped | completed | diverged | failed
+    queued ──begin_attempt──▶ running ──close_run──▶ stopped | completed | exhausted | diverged | failed
     queued ──request_stop──▶ stopped
     stopped | failed ──requeue──▶ queued
 
@@ -13,7 +13,7 @@ replaces the one before. Texts named `config`, `metrics`, `outcome` and `seen` a
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
@@ -29,12 +29,17 @@ Clock = Callable[[], float]
 
 
 class RunStatus(StrEnum):
-    """The status of a run."""
+    """The status of a run.
+
+    A completed run met its goal: the gap that was asked for or, without a certificate, its rounds. An exhausted run
+    used up its rounds or seconds before; the parties have its model all the same.
+    """
 
     QUEUED = "queued"
     RUNNING = "running"
     STOPPED = "stopped"
     COMPLETED = "completed"
+    EXHAUSTED = "exhausted"
     DIVERGED = "diverged"
     FAILED = "failed"
 
@@ -42,6 +47,8 @@ class RunStatus(StrEnum):
 UNENDED = frozenset({RunStatus.QUEUED, RunStatus.RUNNING})
 RESUMABLE = frozenset({RunStatus.STOPPED, RunStatus.FAILED})
 ENDED = frozenset(RunStatus) - UNENDED
+WITH_MODEL = frozenset({RunStatus.COMPLETED, RunStatus.EXHAUSTED})
+"""The statuses of runs whose model the parties get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +124,22 @@ class Snapshot:
 
     round_id: RoundId
     state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PartyRecord:
+    """What the server knows of a party at the moment.
+
+    `since` is when the party connected, or left; a party that never came is missing since the server's start. `run`,
+    `round_id` and `phase` name the task whose result the party owes; None if it owes none.
+    """
+
+    party: ClientId
+    connected: bool
+    since: float
+    run: RunId | None = None
+    round_id: RoundId | None = None
+    phase: str | None = None
 
 
 class Store(ABC):
@@ -204,8 +227,21 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def note_parties(self, parties: Sequence[PartyRecord]) -> None:
+        """Replaces what is on record of the parties."""
+
+    @abstractmethod
+    def parties(self) -> tuple[PartyRecord, ...]:
+        """The records of the parties, by name. They are of this moment only while a server uses the store."""
+
+    @abstractmethod
     def close(self) -> None:
         """Releases the files and locks of the store; a repeated call does nothing."""
+
+    def find(self, word: str) -> RunRecord:
+        """The run with this id, or else the newest one with this name; `UnknownRun` if there is neither."""
+        found = sorted((one for one in self.runs() if word in (one.run, one.name)), key=lambda one: one.run == word)
+        return found[-1] if found else self.run(RunId(word))
 
     def pending(self) -> tuple[RunRecord, ...]:
         """The runs that a server has to work on: first the running ones, then the queue."""

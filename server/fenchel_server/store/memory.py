@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fenchel_common.errors import RecordConflict, UnknownRun
@@ -10,6 +11,7 @@ from fenchel_server.store.base import (
     RESUMABLE,
     UNENDED,
     Clock,
+    PartyRecord,
     RoundRecord,
     RunRecord,
     RunStatus,
@@ -42,6 +44,7 @@ class MemoryStore(Store):
         self._clock = clock
         self._lock = threading.RLock()
         self._runs: dict[RunId, _Run] = {}
+        self._parties: tuple[PartyRecord, ...] = ()
 
     def create_run(self, run: RunId, *, name: str, config: str) -> RunRecord:
         check_run_id(run)
@@ -125,6 +128,14 @@ class MemoryStore(Store):
             stored = self._get(run)
             check_status(stored.record, RESUMABLE, action="resumed")
             return self._put(stored, replace(stored.record, status=RunStatus.QUEUED, reason="", outcome=None))
+
+    def note_parties(self, parties: Sequence[PartyRecord]) -> None:
+        with self._lock:
+            self._parties = tuple(sorted(parties, key=lambda one: one.party))
+
+    def parties(self) -> tuple[PartyRecord, ...]:
+        with self._lock:
+            return self._parties
 
     def close(self) -> None:
         pass

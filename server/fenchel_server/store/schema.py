@@ -5,20 +5,20 @@ from pathlib import Path
 
 from fenchel_common.errors import NoState, SchemaTooNew, StoreError
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 APPLICATION_ID = 0x46454E43
 """Marks the file as Fenchel's, so that no other program's database is used by mistake."""
 
 BUSY_TIMEOUT_S = 30.0
 """How long a statement waits for another process's transaction, which writes at most one snapshot."""
 
-TABLES = """
+RUNS = """
 CREATE TABLE runs (
     position INTEGER PRIMARY KEY AUTOINCREMENT,
     run TEXT NOT NULL UNIQUE,
     name TEXT NOT NULL,
     config TEXT NOT NULL,
-    status TEXT NOT NULL CHECK (status IN ('queued', 'running', 'stopped', 'completed', 'diverged', 'failed')),
+    status TEXT NOT NULL,
     reason TEXT NOT NULL,
     created REAL NOT NULL,
     updated REAL NOT NULL,
@@ -28,7 +28,19 @@ CREATE TABLE runs (
     outcome TEXT,
     stop_request TEXT,
     seen TEXT NOT NULL DEFAULT '{}'
-) STRICT;
+) STRICT
+"""
+PARTIES = """
+CREATE TABLE parties (
+    party TEXT NOT NULL PRIMARY KEY,
+    connected INTEGER NOT NULL,
+    since REAL NOT NULL,
+    run TEXT,
+    round_id INTEGER,
+    phase TEXT
+) STRICT
+"""
+OTHERS = """
 CREATE TABLE rounds (
     run TEXT NOT NULL REFERENCES runs (run),
     round_id INTEGER NOT NULL CHECK (round_id >= 0),
@@ -67,13 +79,24 @@ CREATE TABLE snapshots (
     FOREIGN KEY (run, round_id) REFERENCES rounds (run, round_id)
 ) STRICT;
 """
-
+RUN_COLUMNS = (
+    "position, run, name, config, status, reason, created, updated, attempt, key_fingerprint, key_bits, outcome, "
+    "stop_request, seen"
+)
 UPGRADES = {
-    1: "ALTER TABLE rounds ADD COLUMN clients TEXT NOT NULL DEFAULT '{}'",
-    2: "ALTER TABLE rounds ADD COLUMN seen TEXT NOT NULL DEFAULT '{}'",
-    3: "ALTER TABLE runs ADD COLUMN seen TEXT NOT NULL DEFAULT '{}'",
+    1: ("ALTER TABLE rounds ADD COLUMN clients TEXT NOT NULL DEFAULT '{}'",),
+    2: ("ALTER TABLE rounds ADD COLUMN seen TEXT NOT NULL DEFAULT '{}'",),
+    3: ("ALTER TABLE runs ADD COLUMN seen TEXT NOT NULL DEFAULT '{}'",),
+    # The table of runs is made anew without its list of statuses, which `RunStatus` has.
+    4: (
+        PARTIES,
+        RUNS.replace("CREATE TABLE runs", "CREATE TABLE new_runs"),
+        f"INSERT INTO new_runs ({RUN_COLUMNS}) SELECT {RUN_COLUMNS} FROM runs",  # noqa: S608 - constants
+        "DROP TABLE runs",
+        "ALTER TABLE new_runs RENAME TO runs",
+    ),
 }
-"""For each older version the statement that brings a database to the next version."""
+"""For each older version the statements that bring a database to the next version."""
 
 
 def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
@@ -110,7 +133,7 @@ def create_database(path: Path) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("BEGIN IMMEDIATE")
-        for statement in TABLES.strip().split(";\n"):
+        for statement in (RUNS, PARTIES, *OTHERS.strip().split(";\n")):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -124,7 +147,8 @@ def _upgrade(connection: sqlite3.Connection) -> None:
         return
     for version in range(_pragma(connection, "user_version"), SCHEMA_VERSION):
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute(UPGRADES[version])
+        for statement in UPGRADES[version]:
+            connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {version + 1}")
         connection.execute("COMMIT")
 

@@ -4,7 +4,7 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -17,6 +17,7 @@ from fenchel_server.store.base import (
     AbsenceRecord,
     Clock,
     Ending,
+    PartyRecord,
     RoundRecord,
     RunRecord,
     RunStatus,
@@ -27,6 +28,7 @@ from fenchel_server.store.base import (
     check_ending,
     check_status,
 )
+from fenchel_server.store.partytable import read_parties, replace_parties
 from fenchel_server.store.schema import connect, create_database
 from fenchel_server.store.statedir import (
     DATABASE_NAME,
@@ -225,6 +227,14 @@ class SqliteStore(Store):
                 (RunStatus.QUEUED, self._clock(), run),
             )
             return _run(connection, run)
+
+    def note_parties(self, parties: Sequence[PartyRecord]) -> None:
+        with self._writing(server=True) as connection:
+            replace_parties(connection, parties)
+
+    def parties(self) -> tuple[PartyRecord, ...]:
+        with self._reading() as connection:
+            return read_parties(connection)
 
     def close(self) -> None:
         with self._threads:

@@ -58,6 +58,21 @@ class StateLock:
         os.close(self._file)
 
 
+def is_served(directory: Path) -> bool:
+    """Whether a server process uses the state directory now."""
+    try:
+        file = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
 def make_state_directory(directory: Path) -> None:
     """Makes the directory and its snapshot folder, for the server's own user alone."""
     try:

@@ -93,13 +93,15 @@ class Mailbox:
                 previous.outbox.fail(_superseded(client, same_process=known == incarnation))
             self._changed.notify_all()
 
-    def detach(self, outbox: Outbox) -> None:
-        """Removes a connection, unless a newer one has replaced it already."""
+    def detach(self, outbox: Outbox) -> bool:
+        """Removes a connection; False if a newer one has replaced it, or it was removed already."""
         with self._changed:
             attached = self._attached.get(outbox.client)
-            if attached and attached.outbox is outbox:
-                del self._attached[outbox.client]
-                self._changed.notify_all()
+            if attached is None or attached.outbox is not outbox:
+                return False
+            del self._attached[outbox.client]
+            self._changed.notify_all()
+            return True
 
     def heard(self, outbox: Outbox) -> None:
         """Notes a sign of life."""
@@ -193,6 +195,15 @@ class Mailbox:
         """The clients that are attached and have given a sign of life lately."""
         with self._changed:
             return self._present()
+
+    def owed(self) -> Mapping[ClientId, PhaseId]:
+        """The clients that owe a result of the phase under way, and that phase."""
+        with self._changed:
+            key = self._key
+            if key is None:
+                return {}
+            phase = PhaseId(key.run, key.round, key.phase, key.attempt)
+            return {client: phase for client, task in self._tasks.items() if not task.settled}
 
     def wait_for(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
         """Waits until all of `clients` are present, or for `timeout_s`; returns those of them that are present then."""

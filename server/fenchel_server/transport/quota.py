@@ -10,6 +10,7 @@ from grpc_health.v1 import health, health_pb2
 
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId
+from fenchel_common.wire.presence import MISSING_METADATA_KEY
 from fenchel_server.transport.auth import Authoriser
 from fenchel_server.transport.status import abort
 
@@ -57,11 +58,15 @@ class BoundedHealth:
         self._services = services
         self._lock = threading.Lock()
         self._watches: dict[bytes, int] = {}
+        self.missing = ""
+        """Who is missing, as the answer to a check tells it."""
 
     def Check(  # noqa: N802 - the name that the protocol gives it
         self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext
     ) -> health_pb2.HealthCheckResponse:
         self._let_in(context)
+        if self.missing:
+            context.set_trailing_metadata(((MISSING_METADATA_KEY, self.missing),))
         return self._servicer.Check(request, context)
 
     def List(  # noqa: N802 - the name that the protocol gives it

@@ -11,6 +11,7 @@ from fenchel_common.errors import InvalidInput, WrongRole
 from fenchel_common.identity import Address, Kit, LiveKit, Role
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.chunks import FLOW_CONTROL, MAX_MESSAGE_BYTES
+from fenchel_common.wire.presence import missing_to_text
 from fenchel_server.rounds.transport import Gathered, PhaseId
 from fenchel_server.transport.auth import (
     Authoriser,
@@ -47,6 +48,7 @@ class GrpcTransport:
         self,
         mailbox: Mailbox,
         health_servicer: health.HealthServicer,
+        bounded: BoundedHealth,
         server: grpc.Server,
         *,
         port: int,
@@ -54,6 +56,7 @@ class GrpcTransport:
     ) -> None:
         self._mailbox = mailbox
         self._health = health_servicer
+        self._bounded = bounded
         self._server = server
         self._port = port
         self._dismissal_s = dismissal_s
@@ -76,6 +79,9 @@ class GrpcTransport:
     def present(self) -> frozenset[ClientId]:
         return self._mailbox.present()
 
+    def owed(self) -> Mapping[ClientId, PhaseId]:
+        return self._mailbox.owed()
+
     def wait_for(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
         return self._mailbox.wait_for(clients, timeout_s=timeout_s)
 
@@ -96,7 +102,8 @@ class GrpcTransport:
         """The bytes of all messages since the start: tasks, results, greetings, receipts and heartbeats."""
         return self._mailbox.traffic()
 
-    def set_serving(self, serving: bool) -> None:
+    def set_serving(self, serving: bool, *, missing: Mapping[ClientId, float] | None = None) -> None:
+        self._bounded.missing = missing_to_text(missing or {})
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for service in (health.OVERALL_HEALTH, SERVICE_NAME):
             self._health.set(service, status)
@@ -129,9 +136,10 @@ def listen(
     add_to_server(FederationServicer(mailbox, authoriser, bounds), server)
     health_servicer = health.HealthServicer()
     services = frozenset({health.OVERALL_HEALTH, SERVICE_NAME})
-    health_pb2_grpc.add_HealthServicer_to_server(BoundedHealth(health_servicer, services, authoriser), server)
+    bounded = BoundedHealth(health_servicer, services, authoriser)
+    health_pb2_grpc.add_HealthServicer_to_server(bounded, server)
     port = _bind(server, kit_in_use, address, insecure=insecure)
-    transport = GrpcTransport(mailbox, health_servicer, server, port=port, dismissal_s=bounds.dismissal_s)
+    transport = GrpcTransport(mailbox, health_servicer, bounded, server, port=port, dismissal_s=bounds.dismissal_s)
     server.start()
     return transport
 

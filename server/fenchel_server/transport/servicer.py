@@ -102,7 +102,8 @@ class FederationServicer(federation_pb2_grpc.FederationServicer):
 
         def ended() -> None:
             outbox.close()
-            self._mailbox.detach(outbox)
+            if self._mailbox.detach(outbox):
+                logger.info("%s has left: its connection ended", outbox.client)
             self._streams.leave(outbox.client, context)
 
         self._streams.enter(outbox.client, context)
@@ -117,7 +118,8 @@ class FederationServicer(federation_pb2_grpc.FederationServicer):
             return
         except Exception as error:
             # Detach before the connection ends, so that the client is not present any more when its end is noticed.
-            self._mailbox.detach(outbox)
+            if self._mailbox.detach(outbox):
+                logger.warning("%s is disconnected: %s", outbox.client, error)
             abort(context, error, roster_version=self._authoriser.roster().version)
 
     def _outgoing(self, outbox: Outbox, judge: Judge) -> Iterator[ServerMessage]:

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fenchel_common.algorithms.averaging.rails import CHECKPOINT_AFTER, LOCAL, MEASURED, MODEL, Result, Task
+from fenchel_common.algorithms.averaging.rails import CHECKPOINT_AFTER, LOCAL, MEASURED, MODEL, SURVEY, Result, Task
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.vectors import PlainVector
 from fenchel_common.data.partition import partition
-from fenchel_common.errors import FenchelError, InvalidInput, TagMismatch
+from fenchel_common.errors import InvalidInput, TagMismatch
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.averaging import result_from_bytes, task_from_bytes, task_to_bytes
 from fenchel_common.wire.averaging_snapshot import Base
@@ -18,6 +18,7 @@ from fenchel_server.algorithms.averaging.round import summed_vector
 from fenchel_server.contract import PhaseRequest, RoundReport
 from support.averaging import Averaging
 from support.drift import DATA, book_of, drift, states
+from support.halves import half_a_round
 
 FIRST, SECOND, THIRD = (ClientId(f"party-0{number}") for number in range(3))
 STEP = "step"
@@ -142,9 +143,7 @@ def measuring(run: Averaging) -> PhaseRequest:
     """The request for the opening of the figures of round 3."""
     run.round()
     run.round()
-    step: PhaseRequest | RoundReport = run.server.begin_round(RoundId(3), run.names, frozenset(), attempt=run.attempt)
-    while isinstance(step, PhaseRequest) and step.phase != MEASURED:
-        step = run.server.advance(step.phase, run.answers(RoundId(3), step))
+    step = half_a_round(run, 3, until=MEASURED)
     assert isinstance(step, PhaseRequest)
     return step
 
@@ -231,7 +230,7 @@ def test_random_kills_and_absences_never_lock_an_honest_run() -> None:
         for number in range(1, CHECKPOINT_AFTER + 4):
             committed = run.server.snapshot()
             if rng.random() < 0.3:
-                _part_of_a_round(run, number, phases=int(rng.integers(0, 3)))
+                half_a_round(run, number, until=str(rng.choice([SURVEY, LOCAL, MEASURED, ""])))
                 run.restore(committed)
                 lost = run.names
             for client in sorted(run.names):
@@ -242,16 +241,3 @@ def test_random_kills_and_absences_never_lock_an_honest_run() -> None:
             lost = frozenset()
         models = [state[MODEL] for state in states(run).values()]
         assert all(np.array_equal(model, models[0]) for model in models)
-
-
-def _part_of_a_round(run: Averaging, number: int, *, phases: int) -> None:
-    step: PhaseRequest | RoundReport = run.server.begin_round(
-        RoundId(number), run.names, run.names, attempt=run.attempt
-    )
-    for _ in range(phases):
-        if not isinstance(step, PhaseRequest):
-            return
-        try:
-            step = run.server.advance(step.phase, run.answers(RoundId(number), step))
-        except FenchelError as error:
-            raise AssertionError("an honest client refuses nothing") from error

@@ -11,6 +11,7 @@ from fenchel_client.crypto.stamps import Stamp
 from fenchel_client.transcript import StampedRecord
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan, RoundChoices
+from fenchel_common.algorithms.averaging.fedsgm import FedsgmSettings
 from fenchel_common.algorithms.averaging.rails import LOCAL, MEASURE, MEASURED, SURVEY
 from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.data.partition import partition
@@ -151,6 +152,7 @@ BAD_PLANS: dict[str, tuple[AveragingSettings, Mapping[str, float], float]] = {
     "another number of steps": (settings_of("scaffnew", p=1.0), SIZES | {"steps": 2.0}, 1.0),
     "weights above those of a mixture": (settings_of("afl"), {}, 0.3),
     "a weight above the bound of cvar": (settings_of("scaffpd", ambiguity="cvar", alpha=1.0), {}, 0.26),
+    "a larger step than the first": (settings_of("scaffpd", step=0.1), {"tau": 1.1}, 0.25),
     "a snapshot after the last step": (settings_of("drfa", local_steps=3), {"snapshot_step": 4.0}, 0.25),
     "more draws than the settings have": (settings_of("drfa", sampled=3), {"snapshot_step": 1.0}, 1.0),
     "a switch above 1": (settings_of("fedsgm"), {"switch": 1.5}, 1.0),
@@ -174,10 +176,15 @@ def test_a_plan_beyond_the_bounds_of_its_algorithm_is_refused(
 
 
 BAD_CLOSINGS: dict[str, Callable[[], None]] = {
-    "nobody contributed": lambda: settings_of("scaffold").check_closing({"share": 0.0}, OCCASION),
-    "another number of parties": lambda: settings_of("dualfl").check_closing(SIZES | {"clients": 2.0}, OCCASION),
-    "a sum of nothing": lambda: settings_of("qffl").check_closing({"total": 0.0}, OCCASION),
-    "a weight above 1": lambda: settings_of("fedsgm").check_closing({"share": 2.0}, OCCASION),
+    "nobody contributed": lambda: settings_of("scaffold").check_closing({"share": 0.0}, PLAN, OCCASION),
+    "other numbers than the plan's": lambda: settings_of("dualfl").check_closing(
+        SIZES | {"clients": 2.0}, replace(PLAN, told=SIZES), OCCASION
+    ),
+    "a number of the plan left out": lambda: settings_of("scaffpd").check_closing(
+        {}, replace(PLAN, told={"tau": 1.0}), OCCASION
+    ),
+    "a sum of nothing": lambda: settings_of("qffl").check_closing({"total": 0.0}, PLAN, OCCASION),
+    "a weight above 1": lambda: settings_of("fedsgm").check_closing({"share": 2.0}, PLAN, OCCASION),
 }
 
 
@@ -188,7 +195,7 @@ def test_numbers_at_the_end_of_a_round_beyond_the_bounds_are_refused(check: Call
 
 
 def test_the_coordinates_of_rand_k_are_recomputed_by_every_party() -> None:
-    settings = SETTINGS["fedsgm"].parse({"compression": "rand_k", "k": 2, "seed": 5})
+    settings = FedsgmSettings.parse({"compression": "rand_k", "k": 2, "seed": 5})
     due = settings.drawn_coordinates(RoundId(1), 6)
     plan = RecordedPlan(dict.fromkeys(EVERYONE, 1.0), {"switch": 0.5}, due)
     settings.check_plan(plan, OCCASION)

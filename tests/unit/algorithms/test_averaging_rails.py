@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fenchel.v1.records_pb2 import RoundResult
+from fenchel_client.algorithms.averaging.blocks import CoordinateBlocks
 from fenchel_common.algorithms.averaging.rails import (
     CHECKPOINT_AFTER,
     LOCAL,
@@ -20,12 +21,14 @@ from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.averaging import result_to_bytes
+from fenchel_deploy.inprocess.layouts import aligned
 from fenchel_server.algorithms.averaging.log import coordinate_blocks
 from fenchel_server.contract import PhaseRequest
 from support.averaging import Averaging
 from support.drift import DATA, DRIFT, book_of, current_round, drift, states
 from support.halves import changed
 from support.layouts import A, B, small_federation_layout
+from support.problems import problem
 
 ROUNDS = 2 * CHECKPOINT_AFTER + 3
 
@@ -208,3 +211,20 @@ def test_a_damaged_snapshot_is_refused() -> None:
         run.restore(snapshot[:-3])
     run.restore(snapshot)
     assert run.server.snapshot() == snapshot
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("grid", [(3, 1), (1, 3), (2, 2)], ids=["horizontal", "vertical", "hybrid"])
+def test_every_party_works_out_the_blocks_of_coordinates_that_the_server_has(grid: tuple[int, int], width: int) -> None:
+    shards, alignment = aligned(partition(problem(rows=30, columns=70).data, grid=grid), seed=1)
+    layout = alignment.federation
+    blocks = coordinate_blocks(layout, width=width)
+    for client in layout.clients:
+        own = CoordinateBlocks.of(alignment.clients[client], width=width)
+        assert own.holders == {number: block.holders for number, block in blocks.items() if client in block.holders}
+        features = sorted(shards[client].features)
+        names = own.names(features, width=width)
+        for number, positions in own.positions.items():
+            coordinates = blocks[number].coordinates.tolist()
+            expected = [f"{layout.features[one // width]}/{one % width}" for one in coordinates]
+            assert [names[position] for position in positions] == expected

@@ -8,29 +8,43 @@ from fenchel_common.algorithms.hyfdca.messages import Figures
 from fenchel_common.algorithms.hyfdca.pace import GROW, INITIAL_FRACTION, SHRINK, SMALLEST_FRACTION, Pace, follows_dual
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.ids import ClientId
-from fenchel_server.algorithms.certificate import Rounding, rounding_error
+from fenchel_common.losses import LOSSES, Deviation, Fit
+from fenchel_server.algorithms.certificate import Rounding, rounded_products
 from fenchel_server.algorithms.hyfdca.certificate import DivergenceWatch, certify, gap_error
 from support.layouts import small_federation_layout
 
+HINGE = LOSSES["hinge"]
+
 
 def test_figures_make_primal_dual_and_gap() -> None:
-    rounding = Rounding(losses=1e-9, model=0.0, figures=0.0)
+    rounding = Rounding(predictions=Deviation(1e-9, 1e-9), model=0.0, figures=0.0)
     figures = Figures(mean_loss=0.4, mean_conjugate=-0.3, accuracy=0.8, regulariser=0.2)
-    certificate = certify(figures, lambda_=0.1, rounding=rounding)
+    certificate = certify(figures, lambda_=0.1, loss=HINGE, rounding=rounding)
     assert certificate.primal == pytest.approx(0.2 + 0.4)
     assert certificate.dual == pytest.approx(-0.2 + 0.3)
     assert certificate.gap == pytest.approx(0.5 + 1e-9)
-    assert certificate.accuracy == 0.8
+    assert certificate.fit.accuracy == 0.8
+
+
+def test_a_certificate_of_regression_has_a_mean_error_and_no_accuracy() -> None:
+    rounding = Rounding(predictions=Deviation(1e-9, 2e-9), model=0.0, figures=0.0)
+    figures = Figures(mean_loss=0.25, mean_conjugate=-0.3, accuracy=0.25, regulariser=0.2)
+    certificate = certify(figures, lambda_=0.1, loss=LOSSES["squared"], rounding=rounding)
+    assert certificate.fit == Fit(rmse=0.5)
+    # l' is 2·√l: at a mean loss of 1/4 its root mean square is 1, and the second derivative is 2.
+    assert certificate.gap_error == pytest.approx(2e-9 + (2e-9) ** 2)
 
 
 def test_the_rounding_error_counts_the_holders_of_shared_samples_only() -> None:
     """Of five samples three are held by both parties, and each part is off by 2^-33 at most."""
-    assert rounding_error(small_federation_layout(), lipschitz=1.0) == pytest.approx(3 * 2 * 2.0**-33 / 5)
+    off = rounded_products(small_federation_layout())
+    assert off.mean == pytest.approx(3 * 2 * 2.0**-33 / 5)
+    assert off.root_mean_square == pytest.approx(math.sqrt(3 / 5) * 2 * 2.0**-33)
 
 
 def test_the_error_of_the_model_counts_the_holders_of_each_feature() -> None:
     """δ² = Σ (holders·2^-33)²: in the small layout every one of three features has one holder."""
-    rounding = Rounding.of(small_federation_layout(), lipschitz=1.0, contributions=2)
+    rounding = Rounding.of(small_federation_layout(), contributions=2)
     assert rounding.model == pytest.approx(math.sqrt(3) * 2.0**-33)
     assert rounding.figures == pytest.approx(2 * 2.0**-33)
 
@@ -39,12 +53,12 @@ def test_the_error_of_the_model_counts_the_holders_of_each_feature() -> None:
 def test_the_gap_error_covers_a_model_that_is_off_by_as_much_as_it_can_be(direction: float) -> None:
     """λ(‖w̃‖δ + δ²/2) ≥ |λ/2‖w̃‖² − λ/2‖w‖²| whenever ‖w̃ − w‖ ≤ δ, and it is tight."""
     lambda_, norm, off = 0.3, 2.0, 1e-3
-    rounding = Rounding(losses=0.0, model=off, figures=0.0)
+    rounding = Rounding(predictions=Deviation(0.0, 0.0), model=off, figures=0.0)
     figures = Figures(mean_loss=0.0, mean_conjugate=0.0, accuracy=0.0, regulariser=lambda_ / 2.0 * norm**2)
     difference = abs(lambda_ / 2.0 * (norm + direction * off) ** 2 - figures.regulariser)
     assert (
         difference
-        <= gap_error(figures, lambda_=lambda_, rounding=rounding)
+        <= gap_error(figures, lambda_=lambda_, loss=HINGE, rounding=rounding)
         <= difference + lambda_ * off**2 * (1.0 + 1e-9)
     )
 
@@ -59,6 +73,12 @@ def test_a_gap_many_times_the_best_is_poor_while_it_is_large() -> None:
     watch = DivergenceWatch(initial_gap=1.0)
     watch.diverges(0.01)
     assert [watch.diverges(0.5) for _ in range(5)][-1]
+
+
+def test_the_first_gap_stands_in_where_the_loss_at_zero_depends_on_the_labels() -> None:
+    watch = DivergenceWatch(initial_gap=None)
+    assert not any(watch.diverges(gap) for gap in (8.0, 7.0, 6.0, 7.5, 5.0))
+    assert [watch.diverges(9.0) for _ in range(5)] == [False, False, False, False, True]
 
 
 def test_a_small_gap_may_tremble() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from fenchel_client.algorithms.corrective.book import CorrectiveBook
@@ -119,3 +120,20 @@ def test_choices_that_are_no_message_are_refused() -> None:
     for phase in PHASES[:2]:
         story.tell(1, phase, ALL)
     refuses(lambda: story.tell(1, "primal", ALL, b"\xff\xff"), "cut or altered")
+
+
+def test_rows_are_whole_where_samples_are_held_alone_and_features_by_all() -> None:
+    def whole(samples: tuple[ClientId, ...], features: tuple[ClientId, ...]) -> bool:
+        own = client_layout(
+            {0: 2},
+            slots=2,
+            clients=CLIENTS,
+            holders={0: samples},
+            feature_blocks={0: np.array([0])},
+            feature_holders={0: features},
+        )
+        return CorrectiveBook(own, SETTINGS).whole_rows
+
+    assert whole((A,), CLIENTS)
+    assert not whole((A, B), CLIENTS)
+    assert not whole((A,), (A, B))

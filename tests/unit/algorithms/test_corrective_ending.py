@@ -183,7 +183,7 @@ def test_the_gap_allows_for_every_rounding() -> None:
     expected = losses + sums + 0.5 * (3.0 * drift + drift**2 / 2.0)
     assert certificate.gap_error == pytest.approx(expected, rel=1e-12)
     assert certificate.gap == 0.25 + certificate.gap_error
-    assert (certificate.primal, certificate.dual, certificate.accuracy) == (0.75, 0.5, 0.875)
+    assert (certificate.primal, certificate.dual, certificate.fit.accuracy) == (0.75, 0.5, 0.875)
 
 
 def test_every_collapse_and_relative_round_widens_the_gap() -> None:

@@ -1,116 +1,38 @@
 """A party's book of HyFDCA: which contributions each sum must consist of, by the records alone."""
 
-from collections.abc import Collection
-
 import numpy as np
 import pytest
 
 from fenchel_client.algorithms.hyfdca.book import (
-    CHANGES,
     CONTRIBUTION,
     FIGURES,
     PRODUCTS,
-    RESTATED,
-    HyfdcaBook,
-    RoundOnRecord,
     step_rule_of,
 )
-from fenchel_client.crypto.stamps import Origin, Stamp
-from fenchel_client.transcript import StampedRecord
+from fenchel_client.crypto.stamps import Origin
 from fenchel_common.algorithms.hyfdca.messages import INNER_PRODUCT_AFTER, SYNC
-from fenchel_common.algorithms.hyfdca.rounds import RESTATE_AFTER, RoundChoices
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
-from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput
-from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.records import ROUND, Moment, seed_to_bytes
+from fenchel_common.ids import ClientId
+from fenchel_common.records import seed_to_bytes
 from fenchel_common.setup import LAYOUT
-from fenchel_common.wire.hyfdca_records import left_out_to_bytes, round_choices_to_bytes
+from support.hyfdca_book import CLIENTS, HELD, SAMPLES, SIZES, A, B, C, RecordedRun, layout, settings
 from support.layouts import client_layout
-
-A, B, C = CLIENTS = tuple(ClientId(name) for name in "abc")
-SIZES = {0: 30, 1: 30, 2: 10, 5: 20, 7: 30}
-HELD = {0: (A, B), 1: (A, B), 2: (A, B), 5: (A, C)}
-SAMPLES = 200
-
-
-def layout(party: ClientId = A) -> ClientLayout:
-    """A and B have three blocks in common, A and C one, A has one alone; C has no labels."""
-    sizes = {block: size for block, size in SIZES.items() if party in HELD.get(block, (A,))}
-    return client_layout(
-        sizes,
-        slots=30,
-        party=party,
-        clients=CLIENTS,
-        label_holders={A, B},
-        sample_count=SAMPLES,
-        holders={block: held_by for block, held_by in HELD.items() if party in held_by},
-        unopened=3,
-    )
-
-
-def settings(**values: object) -> HyfdcaSettings:
-    return HyfdcaSettings.parse({"local": "theory", "certificate_every": 0, **values})
-
-
-class Run:
-    """The records of a run, and the book of one party after each of them."""
-
-    def __init__(self, party: ClientId = A, *, chosen: HyfdcaSettings | None = None, own: ClientLayout | None = None):
-        self.book = HyfdcaBook(settings() if chosen is None else chosen, layout(party) if own is None else own)
-        self.round_id = 0
-        self.attempt = 1
-        self.stamps: dict[tuple[int, str, ClientId], Stamp] = {}
-        self.take(LAYOUT, CLIENTS, seed_to_bytes(0))
-
-    def take(self, phase: str, contributors: Collection[ClientId] = (), choices: bytes = b"") -> None:
-        moment = Moment(self.attempt, RoundId(self.round_id), phase)
-        stamps = {party: Stamp.fresh(party, moment, bytes(32)) for party in CLIENTS if party in contributors}
-        self.book = self.book.after(StampedRecord(moment, stamps, choices))
-        self.stamps |= {(self.round_id, phase, party): stamp for party, stamp in stamps.items()}
-
-    def begin(
-        self,
-        available: Collection[ClientId] = CLIENTS,
-        *,
-        active: Collection[ClientId] | None = None,
-        closing: bool = False,
-        share: float = 1.0,
-        proportional: bool = True,
-        at: int | None = None,
-    ) -> None:
-        self.round_id = self.round_id + 1 if at is None else at
-        working = frozenset(() if closing else available if active is None else active)
-        shares = {party: share for party in CLIENTS if party in working & {A, B}}
-        choices = RoundChoices(frozenset(available), working, closing=closing, shares=shares, proportional=proportional)
-        self.take(ROUND, choices=round_choices_to_bytes(choices, CLIENTS))
-
-    def phase(self, phase: str, contributors: Collection[ClientId], *, left_out: Collection[ClientId] = ()) -> None:
-        self.take(phase, contributors, left_out_to_bytes(left_out, CLIENTS))
-
-    def origin(self, round_id: int, phase: str, party: ClientId, field: str) -> Origin:
-        return Origin(self.stamps[round_id, phase, party], field)
-
-    @property
-    def current(self) -> RoundOnRecord:
-        assert self.book.current is not None
-        return self.book.current
 
 
 def test_norms_are_the_preparations_of_all_holders() -> None:
-    run = Run()
+    run = RecordedRun()
     assert run.book.norms_of(0) == [run.origin(0, LAYOUT, party, "norms") for party in (A, B)]
     assert run.book.norms_of(5) == [run.origin(0, LAYOUT, party, "norms") for party in (A, C)]
 
 
 def test_a_record_of_the_layout_that_lacks_a_party_is_refused() -> None:
-    run = Run()
+    run = RecordedRun()
     with pytest.raises(InvalidInput, match="record: every party must have answered to its layout"):
         run.take(LAYOUT, [A, B], seed_to_bytes(0))
 
 
 def test_products_are_the_latest_that_each_holder_gave_and_none_before_its_first() -> None:
-    run = Run(chosen=settings(participation="cyclic:2"))
+    run = RecordedRun(chosen=settings(participation="cyclic:2"))
     assert run.book.products_of(0) == []
     run.begin([A, C])
     run.phase("inner_product", [A, C])
@@ -129,7 +51,7 @@ def test_products_are_the_latest_that_each_holder_gave_and_none_before_its_first
 
 
 def test_a_full_round_without_a_certificate_gives_products_of_drawn_blocks_alone() -> None:
-    run = Run()
+    run = RecordedRun()
     run.begin()
     run.phase("inner_product", CLIENTS)
     run.begin(share=1e-4)
@@ -149,20 +71,20 @@ def test_a_full_round_without_a_certificate_gives_products_of_drawn_blocks_alone
 @pytest.mark.parametrize("incomplete", ["missing", "left out", "certificate", "partial"])
 def test_other_rounds_give_products_of_all_shared_blocks(incomplete: str) -> None:
     partial = "cyclic:2" if incomplete == "partial" else "all"
-    run = Run(chosen=settings(participation=partial, certificate_every=1 if incomplete == "certificate" else 0))
+    run = RecordedRun(chosen=settings(participation=partial, certificate_every=1 if incomplete == "certificate" else 0))
     run.begin([A, B] if incomplete == "missing" else CLIENTS, share=1e-4)
     if incomplete == "left out":
         run.phase(SYNC, [], left_out=[B])
     assert run.book.blocks_asked_in("inner_product") == tuple(HELD)
 
 
-def features_of(run: Run) -> list[Origin]:
+def features_of(run: RecordedRun) -> list[Origin]:
     return run.book.entered_model_of(3)
 
 
-def with_features() -> Run:
+def with_features() -> RecordedRun:
     """A holds one block of features together with all others."""
-    return Run(
+    return RecordedRun(
         own=client_layout(
             SIZES,
             slots=30,
@@ -204,117 +126,8 @@ def test_a_contribution_in_sync_is_part_of_the_model_that_enters_the_round() -> 
     assert features_of(run) == [run.origin(2, SYNC, A, CONTRIBUTION), run.origin(1, "primal", B, CONTRIBUTION)]
 
 
-def test_dual_variables_are_all_changes_of_the_parties_that_drew_the_block() -> None:
-    run = Run()
-    run.begin()
-    run.phase("local_dual", CLIENTS)
-    first = [run.origin(1, "local_dual", party, CHANGES) for party in (A, B)]
-    assert run.book.alpha_of(0) == tuple(first)
-    assert run.book.alpha_of(5) == (first[0],), "C has no labels"
-    run.begin(active=[B])
-    run.phase("local_dual", [B])
-    assert run.book.alpha_of(0) == (*first, run.origin(2, "local_dual", B, CHANGES))
-    assert run.book.alpha_of(7) == (first[0],)
-    assert run.book.alpha[0].version != run.book.alpha[7].version
-
-
-def test_a_block_that_nobody_drew_and_a_party_whose_result_does_not_count_change_nothing() -> None:
-    run = Run()
-    run.begin(share=0.05)
-    drawn = {part.block for part in run.current.draws[A]}
-    run.phase("local_dual", [A, C], left_out=[B])
-    for block in SIZES:
-        due = (run.origin(1, "local_dual", A, CHANGES),) if block in drawn else ()
-        assert run.book.alpha_of(block) == due
-
-
-def test_holders_of_a_block_agree_on_who_draws_it_and_on_its_dual_variables() -> None:
-    ours, theirs = Run(A), Run(B)
-    for run in (ours, theirs):
-        run.begin(share=0.3)
-    for party in (A, B):
-        common = [part for part in ours.current.draws[party] if part.block in (0, 1, 2)]
-        assert [part for part in theirs.current.draws[party] if part.block in (0, 1, 2)] == common
-        assert common
-    for run in (ours, theirs):
-        run.phase("local_dual", [A, B])
-    for block in (0, 1, 2):
-        parties = [[origin.stamp.party for origin in run.book.alpha_of(block)] for run in (ours, theirs)]
-        assert parties[0] == parties[1]
-
-
-LONG = RESTATE_AFTER // 2
-"""After so many rounds of A and B, their common blocks are due to be restated."""
-
-
-def long_run() -> Run:
-    run = Run()
-    for _ in range(LONG):
-        run.begin()
-        run.phase("local_dual", CLIENTS)
-    return run
-
-
-def test_dual_variables_of_many_changes_are_stated_anew_and_their_version_stays() -> None:
-    run = long_run()
-    before = dict(run.book.alpha)
-    run.begin(share=1e-4)
-    assert not run.current.draws[A]
-    assert not run.current.draws[B]
-    assert run.book.blocks_restated_by(A) == (0, 1, 2), "the others have half as many changes"
-    assert run.book.blocks_restated_by(B) == (), "A comes before B"
-    run.phase("local_dual", CLIENTS)
-    restated = run.origin(LONG + 1, "local_dual", A, RESTATED)
-    for block in (0, 1, 2):
-        assert run.book.alpha_of(block) == (restated,)
-        assert run.book.alpha[block].version == before[block].version
-    assert run.book.alpha[7] == before[7]
-    run.begin()
-    assert run.book.blocks_restated_by(A) == ()
-    run.phase("local_dual", CLIENTS)
-    last = [run.origin(LONG + 2, "local_dual", party, CHANGES) for party in (A, B)]
-    assert run.book.alpha_of(0) == (restated, *last)
-
-
-def test_changes_of_the_round_come_after_its_restatement() -> None:
-    run = long_run()
-    run.begin()
-    run.phase("local_dual", CLIENTS)
-    given = [run.origin(LONG + 1, "local_dual", *named) for named in ((A, RESTATED), (A, CHANGES), (B, CHANGES))]
-    assert run.book.alpha_of(0) == tuple(given)
-
-
-@pytest.mark.parametrize("away", ["not there", "failed before"])
-def test_another_label_holder_states_dual_variables_anew_where_the_first_is_missing(away: str) -> None:
-    run = long_run()
-    run.begin([B, C] if away == "not there" else CLIENTS)
-    if away == "failed before":
-        run.phase("inner_product", [B, C], left_out=[A])
-    assert run.book.blocks_restated_by(A) == ()
-    assert run.book.blocks_restated_by(B) == (0, 1, 2)
-    run.phase("local_dual", [B])
-    given = [run.origin(LONG + 1, "local_dual", B, field) for field in (RESTATED, CHANGES)]
-    assert run.book.alpha_of(0) == tuple(given)
-
-
-def test_if_the_one_who_states_them_anew_fails_the_history_goes_on() -> None:
-    run = long_run()
-    before = run.book.alpha_of(0)
-    run.begin()
-    run.phase("local_dual", [B, C], left_out=[A])
-    assert run.book.alpha_of(0) == (*before, run.origin(LONG + 1, "local_dual", B, CHANGES))
-    run.begin()
-    assert run.book.blocks_restated_by(A) == (0, 1, 2)
-
-
-def test_nothing_is_stated_anew_in_a_closing_round() -> None:
-    run = long_run()
-    run.begin(closing=True)
-    assert run.book.blocks_restated_by(A) == ()
-
-
 def test_figures_are_those_of_all_parties_or_none() -> None:
-    run = Run(chosen=settings(certificate_every=1))
+    run = RecordedRun(chosen=settings(certificate_every=1))
     run.begin()
     assert run.current.figures == ()
     run.phase("local_dual", CLIENTS)
@@ -334,7 +147,7 @@ def test_figures_are_those_of_all_parties_or_none() -> None:
 
 def test_a_round_without_a_certificate_has_no_figures_unless_h_follows_the_dual_objective() -> None:
     for chosen, due in ((settings(), False), (settings(local="paper"), True), (settings(local="paper", h=5), False)):
-        run = Run(chosen=chosen)
+        run = RecordedRun(chosen=chosen)
         own = int(run.book.layout.block_sizes.sum())
         run.begin(share=5 / own if chosen.h == 5 else 1.0, proportional=chosen.local == "theory")
         run.phase("local_dual", CLIENTS)
@@ -345,14 +158,14 @@ def test_a_round_without_a_certificate_has_no_figures_unless_h_follows_the_dual_
 def test_a_record_that_names_parties_which_do_not_take_part_is_refused(
     contributors: list[ClientId], left_out: list[ClientId]
 ) -> None:
-    run = Run()
+    run = RecordedRun()
     run.begin([A, B])
     with pytest.raises(InvalidInput, match="parties: a phase has contributors and failed parties among those"):
         run.phase("local_dual", contributors, left_out=left_out)
 
 
 def test_a_party_that_failed_a_phase_is_out_for_the_rest_of_the_round() -> None:
-    run = Run()
+    run = RecordedRun()
     run.begin()
     run.phase("inner_product", [A, C], left_out=[B])
     with pytest.raises(InvalidInput, match="parties: "):
@@ -363,7 +176,7 @@ def test_a_party_that_failed_a_phase_is_out_for_the_rest_of_the_round() -> None:
 
 
 def test_phases_have_one_order_and_each_comes_once_in_a_round() -> None:
-    run = Run()
+    run = RecordedRun()
     with pytest.raises(InvalidInput, match="phase: local_dual cannot follow here"):
         run.phase("local_dual", [A])
     run.begin()
@@ -376,7 +189,7 @@ def test_phases_have_one_order_and_each_comes_once_in_a_round() -> None:
 
 
 def test_only_active_parties_work_in_a_round_without_a_certificate_and_all_available_ones_with_one() -> None:
-    run = Run(chosen=settings(participation="cyclic:2", certificate_every=2))
+    run = RecordedRun(chosen=settings(participation="cyclic:2", certificate_every=2))
     run.begin([A, B, C], active=[A])
     assert run.current.present == {A}
     run.begin([A, B], active=[A])
@@ -385,21 +198,21 @@ def test_only_active_parties_work_in_a_round_without_a_certificate_and_all_avail
 
 def test_the_share_that_the_settings_fix_is_not_the_servers_to_choose() -> None:
     own = sum(SIZES.values())
-    run = Run(chosen=settings(h=12))
+    run = RecordedRun(chosen=settings(h=12))
     run.begin(share=12 / own)
     with pytest.raises(InvalidInput, match="shares: this party's share is not the one that h gives"):
         run.begin(share=1 / own)
-    half = Run(chosen=settings(h=0.5))
+    half = RecordedRun(chosen=settings(h=0.5))
     half.begin(share=0.5)
     with pytest.raises(InvalidInput, match="shares: "):
         half.begin(share=0.6)
 
 
 def test_divisors_count_label_holders_and_only_active_ones_if_sets_take_turns() -> None:
-    run = Run()
+    run = RecordedRun()
     run.begin([A])
     assert [run.book.divisor(block) for block in (0, 5, 7)] == [2, 1, 1]
-    in_turn = Run(chosen=settings(participation="cyclic:2"))
+    in_turn = RecordedRun(chosen=settings(participation="cyclic:2"))
     in_turn.begin(active=[A, C])
     assert [in_turn.book.divisor(block) for block in (0, 5, 7)] == [1, 1, 1]
 
@@ -428,7 +241,7 @@ def test_steps_are_scaled_as_the_theorem_says_where_a_party_can_know_it() -> Non
 
 def test_the_scale_of_steps_cannot_change_from_round_to_round() -> None:
     own = client_layout({0: 5}, slots=30, clients=CLIENTS, label_holders={A, B}, sample_count=SAMPLES)
-    run = Run(own=own)
+    run = RecordedRun(own=own)
     run.begin(proportional=False)
     with pytest.raises(InvalidInput, match="proportional: must be the same in all rounds"):
         run.begin(proportional=True)

@@ -26,6 +26,7 @@ from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.losses import LOSSES
 from fenchel_common.records import Moment
 from fenchel_common.wire.arrays import NUMBER_BYTES
 from fenchel_deploy.inprocess.layouts import IN_CLEAR, KEY_BITS, table_of
@@ -62,7 +63,7 @@ def test_a_phase_that_is_not_of_hyfdca_is_refused() -> None:
 def test_a_phase_before_the_first_round_or_a_second_time_is_refused() -> None:
     run = clients()
     with pytest.raises(InvalidInput, match="phase: sync cannot follow here"):
-        run.clients[LABELLED].answer("sync", b"", run.clients[LABELLED].first_book())
+        run.clients[LABELLED].answer("sync", b"", run.participants[LABELLED].transcript.book)
     run.round()
     book = run.participants[LABELLED].transcript.book
     with pytest.raises(InvalidInput, match="phase: sync cannot follow here"):
@@ -177,7 +178,7 @@ def opened_duals(run: Simulation, client: ClientId, block: int, values: Array, *
     alpha = BlockVector((block,), encrypted(cipher, np.zeros(cipher.slots), ALPHA_FORMAT))
     origins: Sequence[Any] = [None] * terms
     codec: Any = Opened(values)
-    return checked_duals(alpha, half(run, client)._rows, codec, lambda _: origins)
+    return checked_duals(alpha, half(run, client)._rows, codec, lambda _: origins, loss=LOSSES["hinge"])
 
 
 def labels(run: Simulation, block: int) -> Array:

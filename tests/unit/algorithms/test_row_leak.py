@@ -22,9 +22,11 @@ def test_other_levels_have_nothing_to_acknowledge(level: str, values: dict[str, 
 
 def test_corrective_steps_and_losses_whose_duals_rest_leak_whatever_h_is() -> None:
     assert "corrective" in (row_leak(settings(local="corrective")) or "")
-    for loss in ("hinge", "smoothed_hinge"):
+    for loss in ("hinge", "smoothed_hinge", "huber", "epsilon_insensitive"):
         assert "stay unchanged, for every h" in (row_leak(settings(loss=loss, h=10_000), changes=10_000) or "")
         assert row_leak(settings(loss=loss, local="theory", h=10_000), changes=10_000) is None
+    assert row_leak(settings(loss="squared_hinge"), changes=10_000) is not None
+    assert row_leak(settings(loss="squared"), changes=10_000) is None
 
 
 def test_few_changes_in_a_round_leak_and_few_means_fewer_than_features() -> None:

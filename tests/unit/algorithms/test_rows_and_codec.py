@@ -23,6 +23,7 @@ from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainCipher, 
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, TagMismatch
 from fenchel_common.ids import RoundId
+from fenchel_common.losses import LOSSES
 from fenchel_common.privacy import Privacy
 from fenchel_common.records import Moment
 from fenchel_deploy.inprocess.layouts import table_of
@@ -31,6 +32,7 @@ from support.layouts import A, B, client_layout
 
 Array = NDArray[np.float64]
 
+HINGE = LOSSES["hinge"]
 KEY_BITS = 2048
 SLOTS = PlainCipher(KEY_BITS).slots
 X = np.arange(1.0, 13.0).reshape(4, 3) / 16.0
@@ -244,18 +246,21 @@ def test_the_absence_of_labels_is_named() -> None:
 
 def test_duals_are_feasible_as_far_as_labels_tell() -> None:
     positions, values = np.array([2, 3]), np.array([1.5, 0.5])
-    np.testing.assert_array_equal(feasible_duals(own().rows, positions, values), [1.0, 0.0])
-    np.testing.assert_array_equal(feasible_duals(own(y=None).rows, positions, values), [1.0, 0.5])
+    np.testing.assert_array_equal(feasible_duals(own().rows, positions, values, HINGE), [1.0, 0.0])
+    np.testing.assert_array_equal(feasible_duals(own(y=None).rows, positions, values, HINGE), [1.0, 0.5])
+    np.testing.assert_array_equal(feasible_duals(own().rows, positions, values, LOSSES["squared"]), values)
 
 
 def test_duals_that_no_honest_parties_add_up_to_are_refused_and_rounding_is_not() -> None:
     one = own()
     unit = ALPHA_FORMAT.resolution
     rounded = one.codec.to_blocks("alpha", [4], np.array([0.0, 0.0, 1.0 + unit / 2, -0.25]), ALPHA_FORMAT)
-    np.testing.assert_array_equal(checked_duals(rounded, one.rows, one.codec, one.given("alpha")), [1.0, -0.25])
+    np.testing.assert_array_equal(
+        checked_duals(rounded, one.rows, one.codec, one.given("alpha"), loss=HINGE), [1.0, -0.25]
+    )
     altered = one.codec.to_blocks("point", [1, 4], np.array([-0.5, 0.5, 1.5, -0.25]), ALPHA_FORMAT)
     with pytest.raises(InvalidInput, match="the dual variables of 1 blocks are outside their interval"):
-        checked_duals(altered, one.rows, one.codec, one.given("point"))
+        checked_duals(altered, one.rows, one.codec, one.given("point"), loss=HINGE)
 
 
 def test_whether_somebody_else_gives_an_own_feature_is_known() -> None:

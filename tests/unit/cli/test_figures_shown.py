@@ -10,6 +10,7 @@ from fenchel_common.ids import ClientId
 from fenchel_common.metrics import LastCertificate
 from fenchel_deploy.cli import demonstration, server
 from fenchel_deploy.cli.console import PlainConsole
+from fenchel_deploy.cli.runviews import key_in_words
 from fenchel_deploy.demonstration import DemonstrationOptions
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.outcome import ClientTotals, RunOutcome, Traffic
@@ -19,7 +20,7 @@ NOTHING = ClientTotals(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0)
 
 def round_event(round_id: int, **figures: float | None) -> dict[str, Any]:
     known = dict.fromkeys(("primal", "dual", "gap", "accuracy")) | figures
-    rest = {"figures": {}, "seconds": 1.5, "costs": {}, "absences": {}}
+    rest = {"closing": False, "figures": {}, "seconds": 1.5, "costs": {}, "absences": {}}
     return {"event": "round", "run": "run-1", "round": round_id, **known, **rest}
 
 
@@ -53,7 +54,8 @@ def test_the_server_shows_what_a_round_measured(
 
 
 def test_the_server_shows_the_outcome_of_a_run_that_diverged(capsys: pytest.CaptureFixture[str]) -> None:
-    ended = {"event": "ended", "run": "run-1", "name": "trial", "status": "diverged", "reason": "why", "key_bits": 2048}
+    ended: dict[str, Any] = {"event": "ended", "run": "run-1", "name": "trial", "status": "diverged", "reason": "why"}
+    ended |= {"key_bits": 2048, "privacy": "sealed"}
     server._print_lines(ended | {"outcome": outcome(LastCertificate(primal=math.inf, gap=math.nan)).to_mapping()})
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in capsys.readouterr().out.splitlines()]
     assert ["objective P(w)", "inf"] in rows
@@ -78,9 +80,22 @@ def test_the_report_of_a_training_that_diverged_is_shown() -> None:
     diverged = outcome(LastCertificate()).to_mapping()
     figures = ("primal", "centralized_primal", "accuracy", "centralized_accuracy", "relative_error")
     report = diverged | dict.fromkeys(figures, math.nan)
-    report |= {"privacy": "sealed", "dataset": "digits", "clients": 1, "certified": True, "gap": "nan"}
+    report |= {"privacy": "sealed", "dataset": "digits", "clients": 1, "certified": True, "gap": "nan", "rmse": None}
     report |= {"server_saw": {}, "status": "diverged", "reason": "why"}
     console = PlainConsole(file=io.StringIO(), width=200)
     demonstration.print_report(console, report)
     assert isinstance(console.file, io.StringIO)
     assert "duality gap, the proof" in console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("bits", "privacy", "words"),
+    [
+        (3072, "sealed", "3072 bits"),
+        (None, "sealed", "none: the set-up is not over"),
+        (None, "paper", "none: the set-up is not over"),
+        (None, "plain", "none: PLAINTEXT"),
+    ],
+)
+def test_only_a_run_in_clear_is_called_plaintext(bits: int | None, privacy: str, words: str) -> None:
+    assert key_in_words(bits, privacy=privacy) == words

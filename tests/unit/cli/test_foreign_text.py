@@ -18,7 +18,8 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli import app as fenchel
 from fenchel_deploy.cli import demonstration, load_verbs, main, runs, server
 from fenchel_deploy.cli.console import PlainConsole
-from fenchel_deploy.cli.output import log_to_stderr, printable
+from fenchel_deploy.cli.logs import log_to_stderr
+from fenchel_deploy.cli.output import printable
 from fenchel_deploy.demonstration import DemonstrationOptions
 from fenchel_server.store import AbsenceRecord, RoundRecord, RunStatus, SqliteStore
 from support.records import RUN, setup_record
@@ -89,7 +90,7 @@ def test_an_error_with_hostile_text_is_shown_as_text(
 def test_the_servers_lines_show_names_and_reasons_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     ended: dict[str, Any] = {"event": "ended", "run": "run-1", "name": HOSTILE, "status": "failed", "outcome": None}
     server._print_lines(ended | {"reason": HOSTILE})
-    server._print_lines({"event": "waiting", "run": "run-1", "for": [HOSTILE]})
+    server._print_lines({"event": "waiting", "run": "run-1", "for": [HOSTILE], "since": {HOSTILE: 0.0}})
     for line in capsys.readouterr().out.splitlines():
         assert_shown_as_text(line)
 

@@ -5,21 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 from fenchel_common.ids import RunId
-from fenchel_deploy.cli import runs
 from fenchel_server.store import RunStatus, SqliteStore
+from support.commands import Ended, run_fenchel
 from support.records import RUN, round_record, running_with_setup
-
-app = typer.Typer()
-runs.register(app)
-
-
-@app.callback()
-def _fenchel() -> None:
-    """Stands for the whole command, of which `runs` is one verb."""
 
 
 @pytest.fixture
@@ -31,8 +21,8 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
         yield opened
 
 
-def invoke(*arguments: str, state: Path) -> Result:
-    return CliRunner().invoke(app, ["runs", *arguments, "--state", str(state)])
+def invoke(*arguments: str, state: Path) -> Ended:
+    return run_fenchel("runs", *arguments, "--state", state)
 
 
 def test_list_shows_every_run_beside_a_live_server(store: SqliteStore, tmp_path: Path) -> None:
@@ -117,8 +107,31 @@ def test_a_directory_without_state_has_its_exit_code(tmp_path: Path) -> None:
     assert "has no state" in result.stderr
 
 
-@pytest.mark.parametrize("verb", ["list", "show", "stop", "resume"])
-def test_help_documents_the_exit_codes(verb: str) -> None:
-    text = " ".join(CliRunner().invoke(app, ["runs", verb, "--help"]).stdout.replace("│", " ").split())
-    assert "3 no usable state" in text
-    assert "5 the run's status" in text
+@pytest.mark.parametrize("verb", ["show", "stop"])
+def test_a_run_can_be_called_by_its_name(store: SqliteStore, tmp_path: Path, verb: str) -> None:
+    shown = json.loads(invoke(verb, "later", "--format", "json", state=tmp_path).stdout)
+    assert shown["run"] == "run-2"
+
+
+def test_of_runs_with_one_name_the_newest_is_meant_and_an_id_goes_before_a_name(store: SqliteStore) -> None:
+    store.create_run(RunId("run-3"), name="later", config="{}")
+    store.create_run(RunId("run-4"), name="run-2", config="{}")
+    assert store.find("later").run == "run-3"
+    assert store.find("run-2").run == "run-2"
+
+
+def test_show_has_the_costs(store: SqliteStore, tmp_path: Path) -> None:
+    shown = json.loads(invoke("show", "run-1", "--format", "json", state=tmp_path).stdout)
+    assert shown["costs"]["bytes"] == {"up": 10, "down": 20}
+    assert shown["costs"]["seconds"]["wait"] == 2.0
+    assert shown["costs"]["clients_detail"]["north"]["encrypt_s"] == 0.5
+    assert "wait, seconds" in invoke("show", "run-1", state=tmp_path).stdout
+    assert json.loads(invoke("show", "run-2", "--format", "json", state=tmp_path).stdout)["costs"] is None
+
+
+def test_a_run_without_a_server_process_is_not_shown_as_running(store: SqliteStore, tmp_path: Path) -> None:
+    store.close()
+    assert "interrupted" in invoke("list", state=tmp_path).stdout
+    shown = json.loads(invoke("show", "run-1", "--format", "json", state=tmp_path).stdout)
+    assert shown["status"] == "interrupted"
+    assert "start the server again" in shown["reason"]

@@ -23,8 +23,11 @@ def modules_after(*words: str) -> set[str]:
 @pytest.mark.parametrize(
     ("verb", "foreign"),
     [
-        ("client", {"fenchel_server", "sklearn", "docker", "pyarrow", "fenchel_deploy.cli.server"}),
-        ("server", {"fenchel_client", "phe", "sklearn", "docker", "fenchel_deploy.cli.client"}),
+        (
+            "client",
+            {"prometheus_client", "fenchel_server", "sklearn", "docker", "pyarrow", "fenchel_deploy.cli.server"},
+        ),
+        ("server", {"prometheus_client", "fenchel_client", "phe", "sklearn", "docker", "fenchel_deploy.cli.client"}),
         ("health", {"numpy", "scipy", "fenchel_server"}),
     ],
 )

@@ -9,7 +9,6 @@ import pytest
 
 from fenchel_client.crypto.timed import Stopwatch, TimedCipher, in_steps
 from fenchel_client.task import Task
-from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
@@ -17,6 +16,7 @@ from fenchel_common.setup import Spent
 from fenchel_common.wire.setup import phase_result_from_bytes
 from support.federation import InProcessFederation
 from support.tables import named_shards, small_dataset
+from support.tagged import decrypted, encrypted
 
 CONFIG = RunConfig.from_mapping(
     {
@@ -35,9 +35,9 @@ def is_whole(seconds: float) -> bool:
 def test_encryption_decryption_and_serialisation_are_counted_apart() -> None:
     watch = Stopwatch()
     timed = TimedCipher(PlainCipher(2048), watch)
-    vector = timed.encrypt(np.arange(5.0), VectorFormat())
+    vector = encrypted(timed, np.arange(5.0))
     assert (watch.encrypt_s > 0, watch.decrypt_s, watch.serialise_s) == (True, 0.0, 0.0)
-    timed.decrypt(vector)
+    decrypted(timed, vector)
     assert (watch.decrypt_s > 0, watch.serialise_s) == (True, 0.0)
     with watch.serialising():
         pass

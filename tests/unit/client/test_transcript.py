@@ -1,93 +1,15 @@
-"""The records of a run at parties: which ones they take, when they go back, and which stories they refuse."""
+"""The records of a run at parties: which ones they take, and which stories they refuse."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
-from fenchel_client.transcript import OTHER_STORY, StampedRecord, Transcript
 from fenchel_common.errors import InvalidInput, Refusal
-from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.ids import RoundId
 from fenchel_common.records import ROUND, Moment, Record, seed_to_bytes, view_after
 from fenchel_common.setup import LAYOUT
-from fenchel_common.wire.records import record_from_bytes, record_to_bytes, round_result_to_bytes, round_task_from_bytes
-from fenchel_server.algorithms.transcript import Transcript as ServerTranscript
-
-A, B, C = CLIENTS = tuple(ClientId(name) for name in "abc")
-KEY, SEED, VIEW = bytes(range(32)), 7, bytes(32)
-WORK = "work"
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A book that lists the records, and refuses the choice `b"not that"`."""
-
-    records: tuple[StampedRecord, ...] = ()
-
-    def after(self, record: StampedRecord) -> "Listed":
-        if record.choices == b"not that":
-            raise InvalidInput("choices: not that")
-        return Listed((*self.records, record))
-
-
-class Run:
-    """Three parties and the records of their server."""
-
-    def __init__(self) -> None:
-        self.parties = {client: self.transcript(client) for client in CLIENTS}
-        self.server = ServerTranscript(CLIENTS, [])
-        self.attempt = 1
-        self.phase(0, LAYOUT, choices=seed_to_bytes(SEED))
-
-    @staticmethod
-    def transcript(party: ClientId, *, attempt: int = 1) -> Transcript[Listed]:
-        return Transcript(VIEW, Listed(), party=party, clients=CLIENTS, key=KEY, seed=SEED, attempt=attempt)
-
-    def restart(self, party: ClientId) -> None:
-        """The party has forgotten all records."""
-        self.parties[party] = self.transcript(party, attempt=0)
-        self.server.forget([party])
-
-    def restored(self, records: Iterable[bytes]) -> None:
-        """The server goes on from these records in the next attempt."""
-        self.server = ServerTranscript(CLIENTS, records)
-        self.attempt += 1
-
-    def tell(self, party: ClientId) -> None:
-        first, records, _ = round_task_from_bytes(self.server.enclosed(party, b""))
-        self.parties[party].take(first, records)
-
-    def begin(self, round_id: int) -> None:
-        self.server.add(Moment(self.attempt, RoundId(round_id), ROUND))
-
-    def result(self, party: ClientId, moment: Moment) -> bytes:
-        stamp = self.parties[party].answering(moment)
-        confirmation = self.parties[party].confirmation(stamp)
-        return round_result_to_bytes(b"", nonce=stamp.nonce, confirmation=confirmation)
-
-    def phase(
-        self, round_id: int, phase: str = WORK, *, among: tuple[ClientId, ...] = CLIENTS, choices: bytes = b""
-    ) -> None:
-        """All these parties answer, and the server puts them on record."""
-        moment = Moment(self.attempt, RoundId(round_id), phase)
-        for party in among:
-            self.tell(party)
-        self.server.bodies({party: self.result(party, moment) for party in among})
-        self.server.add(moment, contributors=among, choices=choices)
-
-    def round(self, round_id: int, *, among: tuple[ClientId, ...] = CLIENTS) -> None:
-        self.begin(round_id)
-        self.phase(round_id, among=among)
-
-    def phases_of(self, party: ClientId) -> list[tuple[int, int, str]]:
-        moments = [record.moment for record in self.parties[party].book.records]
-        return [(moment.attempt, moment.round, moment.phase) for moment in moments]
-
-
-def refuses(run: Run, party: ClientId, message: str) -> None:
-    with pytest.raises(Refusal, match=message) as caught:
-        run.tell(party)
-    assert caught.value.public_reason == OTHER_STORY
+from fenchel_common.wire.records import record_from_bytes, record_to_bytes, round_result_to_bytes
+from support.transcripts import CLIENTS, SEED, VIEW, WORK, A, B, C, Run, refuses
 
 
 def test_parties_that_were_told_the_same_have_the_same_view_and_book() -> None:
@@ -199,84 +121,6 @@ def test_other_choices_make_another_view() -> None:
         assert party.view == view_after(view_after(VIEW, layout), record)
         views.add(party.view)
     assert len(views) == 3
-
-
-def test_the_last_round_can_be_repeated_in_a_higher_attempt() -> None:
-    run = Run()
-    run.round(1)
-    committed = run.server.records
-    run.round(2)
-    run.restored(committed)
-    run.round(2)
-    for party in CLIENTS:
-        run.tell(party)
-    assert run.phases_of(A) == [(1, 0, LAYOUT), (1, 1, ROUND), (1, 1, WORK), (2, 2, ROUND), (2, 2, WORK)]
-    assert len({run.parties[party].view for party in CLIENTS}) == 1
-
-
-def test_a_round_that_was_begun_alone_can_be_repeated_too() -> None:
-    run = Run()
-    run.round(1)
-    committed = run.server.records
-    run.begin(2)
-    run.tell(A)
-    run.restored(committed)
-    run.round(2)
-    run.tell(A)
-    assert run.phases_of(A)[-2:] == [(2, 2, ROUND), (2, 2, WORK)]
-
-
-def test_a_round_is_not_repeated_in_the_same_attempt() -> None:
-    run = Run()
-    run.round(1)
-    committed = run.server.records
-    run.round(2)
-    run.tell(A)
-    run.server = ServerTranscript(CLIENTS, committed)
-    run.server.add(Moment(1, RoundId(2), ROUND), choices=b"other")
-    refuses(run, A, "another story of earlier rounds")
-
-
-def test_a_server_restored_from_an_older_backup_is_refused() -> None:
-    run = Run()
-    run.round(1)
-    old = run.server.records
-    for round_id in (2, 3, 4):
-        run.round(round_id)
-    run.tell(A)
-    run.restored(old)
-    run.begin(2)
-    refuses(run, A, "restored from an older backup")
-    assert run.phases_of(A)[-1] == (1, 4, WORK)
-
-
-def test_a_party_does_not_go_back_into_the_middle_of_a_round() -> None:
-    run = Run()
-    run.begin(1)
-    run.phase(1)
-    run.phase(1, "more")
-    run.tell(A)
-    run.restored(run.server.records[:3])
-    run.begin(2)
-    refuses(run, A, "another story")
-
-
-def test_a_repeated_round_leaves_nothing_of_the_rounds_after_it() -> None:
-    """A party that repeats round 2 cannot be sent to the end of the round 2 that it has forgotten."""
-    run = Run()
-    run.round(1)
-    committed = run.server.records
-    run.round(2)
-    run.begin(3)
-    run.tell(A)
-    run.restored(committed)
-    run.round(2)
-    run.phase(2, "more")
-    run.tell(A)
-    forgotten = len(committed) + 2
-    run.restored(run.server.records[:forgotten])
-    run.begin(3)
-    refuses(run, A, "another story")
 
 
 @pytest.mark.parametrize(

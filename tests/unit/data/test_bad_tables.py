@@ -53,6 +53,7 @@ NUMBERS = 'file = "table.csv"\nid = "id"\n'
         ),
         ("id,agé\n1,4\n".encode("latin-1"), NUMBERS, r"the header: is not text in utf-8.*encoding = \"latin-1\""),
         ("id,age\n1,4\n2,é\n".encode("latin-1"), NUMBERS, r"line 3: is not text in utf-8.*--encoding latin-1"),
+        ("id,age\n1,4\n2,é,3\n".encode("latin-1"), NUMBERS, r"line 3: is not text in utf-8.*--encoding latin-1"),
         ("id,age\n1,4\n".encode("utf-16"), NUMBERS, r"the header: is not text in utf-8.*encoding = \"utf-16\""),
         ("id,age\n1,4\n", NUMBERS + '[csv]\nencoding = "klingon"\n', r"is not text in klingon"),
     ],

@@ -24,6 +24,14 @@ def test_built_in_data_is_conditioned_and_labelled_plus_and_minus_one(name: str,
     np.testing.assert_allclose(data.X.mean(axis=0), 0.0, atol=1e-12)
 
 
+def test_numbers_to_predict_are_standardised() -> None:
+    data = load_dataset("diabetes")
+    assert data.X.shape == (442, 10)
+    assert squared_row_norms(data.X).mean() == pytest.approx(1.0)
+    assert (data.y.mean(), data.y.std()) == pytest.approx((0.0, 1.0))
+    assert len(set(data.y)) > 100
+
+
 def test_a_file_of_dense_or_csr_arrays_is_taken(tmp_path: Path) -> None:
     sparse = csr_array(random_array((40, 12), density=0.3, rng=np.random.default_rng(0)))
     y = np.arange(40) % 2
@@ -65,7 +73,7 @@ def test_a_file_that_cannot_be_learnt_from_is_refused_by_field(
 
 
 def test_an_unknown_data_set_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InvalidInput, match=r"dataset: 'iris' is unknown; give breast_cancer, digits"):
+    with pytest.raises(InvalidInput, match=r"dataset: 'iris' is unknown; give breast_cancer, digits, diabetes or"):
         load_dataset("iris")
 
 

@@ -19,6 +19,8 @@ REPORT: Report = {
     "centralized_primal": 0.09,
     "accuracy": 0.97,
     "centralized_accuracy": 0.98,
+    "rmse": None,
+    "centralized_rmse": None,
     "relative_error": 0.1,
     "gap": None,
     "certified": False,

@@ -2,19 +2,25 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fenchel_client.alignment import arrange
 from fenchel_client.coverage import check_coverage
+from fenchel_client.party import ANSWERED
+from fenchel_client.runrecords import RunRecords
+from fenchel_client.statefolder import StateFolder
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.errors import InvalidInput, Refusal
+from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_TAKE, LAYOUT
 from fenchel_common.wire.alignment import client_layout_to_bytes
 from fenchel_common.wire.setup import terms_to_bytes
-from support.ceremony import HOLDER, OTHER, SHARDS, Federation, Listener, config, finish, layout_of, only, refused
+from support.ceremony import HOLDER, OTHER, RUN, SHARDS, Federation, Listener, config, finish, layout_of, only, refused
+from support.layouts import client_layout
 
 
 @pytest.fixture
@@ -28,13 +34,30 @@ def whole_layout(federation: Federation, terms: RunConfig | None = None) -> Clie
     return layout_of(listener.tasks[LAYOUT])
 
 
+def sizes_of(layout: ClientLayout) -> dict[int, int]:
+    return dict(zip(layout.block_ids.tolist(), layout.block_sizes.tolist(), strict=True))
+
+
+def of_the_other(sizes: dict[int, int], layout: ClientLayout, **changes: Any) -> ClientLayout:
+    """A layout of the other party, which holds all its blocks of samples together with the key holder."""
+    values: dict[str, Any] = {"feature_blocks": layout.feature_blocks} | changes
+    return client_layout(
+        sizes,
+        slots=layout.slots,
+        party=OTHER,
+        clients=layout.clients,
+        sample_count=layout.sample_count,
+        holders=dict.fromkeys(sizes, layout.clients),
+        **values,
+    )
+
+
 def one_row(layout: ClientLayout) -> ClientLayout:
-    one = np.ones(1, dtype=np.int64)
-    return replace(layout, block_ids=0 * one, block_sizes=one, label_holder_counts=one, shared=one > 1, rows=0 * one)
+    return of_the_other({0: 1}, layout)
 
 
 def one_feature(layout: ClientLayout) -> ClientLayout:
-    return replace(layout, feature_blocks={0: np.zeros(1, dtype=np.int64)})
+    return of_the_other(sizes_of(layout), layout, feature_blocks={0: np.zeros(1, dtype=np.int64)})
 
 
 def without_a_feature(layout: ClientLayout) -> ClientLayout:
@@ -42,13 +65,11 @@ def without_a_feature(layout: ClientLayout) -> ClientLayout:
 
 
 def a_block_for_each_row(layout: ClientLayout) -> ClientLayout:
-    ones = np.ones(len(layout.rows), dtype=np.int64)
-    return replace(layout, block_ids=np.arange(len(ones)), block_sizes=ones, label_holder_counts=ones, shared=ones > 0)
+    return of_the_other(dict.fromkeys(range(len(layout.rows)), 1), layout)
 
 
 def few_slots(layout: ClientLayout) -> ClientLayout:
-    slots = len(layout.rows)
-    return replace(a_block_for_each_row(layout), slots=slots) if slots < layout.slots else replace(layout, slots=40)
+    return replace(layout, slots=40)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +78,7 @@ def few_slots(layout: ClientLayout) -> ClientLayout:
         (one_row, "rows: has 1 of this party's 40 rows"),
         (one_feature, "feature_blocks: has 1 of this party's 2 features"),
         (without_a_feature, "ignored: .*overlap"),
-        (a_block_for_each_row, "more than 2 blocks are not full"),
+        (a_block_for_each_row, "more than one block of a cohort is not full"),
         (few_slots, "slots"),
     ],
 )
@@ -74,26 +95,57 @@ def test_a_layout_that_singles_out_rows_or_features_is_refused(tmp_path: Path, c
 def test_features_are_left_out_only_of_shared_rows_and_never_at_the_first_party(federation: Federation) -> None:
     terms, roster = config(overlap="first"), federation.kits[OTHER].roster
     layout = without_a_feature(whole_layout(federation, terms))
-    check_coverage(layout, table=arrange(SHARDS[OTHER]), config=terms, roster=roster, name=OTHER)
-    with pytest.raises(InvalidInput, match="no party comes before this one"):
-        check_coverage(layout, table=arrange(SHARDS[OTHER]), config=terms, roster=roster, name=HOLDER)
-    alone = replace(layout, shared=~layout.shared)
-    with pytest.raises(InvalidInput, match=r"rows that nobody else holds|not full"):
-        check_coverage(alone, table=arrange(SHARDS[OTHER]), config=terms, roster=roster, name=OTHER)
+    check_coverage(layout, table=arrange(SHARDS[OTHER]), config=terms, roster=roster)
+    for party, reason in ((HOLDER, "no party comes before this one"), (OTHER, "rows that nobody else holds")):
+        alone = client_layout(
+            sizes_of(layout),
+            slots=layout.slots,
+            party=party,
+            clients=layout.clients,
+            feature_blocks=layout.feature_blocks,
+            ignored=layout.ignored,
+        )
+        with pytest.raises(InvalidInput, match=reason):
+            check_coverage(alone, table=arrange(SHARDS[OTHER]), config=terms, roster=roster)
 
 
-def test_a_key_has_one_layout_in_mid_run_and_after_a_restart(federation: Federation) -> None:
+def test_a_layout_that_names_other_parties_or_label_holders_is_refused(federation: Federation) -> None:
+    terms, roster = config(), federation.kits[OTHER].roster
+    layout = whole_layout(federation)
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"clients": (*layout.clients, ClientId("somebody"))}, "clients"),
+        ({"label_holders": (HOLDER,)}, "label_holders"),
+    ]
+    for changes, reason in cases:
+        values: dict[str, Any] = {"clients": layout.clients, "feature_blocks": layout.feature_blocks} | changes
+        other = client_layout(sizes_of(layout), slots=layout.slots, party=OTHER, **values)
+        with pytest.raises(InvalidInput, match=reason):
+            check_coverage(other, table=arrange(SHARDS[OTHER]), config=terms, roster=roster)
+
+
+def test_a_set_up_has_one_layout_in_mid_run_and_after_a_restart(federation: Federation) -> None:
     listener = Listener()
     federation.set_up(to_party=listener)
     body = listener.tasks[LAYOUT]
-    federation.answer(OTHER, LAYOUT, body)
     layout = layout_of(body)
     other = client_layout_to_bytes(replace(layout, rows=layout.rows[::-1]))
-    assert refused(federation, LAYOUT, other).public_reason == "it has another layout for this key"
+    for again in (body, other):
+        assert refused(federation, LAYOUT, again).public_reason == ANSWERED
     federation.parties[OTHER] = federation.party(OTHER)
     federation.answer(OTHER, INTRODUCE, terms_to_bytes(config()))
     assert "another set-up" in str(refused(federation, KEY_TAKE, listener.tasks[KEY_TAKE]))
     assert "restarted during the set-up" in refused(federation, LAYOUT, other).public_reason
+
+
+def test_a_key_has_one_layout(federation: Federation) -> None:
+    federation.set_up()
+    folder = StateFolder(federation.directory / OTHER)
+    records, kept = RunRecords(folder, party=OTHER), folder.run(RUN)
+    assert kept is not None
+    assert records.with_layout(RUN, kept) == kept
+    with pytest.raises(Refusal) as caught:
+        records.with_layout(RUN, replace(kept, layout=b"another"))
+    assert caught.value.public_reason == "it has another layout for this key"
 
 
 def test_a_set_up_with_a_fresh_key_may_bring_another_layout(federation: Federation) -> None:

@@ -1,29 +1,27 @@
 """Bounds on what a server has opened: every refusal says the same, and a few refusals lock the run."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
+import gmpy2
 import pytest
 
-from fenchel.v1 import averaging_pb2, hyfdca_pb2
+from fenchel.v1 import corrective_pb2, records_pb2
 from fenchel_client.runrecords import MAX_REFUSALS
 from fenchel_client.statefolder import StateFolder
-from fenchel_common.algorithms.averaging import rails as averaging
-from fenchel_common.algorithms.dual import PRODUCT_FORMAT
-from fenchel_common.algorithms.hyfdca.messages import DualTask, PrimalTask, ProductTask, StateUpdate
-from fenchel_common.blocks import BlockVector
-from fenchel_common.clientlayout import ClientLayout
-from fenchel_common.crypto.packing import slot_layout
-from fenchel_common.crypto.paillier import PublicKey, concatenate
-from fenchel_common.crypto.vectors import EncryptedVector
-from fenchel_common.ids import RoundId
-from fenchel_common.setup import FINISH, INTRODUCE, LAYOUT, NOT_USABLE
-from fenchel_common.wire import averaging as averaging_wire
-from fenchel_common.wire import hyfdca as wire
+from fenchel_common.crypto.paillier import PublicKey, concatenate, split
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.metrics import LastCertificate
+from fenchel_common.setup import FINISH, INTRODUCE, NOT_USABLE
 from fenchel_common.wire.setup import terms_to_bytes
+from fenchel_deploy.inprocess.phases import run_phases
+from fenchel_server.federationrun import FederationRun
 from fenchel_server.rounds.setup import SetupDone
-from support.ceremony import OTHER, RUN, SHARDS, Federation, Listener, config, finish, layout_of, refused
+from support.ceremony import OTHER, RUN, Federation, config, finish, refused
+
+TERMS = config(settings={"lambda": 0.1, "local": "corrective"})
+LOCAL_DUAL = "local_dual"
 
 
 @pytest.fixture
@@ -31,100 +29,93 @@ def federation(tmp_path: Path) -> Federation:
     return Federation(tmp_path)
 
 
-def test_a_key_that_a_party_gave_up_is_not_taken_again(federation: Federation) -> None:
-    listener = Listener()
-    done = federation.set_up(to_party=listener)
-    beyond = products_of(done, layout_of(listener.tasks[LAYOUT]), 1.5 * PRODUCT_FORMAT.bound)
+class Reached(Exception):
+    """The task of the other party in the phase in which its inner products are opened."""
+
+    def __init__(self, task: bytes) -> None:
+        super().__init__()
+        self.task = task
+
+
+def task_to_open(federation: Federation, done: SetupDone) -> bytes:
+    """An honest task of the first round in which the other party opens sums, and which it has not seen yet."""
+    run = FederationRun(TERMS, federation.kits["server"].roster, certificate=LastCertificate)
+    algorithm = run.restore(done.record, done.snapshot)
+
+    def answer(phase: str, client: ClientId, body: bytes) -> bytes:
+        if phase == LOCAL_DUAL and client == OTHER:
+            raise Reached(body)
+        return federation.answer(client, phase, body, round_id=1)
+
+    first = algorithm.begin_round(RoundId(1), run.clients, frozenset(), attempt=1)
+    with pytest.raises(Reached) as caught:
+        run_phases(first, algorithm, answer)
+    return caught.value.task
+
+
+def altered(task: bytes, change: Callable[[gmpy2.mpz, PublicKey], gmpy2.mpz], key: PublicKey) -> bytes:
+    """The task with other ciphertexts of inner products."""
+    message = records_pb2.RoundTask.FromString(task)
+    body = corrective_pb2.CorrectiveDualTask.FromString(message.body)
+    encrypted = body.point.vector.encrypted
+    numbers = [change(number, key) % key.n_squared for number in split(encrypted.ciphertexts, key.ciphertext_bytes)]
+    encrypted.ciphertexts = concatenate(numbers, key.ciphertext_bytes)
+    message.body = body.SerializeToString()
+    return message.SerializeToString()
+
+
+def one_unit_more(number: gmpy2.mpz, key: PublicKey) -> gmpy2.mpz:
+    return number * (1 + key.n)
+
+
+def doubled(number: gmpy2.mpz, _key: PublicKey) -> gmpy2.mpz:
+    return number * number
+
+
+def foreign(_number: gmpy2.mpz, _key: PublicKey) -> gmpy2.mpz:
+    """A number that nobody encrypted."""
+    return gmpy2.mpz(7)
+
+
+def test_a_key_that_a_party_gave_up_is_not_used_again(federation: Federation) -> None:
+    task = task_to_open(federation, federation.set_up(TERMS))
     folder = StateFolder(federation.directory / OTHER)
     kept = folder.run(RUN)
     assert kept is not None
     folder.keep_run(RUN, replace(kept, secrets=None))
-    assert refused(federation, LAYOUT, listener.tasks[LAYOUT]).public_reason == "it has given this key up"
     federation.parties[OTHER] = federation.party(OTHER)
-    assert "does not have the key" in refused(federation, "local_dual", beyond, round_id=1).public_reason
+    assert "does not have the key" in refused(federation, LOCAL_DUAL, task, round_id=1).public_reason
 
 
-def products_of(done: SetupDone, layout: ClientLayout, value: float) -> bytes:
-    """Inner products of the server's own making: within their bound, or beyond it."""
+def test_every_refusal_after_decryption_is_the_same_and_a_few_lock_the_run_for_good(federation: Federation) -> None:
+    done = federation.set_up(TERMS)
     key = PublicKey.from_bytes(done.record.public_key)
-    slots = slot_layout(PRODUCT_FORMAT, key.bits)
-    values = np.zeros(len(layout.block_ids) * layout.slots)
-    values[0] = value / 2.0
-    plaintexts = [2 * m for m in slots.pack(PRODUCT_FORMAT.quantise(values))]
-    numbers = [(1 + m * key.n) % key.n_squared for m in plaintexts]
-    vector = EncryptedVector(key, PRODUCT_FORMAT, values.size, 1, concatenate(numbers, key.ciphertext_bytes))
-    blocks = tuple(layout.block_ids.tolist())
-    task = DualTask(
-        StateUpdate(),
-        None,
-        BlockVector(blocks, vector),
-        (),
-        (),
-        gamma=1.0,
-        step_scale=1.0,
-        report_blocks=blocks,
-        with_losses=True,
-    )
-    return wire.dual_task_to_bytes(task)
-
-
-def foreign(body: bytes) -> bytes:
-    """The same task with numbers that nobody encrypted."""
-    task = hyfdca_pb2.HyfdcaDualTask.FromString(body)
-    encrypted = task.products.vector.encrypted
-    encrypted.ciphertexts = b"\x07".ljust(512, b"\x00") * (len(encrypted.ciphertexts) // 512)
-    return task.SerializeToString()
-
-
-def test_every_refusal_after_decryption_is_the_same_and_a_few_lock_the_run_for_good(tmp_path: Path) -> None:
-    federation, listener = Federation(tmp_path), Listener()
-    done = federation.set_up(to_party=listener)
-    layout = layout_of(listener.tasks[LAYOUT])
-    good, beyond = products_of(done, layout, 1.0), products_of(done, layout, 1.5 * PRODUCT_FORMAT.bound)
-    assert federation.answer(OTHER, "local_dual", good, round_id=1)
-    reasons = [refused(federation, "local_dual", task, round_id=1).public_reason for task in (beyond, foreign(good))]
-    assert reasons == [NOT_USABLE] * 2
-    assert federation.answer(OTHER, "local_dual", good, round_id=1), "two mishaps are no lock"
-    federation.parties[OTHER] = federation.party(OTHER)
-    assert refused(federation, "local_dual", beyond, round_id=1).public_reason == NOT_USABLE
+    good = task_to_open(federation, done)
+    assert federation.answer(OTHER, LOCAL_DUAL, good, round_id=1)
+    for change in (one_unit_more, doubled):
+        bad = altered(good, change, key)
+        assert refused(federation, LOCAL_DUAL, bad, round_id=1).public_reason == NOT_USABLE
+    assert federation.answer(OTHER, LOCAL_DUAL, good, round_id=1), "two mishaps are no lock"
+    assert refused(federation, LOCAL_DUAL, altered(good, foreign, key), round_id=1).public_reason == NOT_USABLE
     assert MAX_REFUSALS == 3
     for _ in range(2):
-        assert "takes no further part" in refused(federation, "local_dual", good, round_id=1).public_reason
+        assert "takes no further part" in refused(federation, LOCAL_DUAL, good, round_id=1).public_reason
         federation.parties[OTHER] = federation.party(OTHER)
-    assert "takes no further part" in refused(federation, INTRODUCE, terms_to_bytes(config())).public_reason
+    assert "takes no further part" in refused(federation, INTRODUCE, terms_to_bytes(TERMS)).public_reason
     assert "takes no further part" in refused(federation, FINISH, finish(), round_id=9).public_reason
-    kept = (tmp_path / OTHER / f"{RUN}.run").read_bytes()
-    assert b"paillier private key" not in kept, "a locked run has no use for its key"
+    stored = (federation.directory / OTHER / f"{RUN}.run").read_bytes()
+    assert b"paillier private key" not in stored, "a locked run has no use for its key"
 
 
-def test_values_that_outgrow_the_vectors_by_what_an_earlier_task_opened_count_too(federation: Federation) -> None:
-    listener = Listener()
-    done = federation.set_up(to_party=listener)
-    layout, key = layout_of(listener.tasks[LAYOUT]), PublicKey.from_bytes(done.record.public_key)
-    blocks = tuple(layout.feature_blocks)
-    large = np.zeros(len(blocks) * layout.slots, dtype=np.int64)
-    large[: len(SHARDS[OTHER].features)] = 1 << 62
-    numbers = [(1 + m * key.n) % key.n_squared for m in slot_layout(PRODUCT_FORMAT, key.bits).pack(large)]
-    vector = EncryptedVector(key, PRODUCT_FORMAT, large.size, 1024, concatenate(numbers, key.ciphertext_bytes))
-    sync = wire.primal_task_to_bytes(PrimalTask(StateUpdate(model=BlockVector(blocks, vector))))
-    products = wire.product_task_to_bytes(ProductTask(StateUpdate(), (0,)))
-    for _ in range(MAX_REFUSALS):
-        federation.answer(OTHER, "sync", sync, round_id=1)
-        assert refused(federation, "inner_product", products, round_id=1).public_reason == NOT_USABLE
-    assert "takes no further part" in refused(federation, "sync", sync, round_id=1).public_reason
-
-
-def test_that_values_diverged_counts_towards_the_lock(federation: Federation) -> None:
-    """Whether they did depends on what was opened: the server must not ask for it again and again."""
-    done = federation.set_up(config(algorithm="fedavg", settings={"lambda": 0.1}))
+def test_refusals_count_across_restarts(federation: Federation) -> None:
+    done = federation.set_up(TERMS)
     key = PublicKey.from_bytes(done.record.public_key)
-    slots = slot_layout(averaging.MODEL_FORMAT, key.bits)
-    large = np.full(slots.slots, 1 << 62, dtype=np.int64)
-    numbers = [(1 + m * key.n) % key.n_squared for m in slots.pack(large)]
-    vector = EncryptedVector(key, averaging.MODEL_FORMAT, large.size, 1024, concatenate(numbers, key.ciphertext_bytes))
-    entry = averaging.Entry(RoundId(1), {}, {0: 1.0}, {averaging.MODEL: BlockVector((0,), vector)})
-    state = averaging.StateUpdate(reset=True, layout={0: np.array([0, 1])}, entries=(entry,))
-    body = averaging_wire.task_to_bytes(averaging.Task(RoundId(2), 0, state))
-    for _ in range(MAX_REFUSALS):
-        assert averaging_pb2.AveragingResult.FromString(federation.answer(OTHER, "local", body, round_id=2)).diverged
-    assert "takes no further part" in refused(federation, "local", body, round_id=2).public_reason
+    bad = altered(task_to_open(federation, done), one_unit_more, key)
+    assert refused(federation, LOCAL_DUAL, bad, round_id=1).public_reason == NOT_USABLE
+    kept = StateFolder(federation.directory / OTHER).run(RUN)
+    assert kept is not None
+    assert kept.refusals == 1
+    federation.parties[OTHER] = federation.party(OTHER)
+    kept = StateFolder(federation.directory / OTHER).run(RUN)
+    assert kept is not None
+    assert kept.refusals == 1

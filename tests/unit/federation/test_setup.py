@@ -56,7 +56,7 @@ def test_what_key_a_run_has_is_on_record_and_a_subgroup_key_states_its_assumptio
     with caplog.at_level("INFO"):
         done = federation.set_up(config(key={"bits": 2048, "kind": "subgroup"}))
     said = " ".join(record.getMessage() for record in caplog.records)
-    assert f"Paillier (subgroup), 2048 bits, 31 slots, fingerprint {done.record.key_fingerprint}" in said
+    assert f"Paillier (subgroup), 2048 bits, 30 slots, fingerprint {done.record.key_fingerprint}" in said
     assert f"made by {HOLDER}, known to {HOLDER}, {OTHER}" in said
     assert "restricted to a hidden subgroup" in said
 

@@ -175,6 +175,6 @@ def test_a_damaged_ledger_is_refused(text: str) -> None:
 
 
 def test_fields_have_words_where_a_person_must_judge_them() -> None:
-    assert meaning_of("HyfdcaState.alpha") == "dual variables of single samples"
+    assert meaning_of("HyfdcaPrimalTask.alpha") == "dual variables of single samples"
     assert meaning_of("TaskKey.round") == ""
     assert meaning_of(UNREADABLE) == ""

@@ -134,18 +134,24 @@ def test_a_stop_request_is_seen_while_waiting_for_clients() -> None:
 
 def test_rounds_are_limited_by_the_configuration_whatever_the_algorithm_says() -> None:
     store = toy_store(toy_config(rounds=2))
-    assert drive(store, toy_transport(), parts=ToyParts(last_round=100)) == Ending(
-        RunStatus.COMPLETED, "all 2 rounds are done"
-    )
+    ending = drive(store, toy_transport(), parts=ToyParts(last_round=100))
+    assert ending.status is RunStatus.EXHAUSTED
+    assert ending.reason.startswith("all 2 rounds are done, but the ")
+    assert "take a larger lambda" in ending.reason
     rounds = store.rounds(RUN)
-    assert rounds[3].ending == Ending(RunStatus.COMPLETED, "all 2 rounds are done")
+    assert rounds[3].ending == ending
+    assert [json.loads(one.metrics)["closing"] for one in rounds[1:]] == [False, False, True]
+    outcome = store.run(RUN).outcome
+    assert outcome is not None
+    assert json.loads(outcome)["rounds"] == 2, "the closing round does not count, as it does not for the limit"
     assert json.loads(rounds[3].metrics)["primal"] == json.loads(rounds[2].metrics)["primal"]
 
 
 def test_seconds_are_limited_by_the_configuration() -> None:
     store = toy_store(toy_config(seconds=30.0))
     ending = drive(store, toy_transport(), parts=ToyParts(last_round=100))
-    assert ending == Ending(RunStatus.COMPLETED, "30 seconds of training are over")
+    assert ending.status is RunStatus.EXHAUSTED
+    assert ending.reason.startswith("30 seconds of training are over, but ")
     assert len(store.rounds(RUN)) < 20
 
 

@@ -112,6 +112,7 @@ def test_an_older_schema_is_brought_up_to_date_by_the_server_alone(tmp_path: Pat
     with SqliteStore.serve(tmp_path) as store:
         running_with_setup(store)
     connection = sqlite3.connect(tmp_path / "state.db")
+    connection.execute("DROP TABLE parties")
     connection.execute("ALTER TABLE rounds DROP COLUMN clients")
     connection.execute("ALTER TABLE rounds DROP COLUMN seen")
     connection.execute("ALTER TABLE runs DROP COLUMN seen")
@@ -122,6 +123,7 @@ def test_an_older_schema_is_brought_up_to_date_by_the_server_alone(tmp_path: Pat
     with SqliteStore.serve(tmp_path) as store:
         assert store.rounds(RUN) == (replace(round_record(0), clients={}, seen="{}"),)
         assert store.run(RUN).seen == "{}"
+        assert (store.run(RUN).status, store.parties()) == (RunStatus.RUNNING, ())
         store.commit_round(RUN, round_record(1), b"state 1")
         assert store.rounds(RUN)[1] == round_record(1)
 

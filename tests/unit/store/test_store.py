@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fenchel_common.errors import InvalidInput, RecordConflict, UnknownRun
-from fenchel_common.ids import RoundId, RunId
-from fenchel_server.store import MemoryStore, RunStatus, Snapshot, SqliteStore, Store, new_run_id
+from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_server.store import MemoryStore, PartyRecord, RunStatus, Snapshot, SqliteStore, Store, new_run_id
 from support.records import RUN, Clock, round_record, running_with_setup, setup_record
 
 
@@ -165,3 +165,13 @@ def test_every_change_moves_the_time_of_update(store: Store) -> None:
     store.begin_attempt(RUN)
     assert store.run(RUN).updated > before
     assert store.run(RUN).created == before
+
+
+def test_the_records_of_the_parties_are_those_that_were_noted_last(store: Store) -> None:
+    assert store.parties() == ()
+    south = PartyRecord(ClientId("south"), connected=False, since=12.5)
+    north = PartyRecord(ClientId("north"), True, 13.0, RUN, RoundId(2), "primal")
+    store.note_parties([south, north])
+    assert store.parties() == (north, south)
+    store.note_parties([south])
+    assert store.parties() == (south,)

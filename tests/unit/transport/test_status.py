@@ -5,6 +5,7 @@ import pytest
 
 from fenchel_common.errors import (
     BodyTooLarge,
+    CertificateNotValidNow,
     FenchelError,
     NotOnRoster,
     PermanentError,
@@ -12,8 +13,11 @@ from fenchel_common.errors import (
     ServerUnavailable,
     TransientError,
     ValueOutOfRange,
+    WrongAuthority,
 )
 from fenchel_common.wire.status import STATUSES, error_of, status_of
+
+TLS = "Tls handshake failed (TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL: error:1000007d:SSL routines:OPENSSL_internal"
 
 
 @pytest.mark.parametrize("kind", STATUSES, ids=lambda kind: kind.__name__)
@@ -53,3 +57,25 @@ def test_statuses_of_interest_are_the_ones_that_operators_expect() -> None:
     assert STATUSES[BodyTooLarge] is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert STATUSES[ProtocolVersionMismatch] is grpc.StatusCode.FAILED_PRECONDITION
     assert issubclass(ProtocolVersionMismatch, PermanentError)
+
+
+@pytest.mark.parametrize(
+    ("details", "kind", "words"),
+    [
+        ("failed to connect: Connection refused (111)", ServerUnavailable, "nobody listens there"),
+        ("DNS resolution failed for x:1", ServerUnavailable, "its name does not resolve"),
+        ("Socket closed", ServerUnavailable, "the connection broke off"),
+        ("something else", ServerUnavailable, "the connection failed"),
+        (
+            f"{TLS}: CERTIFICATE_VERIFY_FAILED: unable to get local issuer",
+            WrongAuthority,
+            "not from this kit's authority",
+        ),
+        (f"{TLS}: CERTIFICATE_VERIFY_FAILED: certificate has expired", CertificateNotValidNow, "has expired"),
+    ],
+)
+def test_a_connection_that_failed_is_told_in_plain_words(details: str, kind: type[FenchelError], words: str) -> None:
+    error = error_of(grpc.StatusCode.UNAVAILABLE, details, None)
+    assert type(error) is kind
+    assert words in str(error)
+    assert not any(theirs in str(error) for theirs in ("SSL", "UNAVAILABLE", "111", "OPENSSL"))

@@ -188,7 +188,7 @@ class AveragingBook:
             return replace(self, round=ended)
         assert current.plan is not None, "whoever trains has a plan"
         told = closing_from_bytes(record.choices)
-        self.settings.check_closing(told, self._occasion(current))
+        self.settings.check_closing(told, current.plan, self._occasion(current))
         log = self.log
         if current.plan.restating:
             first = log.own.first_holders(current.trainers)

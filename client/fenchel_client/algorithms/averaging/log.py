@@ -55,7 +55,8 @@ class LoggedEntry:
 
     def origins(self, name: str) -> Origins:
         """The origins of the sums of the vector of this name."""
-        return lambda block: [Origin(self.stamps[client], vector_field(name)) for client in self._givers(block)]
+        by_client = {client: Origin(stamp, vector_field(name)) for client, stamp in self.stamps.items()}
+        return lambda block: [by_client[client] for client in self._givers(block)]
 
     def _givers(self, block: int) -> Iterable[ClientId]:
         if self.coordinates is not None:

@@ -90,10 +90,14 @@ class Memory:
         Raises `InvalidInput` or `CryptoError`, and leaves the memory as it was, unless the update is exactly what the
         records say that this party lacks.
         """
-        state = self.opened(update, book, attempt=current.moment.attempt)
-        if update.reset or book.kept != self._kept_in:
+        attempt = current.moment.attempt
+        lacks_kept = update.reset or book.kept != self._kept_in
+        names = self._vectors.kept if lacks_kept and book.kept is not None else ()
+        _check_blocks(update.kept, names, tuple(self._own.positions), "state.kept")
+        state = self.opened(update, book, attempt=attempt)
+        if lacks_kept:
             self.kept, self._kept_in = self._opened_kept(update.kept, book), book.kept
-        self._held = _Held(current.moment.attempt, current.id, state)
+        self._held = _Held(attempt, current.id, state)
         return state
 
     def opened(self, update: StateUpdate, book: AveragingBook, *, attempt: int | None = None) -> State:
@@ -105,9 +109,8 @@ class Memory:
                 raise InvalidInput("state.reset: is due, because this party does not have the state")
             before, since = self._held.state, RoundId(self._held.round_id - 1)
         due = book.log.due(since)
+        self._check_due(update, due)
         state = self._rebased(before, update.base, due)
-        if len(update.entries) != len(due.entries):
-            raise InvalidInput("state.entries: must be exactly those that this party lacks")
         for entry, sums in zip(due.entries, update.entries, strict=True):
             state = self._applied(state, entry, sums)
         return state
@@ -123,9 +126,15 @@ class Memory:
         self.kept = {name: MODEL_FORMAT.rounded(given[name]) for name in self._vectors.kept}
         self._kept_in = self._seal.stamp
 
+    def _check_due(self, update: StateUpdate, due: Due) -> None:
+        """Raises `InvalidInput`, before anything is opened, unless an update has exactly the vectors that are due."""
+        _check_blocks(update.base, self._vectors.state if due.base else (), tuple(due.base), "state.base")
+        if len(update.entries) != len(due.entries):
+            raise InvalidInput("state.entries: must be exactly those that this party lacks")
+        for entry, sums in zip(due.entries, update.entries, strict=True):
+            _check_blocks(sums, self._vectors.summed, entry.blocks, "state.entries")
+
     def _opened_kept(self, kept: Sums, book: AveragingBook) -> State:
-        names = self._vectors.kept if book.kept is not None else ()
-        _check_blocks(kept, names, tuple(self._own.positions), "state.kept")
         opened = self._zeros(self._vectors.kept)
         if book.kept is not None:
             for name, vector in kept.items():
@@ -135,13 +144,13 @@ class Memory:
         return opened
 
     def _rebased(self, state: State, base: Sums, due: Due) -> State:
-        names = self._vectors.state if due.base else ()
-        _check_blocks(base, names, tuple(due.base), "state.base")
-        rebased = {name: self.coordinates.put_into(state[name], base[name], due.base_origins(name)) for name in names}
+        rebased = {
+            name: self.coordinates.put_into(state[name], vector, due.base_origins(name))
+            for name, vector in base.items()
+        }
         return {**state, **rebased}
 
     def _applied(self, before: State, entry: LoggedEntry, sums: Sums) -> State:
-        _check_blocks(sums, self._vectors.summed, entry.blocks, "state.entries")
         codec = self.codec_of(entry.coordinates)
         weights = np.zeros(self._own.length)
         for block in entry.blocks:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms.averaging.descent import DescentClient, LocalObjective, descend
 from fenchel_client.algorithms.averaging.work import Contribution, Job, State, Update
 from fenchel_common.algorithms.averaging.rails import MODEL
-from fenchel_common.algorithms.averaging.scaffpd import CONTROL, UPDATE, ScaffpdSettings
+from fenchel_common.algorithms.averaging.scaffpd import CONTROL, TAU, UPDATE, ScaffpdSettings
 
 Array = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class ScaffpdClient(DescentClient[ScaffpdSettings]):
 
     def train(self, state: State, job: Job) -> Contribution:
         settings, start = self.settings, state[MODEL]
-        tau = job.told.get("tau")
+        tau = job.told.get(TAU)
         if tau is None:
             return Contribution({UPDATE: self.objective.gradient(start)})
         change = local_update(
@@ -54,7 +54,7 @@ class ScaffpdClient(DescentClient[ScaffpdSettings]):
 
     def apply(self, state: State, update: Update) -> State:
         mean = update.mean(UPDATE, otherwise=np.zeros_like(state[MODEL]))
-        tau = update.told.get("tau")
+        tau = update.told.get(TAU)
         if tau is None:
             return {MODEL: state[MODEL], CONTROL: mean}
         return {MODEL: state[MODEL] - tau * mean, CONTROL: state[CONTROL]}

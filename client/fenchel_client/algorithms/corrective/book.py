@@ -131,6 +131,12 @@ class CorrectiveBook:
             return replace(book, duals=record.stamps)
         return book._ended(record, self.choices, primal_choices_from_bytes(record.choices))
 
+    @property
+    def whole_rows(self) -> bool:
+        """Whether this party holds its samples alone and its features with all; if all do, all have whole rows."""
+        held_by_all = all(held_by == self.layout.clients for held_by in self.layout.feature_holders.values())
+        return held_by_all and not self.layout.shared.any()
+
     def required_plan(self) -> RoundPlan:
         if self.plan is None:
             raise InvalidInput("record: this party does not take part in the round under way")

@@ -19,7 +19,7 @@ from fenchel_common.algorithms.corrective.messages import (
     WEIGHTS_FIELD,
     DualResult,
 )
-from fenchel_common.algorithms.dual import ALPHA_FORMAT
+from fenchel_common.algorithms.dual import alpha_format
 from fenchel_common.losses import Loss
 
 Array = NDArray[np.float64]
@@ -34,7 +34,7 @@ def with_combination(
 
     def feasible(alpha: Array) -> Array:
         corrected = anchor.copy()
-        corrected[current.live] = feasible_duals(rows, current.live, alpha[current.live])
+        corrected[current.live] = feasible_duals(rows, current.live, alpha[current.live], loss)
         return corrected
 
     memory = combined(current.memory, combination, current.plan.round_id, feasible=feasible)
@@ -62,11 +62,12 @@ def dual_result(
     point = alpha = weights = None
     if rows.y is not None and not plan.closing:
         solution = _local_point(rows, current, norms=norms, lambda_=lambda_, loss=loss)
-        point = codec.to_blocks(POINT_FIELD, plan.live_blocks, solution, ALPHA_FORMAT)
+        point = codec.to_blocks(POINT_FIELD, plan.live_blocks, solution, alpha_format(loss))
     reports = rows.positions_of(plan.report_blocks)
     figures = figures_of(rows, current.memory, plan.round_id, reports, norms=norms, loss=loss)
     if plan.report_blocks:
-        alpha = codec.to_blocks(ALPHA_FIELD, plan.report_blocks, rounded_towards_zero(model.alpha), ALPHA_FORMAT)
+        reported = rounded_towards_zero(model.alpha)
+        alpha = codec.to_blocks(ALPHA_FIELD, plan.report_blocks, reported, alpha_format(loss))
     if plan.feature_blocks:
         weights = codec.to_features(WEIGHTS_FIELD, model.weights, plan.feature_blocks)
     return DualResult(point, codec.to_numbers(FIGURES_FIELD, figures), alpha, weights, combination.digest())

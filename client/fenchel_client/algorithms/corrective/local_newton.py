@@ -6,9 +6,9 @@ Problem
     and κ the factor by which a change of Fᵀα changes the model. With v = κFᵀ(a − α) this problem is the dual of
     min over v of  1/(2κ) ‖v‖² + Σ_i [l_i(z_i + f_i·v) + α_i f_i·v].
 Method
-    Newton's method in v. Where l* has no curvature (hinge), a proximal term s/2 ‖a − ã‖² supplies it: s starts at the
-    mean of κ‖f_i‖² and is divided by five after each of a few outer steps. The solution of an outer step is the next ã.
-    a is always one dual step away from ã, hence feasible whenever the method stops.
+    Newton's method in v. Where l* has no curvature (hinge, ε-insensitive), a proximal term s/2 ‖a − ã‖² supplies it: s
+    starts at the mean of κ‖f_i‖² and is divided by five after each of a few outer steps. The solution of an outer step
+    is the next ã. a is always one dual step away from ã, hence feasible whenever the method stops.
 Shapes
     F (n, d) dense or CSR; y, alpha and z (n,).
 """
@@ -44,7 +44,7 @@ def local_point(F: Matrix, y: Array, alpha: Array, z: Array, *, kappa: float, lo
     norms = squared_row_norms(F)
     if not norms.any():
         return alpha.copy()
-    smooth = bool((loss.conjugate_curvature(np.full(1, 0.5), np.ones(1)) > 0.0).all())
+    smooth = loss.conjugate_modulus > 0.0
     proximity = 0.0 if smooth else kappa * float(norms.mean())
     v, moved, centre = np.zeros(F.shape[1]), np.zeros(len(y)), alpha
     for _ in range(1 if smooth else OUTER_STEPS):
@@ -87,16 +87,15 @@ class _Step:
     def _merit(self, v: Array, moved: Array) -> tuple[float, Array]:
         reached = self._z + moved
         step = self._loss.dual_step(self._centre, self._y, reached, self._proximity)
-        # y·(y·a) instead of centre + step: the end of the interval, not a rounding error beside it.
-        a = self._y * np.clip(self._y * (self._centre + step), 0.0, 1.0)
+        # The end of the interval, not a rounding error beside it.
+        a = self._loss.feasible(self._centre + step, self._y)
         inner = -self._loss.conjugate(a, self._y) - a * reached - self._proximity / 2.0 * step**2
         return float(v @ v / (2.0 * self._kappa) + inner.sum() + self._alpha @ moved), a
 
     def _direction(self, a: Array, gradient: Array) -> Array:
-        b = self._y * a
-        inside = np.flatnonzero((b > 0.0) & (b < 1.0))
-        curvature = self._proximity[inside] + self._loss.conjugate_curvature(a[inside], self._y[inside])
-        rows, weights = self._F[inside], 1.0 / curvature
+        curvature = self._loss.conjugate_curvature(a, self._y)
+        inside = np.flatnonzero(np.isfinite(curvature))
+        rows, weights = self._F[inside], 1.0 / (self._proximity[inside] + curvature[inside])
         width = len(gradient)
         if not isinstance(rows, csr_array) and width <= DENSE_WIDTH:
             hessian = (rows.T * weights) @ rows + np.eye(width) / self._kappa

@@ -10,7 +10,6 @@ from fenchel_client.algorithms.corrective.settlement import interpolated
 from fenchel_client.algorithms.rows import PartyRows, Positions
 from fenchel_common.algorithms.corrective.messages import COUNT_UNIT, FIGURE_COUNT, STEPS
 from fenchel_common.losses import Loss
-from fenchel_common.objectives import correct_predictions
 
 Array = NDArray[np.float64]
 
@@ -25,7 +24,7 @@ def figures_of(own: PartyRows, memory: Memory, round_id: int, samples: Positions
     for step in range(STEPS + 1):
         z = interpolated(start, end, step)
         losses.append(loss.value(z, y).sum())
-        correct.append(correct_predictions(z, y))
+        correct.append(loss.fit_sum(z, y))
     rest = [loss.conjugate(alpha, y).sum(), np.sqrt(norms[samples]).sum(), alpha @ alpha]
     means = np.array([*losses, *correct, *rest], dtype=np.float64) / own.sample_count
     return np.append(means, len(samples) / COUNT_UNIT)

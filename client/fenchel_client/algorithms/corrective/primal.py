@@ -97,7 +97,8 @@ def _pending_points(
         raise InvalidInput("point.blocks: must be the blocks that take part")
     anchor = settlement.memory.anchor.alpha
     average, vertex = anchor.copy(), None
-    average[current.live] = checked_duals(point, rows, codec, book.of_holders(book.duals, POINT_FIELD, labelled=True))
+    origins = book.of_holders(book.duals, POINT_FIELD, labelled=True)
+    average[current.live] = checked_duals(point, rows, codec, origins, loss=loss)
     if current.plan.vertices:
         vertex = anchor.copy()
         vertex[current.live] = loss.subgradient(settlement.predictions[current.live], rows.labels()[current.live])

@@ -83,7 +83,7 @@ def begin_round(
         memory = None
     if plan.collapse:
         if start.restored is not None:
-            new = _restored_entries(rows, codec, start.restored, book)
+            new = _restored_entries(rows, codec, start.restored, book, loss=loss)
         elif memory is not None:
             new = _rounded_entries(rows, memory)
         else:
@@ -121,7 +121,9 @@ def _rounded_entries(rows: PartyRows, memory: Memory) -> dict[Name, Entry]:
     )
 
 
-def _restored_entries(rows: PartyRows, codec: RowCodec, restored: Anchor, book: CorrectiveBook) -> dict[Name, Entry]:
+def _restored_entries(
+    rows: PartyRows, codec: RowCodec, restored: Anchor, book: CorrectiveBook, *, loss: Loss
+) -> dict[Name, Entry]:
     """The anchor and the best model from the server, with all blocks that are on record."""
     vectors = (restored.alpha, restored.weights, restored.model)
     for vector, recorded in zip(vectors, (book.alpha, book.weights, book.model), strict=True):
@@ -129,7 +131,7 @@ def _restored_entries(rows: PartyRows, codec: RowCodec, restored: Anchor, book: 
             raise InvalidInput("round_start.restored: must have exactly the blocks that are on record")
     alpha = np.zeros(rows.count)
     if restored.alpha is not None:
-        duals = checked_duals(restored.alpha, rows, codec, one_of(book.alpha))
+        duals = checked_duals(restored.alpha, rows, codec, one_of(book.alpha), loss=loss)
         alpha[rows.positions_of(restored.alpha.blocks)] = duals
     weights, model = (
         np.zeros(rows.width) if vector is None else codec.from_features(vector, one_of(recorded))

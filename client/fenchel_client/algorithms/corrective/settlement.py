@@ -38,7 +38,8 @@ class RoundFigures:
     Attributes
     ----------
     losses, accuracies
-        The mean loss and the accuracy at each of the `STEPS` + 1 models from the best one to that of the round.
+        The mean loss and the accuracy at each of the `STEPS` + 1 models from the best one to that of the round. With a
+        loss of regression, mean squared errors stand in the place of accuracies.
     conjugate, spread
         The means of l*(−α_i) and of α_i², at the combined dual variables.
     row_norm

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms.codec import Origins
 from fenchel_client.algorithms.dualclient import DualClient
-from fenchel_client.algorithms.duals import checked_duals, whole_norms
+from fenchel_client.algorithms.duals import checked_duals, norms_alone, whole_norms
 from fenchel_client.algorithms.hyfdca.book import (
     CHANGES,
     CONTRIBUTION,
@@ -52,7 +52,6 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Cipher, Vector
 from fenchel_common.errors import InvalidInput
-from fenchel_common.objectives import correct_predictions, squared_row_norms
 from fenchel_common.wire import hyfdca as wire
 
 Array = NDArray[np.float64]
@@ -85,7 +84,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         self._model_version: dict[int, Sequence[Origin]] = {}
         self._gap: tuple[Sequence[Origin], float] | None = None
         """P − D of the last certificate that this client opened, and the contributions to it."""
-        self._norms: Array | None = None if self._rows.shared else squared_row_norms(self._rows.X)
+        self._norms = norms_alone(self._rows)
 
     def first_book(self) -> HyfdcaBook:
         return HyfdcaBook(self._settings, self._layout)
@@ -128,7 +127,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         if alpha is not None:
             if not book.alpha.keys() >= set(alpha.blocks):
                 raise InvalidInput("alpha.blocks: names a block whose dual variables are zero")
-            opened = checked_duals(alpha, self._rows, self._codec, book.alpha_of)
+            opened = checked_duals(alpha, self._rows, self._codec, book.alpha_of, loss=self._loss)
             self._alpha[self._rows.positions_of(alpha.blocks)] = opened
             self._alpha_versions |= {block: book.alpha[block].version for block in alpha.blocks}
         for block in self._alpha_versions.keys() - book.alpha.keys():
@@ -185,9 +184,10 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         predictions = self._predictions(sorted({*drawn, *reported}), task.products, book)
         changes = restated = figures = None
         if ranges:
-            changes = self._codec.to_blocks(CHANGES, drawn, self._steps(ranges, predictions, book), ALPHA_FORMAT)
+            steps = self._steps(ranges, predictions, book)
+            changes = self._codec.to_blocks(CHANGES, drawn, steps, self._settings.alpha_format)
         if stated := book.blocks_restated_by(self._layout.party):
-            restated = self._codec.to_blocks(RESTATED, stated, self._alpha, ALPHA_FORMAT)
+            restated = self._codec.to_blocks(RESTATED, stated, self._alpha, self._settings.alpha_format)
         if asks_figures:
             figures = self._figures(predictions, with_losses=current.rules.certifying)
         with self._serialising():
@@ -244,7 +244,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
             conjugate = float(self._loss.conjugate(self._alpha[reported], y).sum())
             if with_losses:
                 loss = float(self._loss.value(z, y).sum())
-                correct = float(correct_predictions(z, y))
+                correct = self._loss.fit_sum(z, y)
         weights = self._model[self._codec.feature_positions(self._layout.first_holder_of(self._layout.clients))]
         regulariser = self._settings.lambda_ / 2.0 * float(weights @ weights)
         count = self._rows.sample_count

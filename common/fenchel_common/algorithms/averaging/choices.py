@@ -80,6 +80,12 @@ class Occasion:
     length: int
 
 
+def check_repeated(told: Numbers, plan: RecordedPlan) -> None:
+    """Raises `InvalidInput` unless the numbers at the end of a round repeat all numbers of its plan."""
+    if any(told.get(name) != value for name, value in plan.told.items()):
+        raise InvalidInput("told: the numbers of the plan must be the same at the end of the round")
+
+
 def check_number(numbers: Numbers, name: str, *, least: float, most: float) -> None:
     """Raises `InvalidInput` unless the number is there and between the two bounds."""
     if not least <= numbers.get(name, math.nan) <= most:

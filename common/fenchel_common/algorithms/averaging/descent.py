@@ -11,7 +11,7 @@ from fenchel_common.losses import LOSSES, Loss
 from fenchel_common.losses.multinomial import Multinomial
 from fenchel_common.losses.squared import Squared
 
-DescentLoss = Loss | Multinomial | Squared
+DescentLoss = Loss | Multinomial
 
 DESCENT_LOSSES = ("logistic", "smoothed_hinge", "hinge", Multinomial.name, Squared.name)
 LOSS_LEAK = {"the loss of each party": "in clear, every round"}
@@ -44,16 +44,14 @@ class DescentSettings(LocalLossSettings):
 
     @property
     def local_loss(self) -> DescentLoss:
-        if self.loss == Multinomial.name:
-            return Multinomial(self.classes)
-        return Squared() if self.loss == Squared.name else LOSSES[self.loss]
+        return Multinomial(self.classes) if self.loss == Multinomial.name else LOSSES[self.loss]
 
     @property
     def loss_function(self) -> Loss:
-        """The loss, for a comparison with the centralized optimum; `InvalidConfig` if it is not a loss of a margin."""
+        """The loss, for a comparison with the centralized optimum; `InvalidConfig` if it has several scores."""
         loss = self.local_loss
         if not isinstance(loss, Loss):
             raise InvalidConfig(
-                f"loss: {self.loss} is not a loss of a margin, which is needed here; use {', '.join(LOSSES)}"
+                f"loss: {self.loss} takes classes from 0; a comparison needs a loss of one score, such as logistic"
             )
         return loss

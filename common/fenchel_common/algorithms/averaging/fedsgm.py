@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan, check_number
+from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan, check_number, check_repeated
 from fenchel_common.algorithms.averaging.compression import Lanes, random_coordinates
 from fenchel_common.algorithms.averaging.rails import MODEL, Positions, Vectors
 from fenchel_common.algorithms.averaging.settings import MEASUREMENT_LEAKS, AveragingSettings
@@ -118,7 +118,11 @@ class FedsgmSettings(AveragingSettings):
         """Top-K takes the coordinates that the parties' votes name; a party can check their number alone."""
         plan.check_weights(each=1.0)
         check_number(plan.told, SWITCH, least=0.0, most=1.0)
-        self._check_lanes(plan.told, occasion)
+        if self.compression == "quantised":
+            lanes = Lanes.of(reach=1.0, levels=self.levels, headroom=HEADROOM, clients=occasion.clients)
+            check_number(plan.told, QUANTUM, least=math.ulp(0.0), most=math.inf)
+            check_number(plan.told, LIMIT, least=lanes.limit, most=lanes.limit)
+            check_number(plan.told, LANE_BITS, least=lanes.bits, most=lanes.bits)
         given = plan.coordinates
         if self.compression == "none":
             fitting = given is None
@@ -129,16 +133,10 @@ class FedsgmSettings(AveragingSettings):
         if not fitting:
             raise InvalidInput("plan.coordinates: are not those of the compression")
 
-    def check_closing(self, told: Numbers, occasion: Occasion) -> None:
+    def check_closing(self, told: Numbers, plan: RecordedPlan, occasion: Occasion) -> None:
+        del occasion
+        check_repeated(told, plan)
         check_number(told, ITERATE_WEIGHT, least=0.0, most=1.0)
-        self._check_lanes(told, occasion)
-
-    def _check_lanes(self, told: Numbers, occasion: Occasion) -> None:
-        if self.compression == "quantised":
-            lanes = Lanes.of(reach=1.0, levels=self.levels, headroom=HEADROOM, clients=occasion.clients)
-            check_number(told, QUANTUM, least=math.ulp(0.0), most=math.inf)
-            check_number(told, LIMIT, least=lanes.limit, most=lanes.limit)
-            check_number(told, LANE_BITS, least=lanes.bits, most=lanes.bits)
 
     def _public_coordinates(self, told: Numbers, occasion: Occasion) -> Positions:
         if self.compression == "rand_k":

@@ -8,7 +8,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan, check_number
+from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan, check_number, check_repeated
 from fenchel_common.algorithms.averaging.settings import MEASUREMENT_LEAKS, LocalLossSettings
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 from fenchel_common.errors import InvalidConfig
@@ -60,14 +60,15 @@ class ConsensusSettings(LocalLossSettings):
         return Multinomial(self.classes) if self.loss == Multinomial.name else LOSSES[self.loss]
 
     def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
-        plan.check_weights(each=1.0)
-        self.check_closing(plan.told, occasion)
-
-    def check_closing(self, told: Numbers, occasion: Occasion) -> None:
         """K and K/N must be those that every party knows by its layout."""
+        plan.check_weights(each=1.0)
         clients, fraction = occasion.clients, occasion.clients / occasion.samples
-        check_number(told, CLIENTS, least=clients, most=clients)
-        check_number(told, SAMPLE_WEIGHT, least=fraction, most=fraction)
+        check_number(plan.told, CLIENTS, least=clients, most=clients)
+        check_number(plan.told, SAMPLE_WEIGHT, least=fraction, most=fraction)
+
+    def check_closing(self, told: Numbers, plan: RecordedPlan, occasion: Occasion) -> None:
+        del occasion
+        check_repeated(told, plan)
 
 
 class ProximalSettings(ConsensusSettings):

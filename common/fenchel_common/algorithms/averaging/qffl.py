@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 
 from pydantic import Field
 
-from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, check_number
+from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan, check_number
 from fenchel_common.algorithms.averaging.descent import LOSS_LEAK, DescentSettings, descent_profile
 from fenchel_common.algorithms.averaging.rails import ACCURACY, Vectors
 from fenchel_common.algorithms.settings import Profile
@@ -30,6 +30,6 @@ class QfflSettings(DescentSettings):
     def vectors(self) -> Vectors:
         return Vectors(summed=(UPDATE,), surveyed=("loss",), reported=("squared_change",), measured=(ACCURACY,))
 
-    def check_closing(self, told: Numbers, occasion: Occasion) -> None:
-        del occasion
+    def check_closing(self, told: Numbers, plan: RecordedPlan, occasion: Occasion) -> None:
+        del plan, occasion
         check_number(told, TOTAL, least=math.ulp(0.0), most=math.inf)

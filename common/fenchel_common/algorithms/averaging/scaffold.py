@@ -37,5 +37,6 @@ class ScaffoldSettings(DescentSettings):
         del occasion
         plan.check_weights(each=1.0)
 
-    def check_closing(self, told: Numbers, occasion: Occasion) -> None:
+    def check_closing(self, told: Numbers, plan: RecordedPlan, occasion: Occasion) -> None:
+        del plan
         check_number(told, CONTRIBUTED, least=1.0 / occasion.clients, most=1.0)

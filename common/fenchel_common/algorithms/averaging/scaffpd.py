@@ -10,17 +10,19 @@ set by Condition 3.1 (ψ convex) or Condition 3.2 (ψ strongly convex).
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fenchel_common.algorithms.averaging.choices import Occasion, RecordedPlan
+from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan, check_number, check_repeated
 from fenchel_common.algorithms.averaging.descent import LOSS_LEAK, DescentSettings, descent_profile
 from fenchel_common.algorithms.averaging.rails import ACCURACY, MODEL, Vectors
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 
 CONTROL = "control"
 UPDATE = "update"
+TAU: Final = "tau"
+"""Told, in a round with local steps: τ_r."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,10 @@ class RobustSettings(DescentSettings):
         """Weights follow from the losses that the parties tell the server; a party can check that they are in Λ."""
         plan.check_weights(each=self.largest_weight(occasion.clients) * (1.0 + 1e-9), together=1.0)
 
+    def check_closing(self, told: Numbers, plan: RecordedPlan, occasion: Occasion) -> None:
+        del occasion
+        check_repeated(told, plan)
+
 
 class ScaffpdSettings(RobustSettings):
     """Settings of a SCAFF-PD run, checked."""
@@ -108,6 +114,12 @@ class ScaffpdSettings(RobustSettings):
     @property
     def vectors(self) -> Vectors:
         return Vectors(state=(MODEL, CONTROL), summed=(UPDATE,), surveyed=("loss",), measured=(ACCURACY,))
+
+    def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
+        """τ_r never rises."""
+        super().check_plan(plan, occasion)
+        if plan.told:
+            check_number(plan.told, TAU, least=math.ulp(0.0), most=self.first_pace(occasion.clients).tau)
 
     def first_pace(self, clients: int) -> Pace:
         """τ_0, σ_0 and θ_0."""

@@ -12,7 +12,6 @@ from fenchel_common.algorithms.settings import AlgorithmSettings, is_due
 from fenchel_common.ids import RoundId
 from fenchel_common.losses import Array, Loss
 from fenchel_common.losses.multinomial import Multinomial
-from fenchel_common.losses.squared import Squared
 
 MEASUREMENT_LEAKS: Final = {
     "number of rows of each party": "in clear",
@@ -55,16 +54,19 @@ class AveragingSettings(AlgorithmSettings):
         del occasion
         plan.check_weights()
 
-    def check_closing(self, told: Numbers, occasion: Occasion) -> None:
-        """Raises `InvalidInput` for numbers that no honest server tells with the sums; called as `check_plan` is."""
-        del told, occasion
+    def check_closing(self, told: Numbers, plan: RecordedPlan, occasion: Occasion) -> None:
+        """Raises `InvalidInput` for numbers that no honest server tells with the sums; called as `check_plan` is.
+
+        `plan` is the plan of the round, already checked. By default any numbers are taken.
+        """
+        del told, plan, occasion
 
 
 class LocalLossSettings(AveragingSettings):
     """The settings of an algorithm that also takes the multinomial loss; a subclass must define `local_loss`."""
 
     @property
-    def local_loss(self) -> Loss | Multinomial | Squared:
+    def local_loss(self) -> Loss | Multinomial:
         """The loss that the parties minimise."""
         raise NotImplementedError
 

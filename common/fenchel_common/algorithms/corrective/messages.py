@@ -207,7 +207,7 @@ class Objectives:
     Attributes
     ----------
     primal, accuracy
-        P and the accuracy of the best model.
+        P and the accuracy of the best model; with a loss of regression, its mean squared error.
     dual
         D at the anchor.
     squared_norm

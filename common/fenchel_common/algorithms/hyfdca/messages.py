@@ -40,7 +40,10 @@ class SampleRange:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """(1/N) Σ l, (1/N) Σ l*, the accuracy and λ/2 ‖w‖², for the w and α that entered the round."""
+    """(1/N) Σ l, (1/N) Σ l*, the accuracy and λ/2 ‖w‖², for the w and α that entered the round.
+
+    With a loss of regression the mean squared error stands in the place of the accuracy.
+    """
 
     mean_loss: float
     mean_conjugate: float

@@ -8,9 +8,9 @@ variables changed, and `fenchel audit --attack` finds rows in such sums in three
   15 features and 1 to 14 changes a round all rows were found, with 15 and more none.
 - The sum has few rows. With 32 changes the sum is no nearer to its rows than to others (cosine 0.23 against 0.19).
 
-With the hinge losses, a step with `local = "paper"` leaves most of the drawn dual variables unchanged, at a bound. On
-breast cancer, in the median of the first 100 rounds, 1 of 28 drawn variables changed, and 13 of 71. So a large h is no
-protection there.
+With the hinge losses, and others whose dual variables can rest (`Loss.rests`), a step with `local = "paper"` leaves
+most of the drawn dual variables unchanged, at a bound. On breast cancer with the hinge, in the median of the first 100
+rounds, 1 of 28 drawn variables changed, and 13 of 71. So a large h is no protection there.
 
 A label holder draws the same share of each cohort, rounded up or down at random. So another party that holds few of
 its samples can find few of them changed, however large h is.
@@ -23,11 +23,10 @@ from typing import Final
 from fenchel_common.algorithms.hyfdca.pace import SMALLEST_FRACTION, HyfdcaChoices, Pace
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
+from fenchel_common.losses import loss_named
 
 ENOUGH_CHANGES: Final = 32
 """The number of changed dual variables from which a difference resembles no single row."""
-RESTING_LOSSES: Final = frozenset({"hinge", "smoothed_hinge"})
-"""Losses whose dual variables stay exactly at a bound for most samples."""
 
 WHOLE: Final = 1e-9
 """A share of a cohort that is short of a whole number by less is that number."""
@@ -35,7 +34,7 @@ WHOLE: Final = 1e-9
 
 def row_leak_of(settings: HyfdcaChoices, changes: int | None, width: int) -> str | None:
     """The `Family.row_leak` of HyFDCA."""
-    if settings.local == "paper" and settings.loss in RESTING_LOSSES:
+    if settings.local == "paper" and loss_named(settings.loss).rests:
         return f"with the loss {settings.loss} most of the updated dual variables stay unchanged, for every h"
     if changes is None and isinstance(settings.h, int):
         changes = settings.h

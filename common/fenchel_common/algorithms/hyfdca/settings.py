@@ -1,8 +1,9 @@
 """HyFDCA's settings, with the local steps of its paper."""
 
-from typing import Annotated, Any, ClassVar, Literal
+import math
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from fenchel_common.algorithms.dual import ABOUT_CERTIFICATES, ABOUT_LOCAL, DualSettings
 from fenchel_common.algorithms.family import Family
@@ -38,6 +39,15 @@ class HyfdcaSettings(DualSettings):
         if h == "auto" or whole or (isinstance(h, float) and 0.0 < h <= 1.0):
             return h
         raise ValueError("use auto, a whole number of samples from 1, or a fraction above 0.0 and at most 1.0")
+
+    @model_validator(mode="after")
+    def _theorems_hold(self) -> Self:
+        if self.local == "theory" and not math.isfinite(self.loss_function.lipschitz):
+            raise ValueError(
+                f"loss: the theorems behind local = 'theory' assume a bounded slope, which {self.loss} does not have; "
+                "use local = 'corrective' or 'paper', or another loss"
+            )
+        return self
 
     @property
     def asks_products_twice(self) -> bool:

@@ -65,7 +65,8 @@ class CsvSource(ArrowSource):
 
     def _explained(self, reason: str, columns: list[str]) -> InvalidInput:
         """What Arrow found, without the cells that its message quotes."""
-        if "UTF8" in reason or "UTF-8" in reason:
+        # Arrow looks at the number of cells first, and can hand over no row whose text it cannot decode.
+        if "UTF8" in reason or "UTF-8" in reason or _undecodable_line(self._path, self._options) is not None:
             return _encoding_error(self._path, self._options)
         found: list[Any] = []
 
@@ -168,21 +169,30 @@ def _encoding_error(path: Path, options: CsvOptions) -> InvalidInput:
     with path.open("rb") as file:
         start = file.read(4)
         likely = "utf-16" if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"
-        file.seek(0)
-        row = next((number for number, line in enumerate(file) if not _decodes(line, options.encoding)), 0)
-    where = "the header" if row == 0 else f"line {row + 1}"
+    line = _undecodable_line(path, options) or 1
+    where = "the header" if line == 1 else f"line {line}"
     return InvalidInput(
         f"{path}: {where}: is not text in {options.encoding}; save the file as UTF-8, or write "
         f'encoding = "{likely}" under [csv] in {DECLARATION_FILE} (`fenchel data init FILE --encoding {likely}`)'
     )
 
 
-def _decodes(line: bytes, encoding: str) -> bool:
+def _undecodable_line(path: Path, options: CsvOptions) -> int | None:
+    """The first line, counted from 1, that is not text in the file's encoding."""
     try:
-        line.decode(encoding)
-    except (UnicodeError, LookupError):
-        return False
-    return True
+        decoder = codecs.getincrementaldecoder(options.encoding)()
+    except LookupError:
+        return 1
+    number = 0
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                number += 1
+                decoder.decode(line)
+        decoder.decode(b"", final=True)
+    except UnicodeError:
+        return number
+    return None
 
 
 READER = CsvReader()

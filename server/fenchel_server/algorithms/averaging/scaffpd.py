@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_common.algorithms.averaging.scaffpd import Pace, ScaffpdSettings
+from fenchel_common.algorithms.averaging.scaffpd import TAU, Pace, ScaffpdSettings
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.algorithms.averaging.descent import RobustServer
 from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
@@ -49,7 +49,7 @@ class ScaffpdServer(RobustServer[ScaffpdSettings]):
     def plan(self, round_id: RoundId, trainers: Sequence[ClientId], surveys: Mapping[ClientId, Numbers]) -> Plan:
         del round_id, trainers
         if self._controlled:
-            return Plan({"tau": self.pace.tau}, self.by_client(self.weights))
+            return Plan({TAU: self.pace.tau}, self.by_client(self.weights))
         losses, pace = self.known_losses(surveys), self.pace
         previous = np.array([self.memory.get(f"loss_{position}", loss) for position, loss in enumerate(losses)])
         weights = extrapolated_dual_step(

@@ -17,6 +17,7 @@ from fenchel_common.blocks import summed
 from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
+from fenchel_common.losses import Deviation
 from fenchel_common.wire.corrective_snapshot import CorrectiveState, Memories, PendingPoints, StoredAnchor
 from fenchel_server.algorithms.answers import check_agree
 from fenchel_server.algorithms.certificate import Certificate, Rounding, reached_gap
@@ -173,16 +174,18 @@ def certified(
     the best model when the server puts it on record.
     """
     lambda_, loss = settings.lambda_, settings.loss_function
-    rounding = Rounding.of(layout, lipschitz=loss.lipschitz, contributions=len(layout.clients))
+    rounding = Rounding.of(layout, contributions=len(layout.clients))
     drift = rounding.model * (2 + state.relative_rounds + state.collapses)
     drift += state.collapses * ALPHA_FORMAT.resolution * objectives.row_norm / lambda_
-    error = rounding.losses + (2.0 + lambda_) * rounding.figures
-    error += loss.lipschitz * objectives.row_norm * rounding.model
+    # Of errors with the mean e the root mean square is at most e·√N.
+    mean = objectives.row_norm * rounding.model
+    off = rounding.predictions.plus(Deviation(mean, mean * math.sqrt(layout.sample_count)))
+    error = loss.mean_error(off, mean_loss=objectives.primal + rounding.figures) + (2.0 + lambda_) * rounding.figures
     error += lambda_ * (math.sqrt(max(objectives.squared_norm, 0.0)) * drift + drift * drift / 2.0)
     return Certificate(
         primal=objectives.primal,
         dual=objectives.dual,
         gap=objectives.primal - objectives.dual + error,
         gap_error=error,
-        accuracy=objectives.accuracy,
+        fit=loss.fit(objectives.accuracy),
     )

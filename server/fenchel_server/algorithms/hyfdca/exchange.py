@@ -19,6 +19,7 @@ from fenchel_common.algorithms.hyfdca.messages import (
     ProductTask,
 )
 from fenchel_common.blocks import BlockVector, check_fresh, joined_on
+from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.ids import ClientId
@@ -71,8 +72,8 @@ class Exchange:
     The caller makes the tasks of one phase, and hands in its results before it makes the next task.
     """
 
-    def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy) -> None:
-        self._scopes = Scope.of_every_client(layout, key=key, privacy=privacy)
+    def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy, alpha_format: VectorFormat) -> None:
+        self._scopes = Scope.of_every_client(layout, key=key, privacy=privacy, alpha_format=alpha_format)
         self._peers = {client: _Peer() for client in layout.clients}
         self._pending: dict[ClientId, _Pending] = {}
 

@@ -16,53 +16,35 @@ The server's choices are on record. All else follows from them by `RoundRules`, 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-import numpy as np
-
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
-from fenchel_common.algorithms.hyfdca.messages import INNER_PRODUCT_AFTER, SYNC, Figures, PrimalResult, SampleRange
+from fenchel_common.algorithms.hyfdca.messages import INNER_PRODUCT_AFTER, SYNC, PrimalResult, SampleRange
 from fenchel_common.algorithms.hyfdca.pace import Pace
-from fenchel_common.algorithms.hyfdca.rounds import RoundChoices, RoundRules
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
-from fenchel_common.wire.hyfdca_records import left_out_to_bytes, round_choices_to_bytes
 from fenchel_common.wire.hyfdca_snapshot import HyfdcaSnapshot, snapshot_from_bytes, snapshot_to_bytes
 from fenchel_common.wire.records import server_state_from_bytes
-from fenchel_server.algorithms.certificate import Certificate, Rounding, with_certificate
+from fenchel_server.algorithms.certificate import Rounding, with_certificate
 from fenchel_server.algorithms.hyfdca.certificate import DivergenceWatch, certify, dual_value, ending_of
 from fenchel_server.algorithms.hyfdca.exchange import Exchange, last_state
+from fenchel_server.algorithms.hyfdca.round import HyfdcaRound, begun_round
 from fenchel_server.algorithms.hyfdca.state import HyfdcaState
 from fenchel_server.algorithms.hyfdca.theorems import step_rule
-from fenchel_server.algorithms.phased import ENDED_HERE, Answers, PhasedServer, RoundUnderWay, not_there
+from fenchel_server.algorithms.phased import Answers, PhasedServer
 from fenchel_server.algorithms.rownorms import summed_row_norms
-from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
+from fenchel_server.contract import PhaseRequest, RoundReport
 
 R = TypeVar("R")
 
 UNCERTIFIED: Final = "no certificate: a party was missing, or its part of the model is out of date"
 
 
-@dataclass(slots=True, kw_only=True)
-class _Round(RoundUnderWay):
-    """`totals` is the sum of all clients' contributions to the figures, `changed` has the blocks of α that changed."""
-
-    rules: RoundRules
-    draws: dict[ClientId, tuple[SampleRange, ...]] = field(default_factory=dict)
-    totals: Vector | None = None
-    figures: Figures | None = None
-    certificate: Certificate | None = None
-    ending: tuple[Outcome, str] | None = None
-    changed: frozenset[int] = frozenset()
-    samples_updated: int = 0
-
-
-class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
+class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound]):
     """The server half of HyFDCA.
 
     Parameters
@@ -116,7 +98,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
     ) -> None:
         super().__init__(settings, layout, round_id=round_id, records=records)
         self._state = HyfdcaState(layout)
-        self._exchange = Exchange(layout, key, privacy=settings.privacy)
+        self._exchange = Exchange(layout, key, privacy=settings.privacy, alpha_format=settings.alpha_format)
         self._sample_counts = {
             client: layout.samples_of(client) for client in layout.clients if client in layout.label_holders
         }
@@ -125,11 +107,10 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
             self._cohorts.setdefault(block.holders, {})[block.id] = block.size
         # Other clients give zeros, which are exact.
         giving = layout.reporters.keys() | layout.feature_index.first_holders(layout.clients).keys()
-        self._rounding = Rounding.of(layout, lipschitz=settings.loss_function.lipschitz, contributions=len(giving))
+        self._rounding = Rounding.of(layout, contributions=len(giving))
         self._rule, self._note = step_rule(settings, layout, self._sample_counts)
         self._pace = Pace()
-        at_zero = settings.loss_function.value(np.zeros(1), np.ones(1))
-        self._watch = DivergenceWatch(initial_gap=float(at_zero[0]))
+        self._watch = DivergenceWatch.of(settings.loss_function)
 
     def _last_state(self, client: ClientId) -> bytes:
         """The model that entered the last round, on a client's features."""
@@ -157,34 +138,21 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
         for client in clients:
             self._exchange.lose(client)
 
-    def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> _Round:
-        chosen = frozenset() if closing else self.taking_part(round_id)
-        there = available.intersection(self.layout.clients)
-        active = chosen & there
+    def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> HyfdcaRound:
         counts = self._sample_counts
-        choices = RoundChoices(
-            available=there,
-            active=active,
-            closing=closing,
-            shares={
-                client: self._pace.samples(self.settings, counts, client) / counts[client]
-                for client in self.layout.clients
-                if client in active and client in counts
-            },
+        return begun_round(
+            round_id,
+            available,
+            settings=self.settings,
+            clients=self.layout.clients,
+            chosen=frozenset() if closing else self.taking_part(round_id),
+            shares={client: self._pace.samples(self.settings, counts, client) / counts[client] for client in counts},
             proportional=self._rule.proportional,
-        )
-        rules = RoundRules(self.settings, self.layout.clients, round_id, choices)
-        return _Round(
-            id=round_id,
             closing=closing,
-            present=[client for client in self.layout.clients if client in rules.first_present],
-            absences=not_there(chosen - there),
-            rules=rules,
-            ending=ENDED_HERE if closing else None,
         )
 
     def _round_choices(self) -> bytes:
-        return round_choices_to_bytes(self._current().rules.choices, self.layout.clients)
+        return self._current().choices_to_bytes()
 
     def _first_request(self) -> PhaseRequest:
         return self._sync_request() or self._enter()
@@ -314,7 +282,12 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
             (answer.figures for answer in self._take_contributions(results, current.id).values()), None
         )
         if current.figures is not None and current.rules.certifying:
-            current.certificate = certify(current.figures, lambda_=self.settings.lambda_, rounding=self._rounding)
+            current.certificate = certify(
+                current.figures,
+                lambda_=self.settings.lambda_,
+                loss=self.settings.loss_function,
+                rounding=self._rounding,
+            )
             current.ending = (
                 ending_of(current.certificate, goal=self.settings.stop.gap, watch=self._watch) or current.ending
             )
@@ -331,7 +304,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, _Round]):
 
     def _on_record(self, answers: Answers[R]) -> dict[ClientId, R]:
         """Ends the phase: the good answers count, and the record names the clients that are left out from here on."""
-        self._put_on_record(answers.good, left_out_to_bytes(answers.failed, self.layout.clients))
+        self._put_on_record(answers.good, self._current().left_out_to_bytes(answers.failed))
         return self._without_failed(answers)
 
     def _report(self) -> RoundReport:

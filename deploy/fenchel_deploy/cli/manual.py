@@ -1,0 +1,167 @@
+"""What the help of each command says below its options: examples, and what its exit codes mean.
+
+docs/commands.md has the same, and a test compares the two.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from fenchel_deploy.cli.exits import ExitCode
+
+USUAL: Final[Mapping[ExitCode, str]] = {
+    ExitCode.DONE: "done",
+    ExitCode.REFUSED: "wrong usage, bad input, or a refusal that no retry cures",
+    ExitCode.INTERNAL: "an error of Fenchel itself; please report it with the output of `fenchel doctor`",
+    ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
+}
+"""The codes that every command has, unless its entry says otherwise."""
+
+_KIT = {ExitCode.IDENTITY: "the kit, its certificate or its roster cannot be used"}
+_STATE = {ExitCode.STATE: "no usable state in DIR"}
+_RUN = {**_STATE, ExitCode.UNKNOWN_RUN: "no such run"}
+_CONFLICT = {ExitCode.CONFLICT: "the run's status does not allow it"}
+_GOAL = {
+    ExitCode.DONE: "the model is within 0.1 % of the optimum or within the gap that was asked for, or the algorithm "
+    "has no certificate and ran to its end",
+    ExitCode.MISSED: "it is not",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The examples of a command, and the exit codes in which it differs from `USUAL`."""
+
+    examples: tuple[str, ...]
+    exits: Mapping[ExitCode, str] = field(default_factory=dict)
+
+    def all_exits(self) -> dict[ExitCode, str]:
+        """Every exit code of the command with its meaning, in order."""
+        return dict(sorted({**USUAL, **self.exits}.items()))
+
+
+ENTRIES: Final[Mapping[str, Entry]] = {
+    "demo": Entry(
+        (
+            "fenchel demo",
+            "fenchel demo --dataset digits --grid 4x4 --format json",
+            "fenchel demo --algorithm fedavg --rounds 20 --keep demo/",
+        ),
+        _GOAL,
+    ),
+    "algorithms": Entry(("fenchel algorithms", "fenchel algorithms hyfdca")),
+    "provision": Entry(
+        (
+            "fenchel provision federation.toml --out kits/",
+            "fenchel provision federation.toml --out kits/ --renew-within 30",
+            "fenchel provision federation.toml --out kits/ --replace south",
+        ),
+        {ExitCode.IDENTITY: "the authority or a kit in OUT cannot be used"},
+    ),
+    "cert request": Entry(("fenchel cert request south --out kit/",), _KIT),
+    "cert approve": Entry(("fenchel cert approve south.csr --party south --out kits/",), _KIT),
+    "cert show": Entry(
+        ("fenchel cert show kit/", "fenchel cert show kit/cert.pem --format json"),
+        {ExitCode.IDENTITY: "not a certificate of a federation"},
+    ),
+    "data inspect": Entry(
+        ("fenchel data inspect patients.csv",),
+        {ExitCode.DONE: "the table can be used as it is", ExitCode.MISSED: "it cannot"},
+    ),
+    "data init": Entry(
+        ("fenchel data init patients.csv", "fenchel data init patients.csv --id number --label ill --positive yes")
+    ),
+    "preflight": Entry(
+        ("fenchel preflight kit/ --data patients.csv", "fenchel preflight kit/ --format json"),
+        {ExitCode.DONE: "nothing fails; warnings do not count", ExitCode.MISSED: "something fails"},
+    ),
+    "shard": Entry(("fenchel shard --names north,south --grid 2x1 --out shards/",)),
+    "server": Entry(
+        (
+            "fenchel server --kit kits/server --state state/ --run run.toml",
+            "fenchel server --kit kits/server --state state/ --stay --results results/ --metrics 9464",
+        ),
+        {
+            ExitCode.DONE: "all runs completed",
+            ExitCode.MISSED: "a run stopped, failed or diverged, and `fenchel runs show` says why",
+            ExitCode.EXHAUSTED: "a run used up its rounds or seconds before it reached the gap that was asked for",
+            ExitCode.STATE: "the state folder cannot be used, or another server uses it",
+            ExitCode.CONFLICT: "a run of that name is on record with another configuration",
+            **_KIT,
+            ExitCode.TERMINATED: "ended by SIGTERM; the next start continues after the last committed round",
+        },
+    ),
+    "client": Entry(
+        (
+            "fenchel client --kit kit/ --data patients.csv --state private/",
+            "fenchel client --kit kit/ --data patients.csv --state private/ --accept 2048-bits --log-format json",
+        ),
+        {
+            ExitCode.DONE: "the server dismissed the party, or SIGTERM stopped it",
+            **_KIT,
+            ExitCode.DATA_UNFIT: "the data do not fit the run",
+        },
+    ),
+    "health": Entry(
+        ("fenchel health --kit kit/", "fenchel health --kit kit/ --live"),
+        {
+            ExitCode.DONE: "a round can run now or, with --live, the server answers",
+            ExitCode.MISSED: "no round can run now, or no answer",
+            **_KIT,
+        },
+    ),
+    "runs list": Entry(("fenchel runs list --state state/",), _STATE),
+    "runs show": Entry(
+        ("fenchel runs show first --state state/", "fenchel runs show run-0a1b2c3d --state state/ --format json"), _RUN
+    ),
+    "runs stop": Entry(
+        ('fenchel runs stop first --state state/ --reason "maintenance"',),
+        {**_RUN, **_CONFLICT},
+    ),
+    "runs resume": Entry(("fenchel runs resume first --state state/",), {**_RUN, **_CONFLICT}),
+    "compare": Entry(
+        (
+            "fenchel compare first second --state state/",
+            "fenchel compare sealed.json plain.json --format csv",
+        ),
+        _RUN,
+    ),
+    "audit": Entry(
+        (
+            "fenchel audit run-0a1b2c3d --state state/",
+            "fenchel audit --compare plain paper sealed",
+            "fenchel audit --attack all",
+            "fenchel audit --forgery --count 1000",
+        ),
+        {**_RUN, ExitCode.MISSED: "an attack did not end as the documentation claims, or a forgery was accepted"},
+    ),
+    "bench crypto": Entry(("fenchel bench crypto --bits 3072", "fenchel bench crypto --peers phe,tenseal")),
+    "bench rounds": Entry(("fenchel bench rounds --datasets digits --lambdas 1e-2 --grids 4x4",)),
+    "bench tables": Entry(("fenchel bench tables --rows 100000",)),
+    "up": Entry(
+        ("fenchel up --grid 4x6", "fenchel up --wan us-singapore --rounds 20 --gap 1e-3"),
+        {**_GOAL, ExitCode.TERMINATED: "ended by SIGTERM; the containers are removed"},
+    ),
+    "down": Entry(("fenchel down", "fenchel down fenchel-0a1b2c3d")),
+    "ping": Entry(
+        ("fenchel ping --kit kit/", "fenchel ping --kit kit/ --count 20 --format json"),
+        {ExitCode.DONE: "measured", ExitCode.MISSED: "no answer", **_KIT},
+    ),
+    "relay": Entry(
+        ("fenchel relay --listen localhost:9192 --to localhost:9092 --delay-ms 50",),
+        {ExitCode.DONE: "ended by SIGTERM or SIGINT"},
+    ),
+    "doctor": Entry(
+        ("fenchel doctor", "fenchel doctor --kit kit/ --state private/ --format json"),
+        {ExitCode.DONE: "nothing fails; warnings do not count", ExitCode.MISSED: "something fails"},
+    ),
+}
+"""By the words of the command."""
+
+
+def epilog(command: str) -> str:
+    """The text below the options in the help of a command."""
+    entry = ENTRIES[command]
+    examples = "\n".join(f"  {example}" for example in entry.examples)
+    codes = "\n".join(f"  {code.value:<4} {meaning}" for code, meaning in entry.all_exits().items())
+    return f"\b\nExamples:\n{examples}\n\n\b\nExit codes:\n{codes}"

@@ -1,0 +1,48 @@
+"""Facts about runs in words that several commands use."""
+
+from collections.abc import Sequence
+
+from fenchel_common.privacy import Privacy
+from fenchel_deploy.cli.times import clock_time, utc
+from fenchel_server.store import PartyRecord, RunRecord, RunStatus
+
+INTERRUPTED = "interrupted"
+"""Shown in place of `running` if no server process is at work on the run."""
+
+
+def key_in_words(bits: int | None, *, privacy: str, fingerprint: str | None = None) -> str:
+    """The key of a run; a run that encrypts has none before its set-up is over."""
+    if bits:
+        return f"{bits} bits" + (f", {fingerprint}" if fingerprint else "")
+    return "none: PLAINTEXT" if privacy == Privacy.PLAIN else "none: the set-up is not over"
+
+
+def shown_status(record: RunRecord, *, served: bool) -> str:
+    """The status of a run as people see it; `served` says whether a server process uses the state folder."""
+    return INTERRUPTED if record.status is RunStatus.RUNNING and not served else str(record.status)
+
+
+def shown_reason(record: RunRecord, parties: Sequence[PartyRecord], *, served: bool) -> str:
+    """The reason on record; of a run under way whom it waits for, or what to do if its server has gone."""
+    if record.status is not RunStatus.RUNNING:
+        return record.reason
+    if not served:
+        return "no server works on it now; start the server again, and it continues after the last committed round"
+    missing = [f"{one.party} (since {clock_time(one.since)})" for one in parties if not one.connected]
+    working = [f"{one.party} ({one.phase})" for one in parties if one.connected and one.run == record.run]
+    told = [f"not connected: {', '.join(missing)}"] if missing else []
+    told += [f"at work: {', '.join(working)}"] if working else []
+    return "; ".join(told)
+
+
+def party_facts(parties: Sequence[PartyRecord]) -> list[dict[str, object]]:
+    """What the server knows of each party, for programs."""
+    return [
+        {
+            "party": one.party,
+            "connected": one.connected,
+            "since": utc(one.since),
+            "owes": None if one.phase is None else {"run": one.run, "round": one.round_id, "phase": one.phase},
+        }
+        for one in parties
+    ]

@@ -1,0 +1,88 @@
+"""A HyFDCA round under way at the server, and its beginning: the choices that go on record."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from fenchel_common.algorithms.hyfdca.messages import Figures, SampleRange
+from fenchel_common.algorithms.hyfdca.rounds import RoundChoices, RoundRules
+from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.crypto.vectors import Vector
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.wire.hyfdca_records import left_out_to_bytes, round_choices_to_bytes
+from fenchel_server.algorithms.certificate import Certificate
+from fenchel_server.algorithms.phased import ENDED_HERE, RoundUnderWay, not_there
+from fenchel_server.contract import Outcome
+
+
+@dataclass(slots=True, kw_only=True)
+class HyfdcaRound(RoundUnderWay):
+    """A round under way.
+
+    Attributes
+    ----------
+    draws
+        The samples that each client updates, without clients that update none.
+    totals
+        The sum of all clients' contributions to the figures.
+    changed
+        The blocks of samples whose dual variables changed.
+    """
+
+    rules: RoundRules
+    draws: dict[ClientId, tuple[SampleRange, ...]] = field(default_factory=dict)
+    totals: Vector | None = None
+    figures: Figures | None = None
+    certificate: Certificate | None = None
+    ending: tuple[Outcome, str] | None = None
+    changed: frozenset[int] = frozenset()
+    samples_updated: int = 0
+
+    def choices_to_bytes(self) -> bytes:
+        """The server's choices, for the record with which the round begins."""
+        return round_choices_to_bytes(self.rules.choices, self.rules.clients)
+
+    def left_out_to_bytes(self, failed: Collection[ClientId]) -> bytes:
+        """The clients that failed in a phase, for the record with which the phase ends."""
+        return left_out_to_bytes(failed, self.rules.clients)
+
+
+def begun_round(
+    round_id: RoundId,
+    available: frozenset[ClientId],
+    *,
+    settings: HyfdcaSettings,
+    clients: tuple[ClientId, ...],
+    chosen: frozenset[ClientId],
+    shares: Mapping[ClientId, float],
+    proportional: bool,
+    closing: bool,
+) -> HyfdcaRound:
+    """A round at its beginning.
+
+    Parameters
+    ----------
+    available
+        The clients that are there; others than those of the layout do not count.
+    chosen
+        The clients that shall update samples, whether or not they are there.
+    shares
+        For each client with labels, the fraction of its samples that it updates if it is active.
+    """
+    there = available.intersection(clients)
+    active = chosen & there
+    choices = RoundChoices(
+        available=there,
+        active=active,
+        closing=closing,
+        shares={client: share for client, share in shares.items() if client in active},
+        proportional=proportional,
+    )
+    rules = RoundRules(settings, clients, round_id, choices)
+    return HyfdcaRound(
+        id=round_id,
+        closing=closing,
+        present=[client for client in clients if client in rules.first_present],
+        absences=not_there(chosen - there),
+        rules=rules,
+        ending=ENDED_HERE if closing else None,
+    )
