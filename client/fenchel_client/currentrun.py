@@ -68,6 +68,14 @@ class CurrentRun:
         kept = self._records.with_layout(run, replace(due, view=view))
         active = self._activated(run, kept, layout, kit, attempt=attempt)
         self._records.keep_layout(run, kept)
+        log.info(
+            "run %s: others hold %d of this party's %d samples and %d of its %d features too",
+            run,
+            layout.block_sizes[layout.shared].sum(),
+            len(layout.rows),
+            sum(len(layout.feature_blocks[block]) for block, held in layout.feature_holders.items() if len(held) > 1),
+            len(self._table.features),
+        )
         self.active = active
         return active
 
