@@ -22,7 +22,7 @@ def config() -> RunConfig:
             "name": "test",
             "settings": {"lambda": 0.05, "local": "corrective"},
             "key": {"bits": 2048},
-            "stop": {"gap": 1e-9, "rounds": 3},
+            "stop": {"gap": None, "rounds": 3},
         }
     )
 
