@@ -131,12 +131,7 @@ class Transcript(Generic[B]):
 
     def _append(self, record: Record, view: bytes) -> None:
         moment = record.moment
-        if (moment.attempt, moment.round) < (self._moment.attempt, self._moment.round):
-            raise Refusal("a record is older than the one before it", public_reason=OTHER_STORY)
-        if moment.phase == ROUND and moment.round <= self._moment.round:
-            raise Refusal("a round begins a second time", public_reason=OTHER_STORY)
-        if (moment.phase == LAYOUT) != (len(self._views) == 1):
-            raise Refusal("the record of the layout must be the first one, and no other", public_reason=OTHER_STORY)
+        self._check_turn(moment)
         stamps = {}
         for given in record.given:
             stamp = Stamp(given.party, moment, self.view, given.nonce)
@@ -160,6 +155,18 @@ class Transcript(Generic[B]):
             self.preparations = stamps
         self.book, self._moment = book, moment
         self._views.append(view)
+
+    def _check_turn(self, moment: Moment) -> None:
+        """Raises `Refusal` unless the record follows the newest one: of the layout, then rounds without a gap."""
+        newest = self._moment
+        if len(self._views) == 1 or moment.phase == LAYOUT:
+            in_turn = len(self._views) == 1 and moment.phase == LAYOUT and moment.round == 0
+        elif moment.phase == ROUND:
+            in_turn = moment.round == newest.round + 1 and moment.attempt >= newest.attempt
+        else:
+            in_turn = (moment.attempt, moment.round) == (newest.attempt, newest.round)
+        if not in_turn:
+            raise Refusal("a record is out of turn", public_reason=OTHER_STORY)
 
     def _go_back(self, number: int, record: Record) -> None:
         """Returns to the end of the round before the one that a record begins anew."""

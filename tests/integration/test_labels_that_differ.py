@@ -41,13 +41,14 @@ def test_three_labels_that_differ_end_the_run_before_round_1_and_only_the_partie
     with LocalFederation(tmp_path, shards, config()) as federation:
         events = list(federation.events())
         codes = federation.wait()
-    assert codes == {"server": ExitCode.MISSED, "p1": 0, "p2": 0}
+    assert codes == {"server": ExitCode.MISSED, "p1": ExitCode.DATA_UNFIT, "p2": ExitCode.DATA_UNFIT}
     assert phases_of(events)[-1] == (0, "labels")
     (ended,) = [event for event in events if event["event"] == "ended"]
     assert ended["status"] == "failed"
     assert ended["reason"].startswith("labels of shared samples differ between parties; the logs of p1, p2 say")
     for party in ("p1", "p2"):
         assert LABEL_TROUBLE.findall(federation.log(party)) == [("3", "120")]
+        assert "correct them together with the other parties" in federation.log(party)
         assert "table-" not in federation.log(party), "no sample is named"
         (kept,) = (tmp_path / "clients" / party).glob("*.run")
         assert b"paillier private key" not in kept.read_bytes(), "the run's key is gone"
@@ -58,7 +59,7 @@ def test_three_labels_that_differ_end_the_run_before_round_1_and_only_the_partie
 def test_equal_labels_are_compared_once_and_the_run_trains(tmp_path: Path) -> None:
     with LocalFederation(tmp_path, named_shards(DATASET, grid=(2, 2)), config()) as federation:
         events = list(federation.events())
-        assert set(federation.wait().values()) == {0}
+        assert set(federation.wait().values()) == {ExitCode.DONE, ExitCode.EXHAUSTED}
         assert np.abs(federation.model(DATASET.features)).max() > 0
     assert phases_of(events).count((0, "labels")) == 1
-    assert "labels" not in "".join(federation.log(party) for party in ("p1", "p2", "p3", "p4"))
+    assert "labels of samples" not in "".join(federation.log(party) for party in ("p1", "p2", "p3", "p4"))

@@ -32,6 +32,7 @@ LEVELS_TRIED: Mapping[str, Sequence[Privacy]] = {
     "rows-from-subspaces": PLAIN_AND_SEALED,
     "words-from-differences": PLAIN_AND_SEALED,
     # Many runs of their own; tags are checked in the same way at the level `paper`.
+    "foreign-tasks": PLAIN_AND_SEALED,
     "doubled-contribution": PLAIN_AND_SEALED,
     "replay": PLAIN_AND_SEALED,
     "invented-sums": PLAIN_AND_SEALED,

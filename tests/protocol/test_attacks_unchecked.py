@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from fenchel_common.algorithms.dual import PRIMAL
 from fenchel_common.privacy import Privacy
 from fenchel_deploy.attacks import ATTACKS
 from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.meddling import Played
 from fenchel_deploy.attacks.opened_figures import labels_opened, row_of_hyfdca
 from fenchel_deploy.attacks.protocol_cases import CHOSEN_ROW
-from fenchel_deploy.attacks.sum_cases import scenarios
+from fenchel_deploy.attacks.sum_cases import Stale, scenarios
+from fenchel_deploy.inprocess.parties import ATTEMPT
 from support.credulous import CredulousParty, believe_everything
-
-ANOTHER_RUN = "another run"
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +34,14 @@ def test_contributions_of_another_run_are_taken_where_they_are_in_clear_and_noth
     credulous: Bench,
 ) -> None:
     """Under encryption they are random numbers, because each run has its own key."""
-    played = list(ATTACKS["replay"].findings(credulous, levels=[Privacy.PAPER]))
-    taken = [finding.setting for finding in played if finding.succeeds and finding.setting.endswith(ANOTHER_RUN)]
-    assert f"corrective, {ANOTHER_RUN}" in taken
-    assert f"HyFDCA, {ANOTHER_RUN}" in taken
+    played = Played(credulous.record(scenarios(Privacy.PAPER)["corrective"]))
+    other = Played(credulous.record(scenarios(Privacy.PAPER, rounds=1)["corrective"]))
+    for run in (played, other):
+        run.round()
+    other.round()
+    stale = Stale(played, PRIMAL, other.results[ATTEMPT, 2, PRIMAL, played.layout.clients[0]])
+    for _ in range(2):
+        assert played.round(stale).metrics.absences == {}
 
 
 def test_a_server_reads_a_row_and_its_label_where_parties_check_nothing(credulous: Bench) -> None:

@@ -215,8 +215,8 @@ def test_when_server_and_clients_are_lost_the_run_goes_on_from_the_anchor(grid: 
 def test_a_client_that_forgot_without_a_word_refuses_and_costs_one_round(grid: tuple[int, int]) -> None:
     case = problem(**CASE)
     run = simulation(case, grid)
-    run.run(4)
     ascent = Ascent(run, case)
+    run.run(4)
     run.lenient = True
     run.restart(SECOND)
     metrics = run.round().metrics

@@ -118,3 +118,41 @@ def test_a_server_lost_in_any_phase_resumes_with_the_same_result(phase: str) -> 
     shaken.restore(snapshot)
     shaken.run(8)
     np.testing.assert_array_equal(calm.model(), shaken.model())
+
+
+@pytest.mark.parametrize("participation", ["all", "fraction:0.5", "cyclic:2"])
+@pytest.mark.parametrize("seed", range(4))
+def test_random_kills_of_server_and_clients_in_every_phase_never_lock_an_honest_run(
+    participation: str, seed: int
+) -> None:
+    """What a killed server had told is repeated in a higher attempt; clients that restart get everything again."""
+    case = problem(**CASE)
+    run = simulation(case, participation=participation, certificate_every=3, stop={"gap": None}, h=30)
+    rng = np.random.default_rng(seed)
+    killed = 0
+
+    class Killed(Exception):
+        pass
+
+    def kill_or_lose(_at: RoundId, _phase: str, _who: ClientId) -> bool:
+        if rng.random() < 0.02:
+            raise Killed
+        return bool(rng.random() < 0.05)
+
+    run.absent = kill_or_lose
+    while len(run.reports) < 40:
+        snapshot = run.server.snapshot()
+        restarted = frozenset(client for client in sorted(run.names) if rng.random() < 0.1)
+        for client in sorted(restarted):
+            run.restart(client)
+        available = frozenset(client for client in sorted(run.names) if rng.random() < 0.9)
+        try:
+            run.round(available=available, restarted=restarted)
+        except Killed:
+            killed += 1
+            run.restore(snapshot)
+    assert killed > 0
+    run.absent = lambda *_: False
+    while (metrics := run.round().metrics).gap is None:
+        assert len(run.reports) < 50
+    assert metrics.gap >= case.primal(run.weights(case.data.features)) - case.optimum

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import gmpy2
 import numpy as np
 from google.protobuf.message import Message as ProtoMessage
 
 from fenchel.v1 import vectors_pb2
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
-from fenchel_common.crypto.paillier import concatenate
+from fenchel_common.crypto.paillier import concatenate, split
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector, PlainCipher, PlainVector, Vector
 from fenchel_common.errors import FenchelError
@@ -219,6 +220,22 @@ def doubled(vector: Vector) -> Vector:
     twice = vector.plus(vector)
     assert isinstance(twice, EncryptedVector | PlainVector), "there are two kinds"
     return replace(twice, terms=vector.terms)
+
+
+def without(whole: Vector, part: Vector) -> Vector:
+    """A sum without one of its contributions."""
+    if isinstance(whole, EncryptedVector):
+        assert isinstance(part, EncryptedVector), "a sum of ciphertexts has contributions in ciphertext"
+        key, modulus = whole.key, whole.key.n_squared
+        pairs = zip(
+            split(whole.ciphertexts, key.ciphertext_bytes), split(part.ciphertexts, key.ciphertext_bytes), strict=True
+        )
+        numbers = [one * gmpy2.invert(other, modulus) % modulus for one, other in pairs]
+        return replace(whole, ciphertexts=concatenate(numbers, key.ciphertext_bytes))
+    assert isinstance(whole, PlainVector), "there are two kinds"
+    assert isinstance(part, PlainVector), "a sum in clear has contributions in clear"
+    tags = tuple(one - other for one, other in zip(whole.tags, part.tags, strict=True))
+    return replace(whole, integers=whole.integers - part.integers, tags=tags)
 
 
 def shifted(by: float) -> Change:

@@ -5,15 +5,18 @@ accepted if nobody refuses anything, and if the server half itself leaves nobody
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from google.protobuf.message import Message as ProtoMessage
 
+from fenchel.v1 import averaging_pb2, hyfdca_pb2
 from fenchel_common.algorithms.averaging.rails import LOCAL, MEASURE
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
 from fenchel_common.privacy import Privacy
 from fenchel_common.records import ROUND
-from fenchel_common.wire.records import record_from_bytes
+from fenchel_common.wire.records import record_from_bytes, record_to_bytes
+from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
 from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.findings import SAFE, SAFE_IF_ENCRYPTED, Attack, Claims, Verdict
 from fenchel_deploy.attacks.meddling import (
@@ -28,11 +31,16 @@ from fenchel_deploy.attacks.meddling import (
     invented,
     nothing,
     shifted,
+    without,
 )
 from fenchel_deploy.attacks.recorded import Recorded, Scenario
 from fenchel_deploy.attacks.rogue_cases import ROGUE
+from fenchel_deploy.attacks.traces import ids_in
 
 HONEST_ROUNDS: Final = 1
+MEDDLED_ROUNDS: Final = 2
+ROUNDS_OF_A_STORY: Final = 3
+"""A record can come with the next task, and the answer to that one is on record with the next but one."""
 SHIFTS: Final = (2.0**-32, -(2.0**-32), 2.0**-10, 1.0, 2.0**20)
 """What the server adds to sums, from one unit of a slot to nearly the bound of a value."""
 ATTEMPT_FIELD: Final = b"\x08"
@@ -43,7 +51,16 @@ PHASES: Final[Mapping[str, Sequence[str]]] = {
     "FedAvg": (LOCAL, MEASURE),
 }
 """The phases of each family in which parties contribute vectors."""
+REPLAYED: Final[Mapping[str, Sequence[str]]] = {
+    "HyFDCA": (INNER_PRODUCT, PRIMAL),
+    "corrective": (INNER_PRODUCT, PRIMAL),
+    "FedAvg": (LOCAL,),
+}
+"""The phases in which stale contributions would not be noticed by their values."""
 STEPS: Final = tuple(PHASES)
+OTHER_BYTES: Final = "other bytes"
+OTHER_CONTRIBUTORS: Final = "FedAvg, other contributors"
+EQUIVOCATIONS: Final = (*(f"{steps}, {OTHER_BYTES}" for steps in STEPS), OTHER_CONTRIBUTORS)
 FAMILY_CLAIMS: Final[Mapping[str, Claims]] = dict.fromkeys(STEPS, SAFE_IF_ENCRYPTED)
 
 Meddling = Callable[[Played, str], Meddler]
@@ -80,7 +97,7 @@ class _InPhase(Meddler):
         return altered(result.body, self._key, self._contribution)
 
 
-class _Stale(Meddler):
+class Stale(Meddler):
     """Puts vectors of another message in the place of one party's result in one phase."""
 
     def __init__(self, played: Played, phase: str, stale: ProtoMessage) -> None:
@@ -110,6 +127,50 @@ class _OtherStory(Meddler):
         return ATTEMPT_FIELD + record.moment.attempt.to_bytes() + data
 
 
+class _LeftOutForOne(Meddler):
+    """Tells one party of a FedAvg run that another one did not train, and gives it the sums without that one's."""
+
+    def __init__(self, played: Played) -> None:
+        self._played = played
+        self._left_out, _, self._told, *_ = played.layout.clients
+        self._given: Mapping[str, hyfdca_pb2.BlockVector] = {}
+
+    def records(self, task: Passing, records: Sequence[bytes]) -> Sequence[bytes]:
+        return [self._retold(data) if task.client == self._told else data for data in records]
+
+    def task(self, task: Passing) -> ProtoMessage:
+        assert isinstance(task.body, averaging_pb2.AveragingTask), "of an averaging algorithm"
+        if task.client == self._told and self._played.round_id > HONEST_ROUNDS:
+            for entry in task.body.state.entries:
+                for one in entry.sums:
+                    self._take_out(one)
+        return task.body
+
+    def result(self, result: Passing) -> ProtoMessage:
+        assert isinstance(result.body, averaging_pb2.AveragingResult), "of an averaging algorithm"
+        if result.phase == LOCAL and result.client == self._left_out and self._played.round_id == HONEST_ROUNDS:
+            self._given = {one.name: one.vector for one in result.body.vectors}
+        return result.body
+
+    def _retold(self, data: bytes) -> bytes:
+        clients = self._played.layout.clients
+        record = record_from_bytes(data, clients)
+        if record.moment.phase != LOCAL or record.moment.round != HONEST_ROUNDS + 1:
+            return data
+        given = tuple(one for one in record.given if one.party != self._left_out)
+        return record_to_bytes(replace(record, given=given), clients)
+
+    def _take_out(self, summed: averaging_pb2.AveragingVector) -> None:
+        key, part = self._played.key, self._given[summed.name]
+        own = {block: position for position, block in enumerate(ids_in(part.blocks))}
+        whole, given = (vector_from_proto(one, key) for one in (summed.vector.vector, part.vector))
+        blocks = [whole.select([position]) for position in range(whole.block_count)]
+        for position, block in enumerate(ids_in(summed.vector.blocks)):
+            if block in own:
+                blocks[position] = without(blocks[position], given.select([own[block]]))
+        summed.vector.vector.CopyFrom(vector_to_proto(blocks[0].joined_with(blocks[1:])))
+
+
 def _by_family(meddling: Meddling) -> Callable[[Bench, Sequence[Privacy]], Iterator[Verdict]]:
     """A play that meddles in each phase of a run of each family."""
 
@@ -123,21 +184,25 @@ def _by_family(meddling: Meddling) -> Callable[[Bench, Sequence[Privacy]], Itera
     return play
 
 
-def _accepted(recorded: Recorded, phase: str, meddling: Meddling) -> bool:
+def _accepted(recorded: Recorded, phase: str, meddling: Meddling, *, rounds: int = MEDDLED_ROUNDS) -> bool:
     played = Played(recorded)
     for _ in range(HONEST_ROUNDS):
         played.round()
     meddler = meddling(played, phase)
 
     def rest() -> None:
-        played.round(meddler)
-        played.round(meddler)
+        for _ in range(rounds):
+            played.round(meddler)
 
     return goes_on(rest) and not any(report.metrics.absences for report in played.reports)
 
 
+def _told_apart(recorded: Recorded, phase: str, meddling: Meddling) -> bool:
+    return _accepted(recorded, phase, meddling, rounds=ROUNDS_OF_A_STORY)
+
+
 def _earlier_round(played: Played, phase: str) -> Meddler:
-    return _Stale(played, phase, played.results[played.attempt, HONEST_ROUNDS, phase, played.layout.clients[0]])
+    return Stale(played, phase, played.results[played.attempt, HONEST_ROUNDS, phase, played.layout.clients[0]])
 
 
 def _earlier_attempt(played: Played, phase: str) -> Meddler:
@@ -145,7 +210,7 @@ def _earlier_attempt(played: Played, phase: str) -> Meddler:
     played.round()
     stale = played.results[played.attempt, HONEST_ROUNDS + 1, phase, played.layout.clients[0]]
     played.take_back()
-    return _Stale(played, phase, stale)
+    return Stale(played, phase, stale)
 
 
 def _play_replay(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -158,7 +223,7 @@ def _play_replay(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
 
             def other_run(played: Played, phase: str, other: Played = other) -> Meddler:
                 client = played.layout.clients[0]
-                return _Stale(played, phase, other.results[other.attempt, HONEST_ROUNDS + 1, phase, client])
+                return Stale(played, phase, other.results[other.attempt, HONEST_ROUNDS + 1, phase, client])
 
             kinds: dict[str, Meddling] = {
                 "earlier round": _earlier_round,
@@ -166,7 +231,7 @@ def _play_replay(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
                 "another run": other_run,
             }
             for kind, meddling in kinds.items():
-                outcomes = {phase: _accepted(recorded, phase, meddling) for phase in PHASES[setting]}
+                outcomes = {phase: _accepted(recorded, phase, meddling) for phase in REPLAYED[setting]}
                 yield Verdict.of_attempts(outcomes, level=level, setting=f"{setting}, {kind}")
 
 
@@ -174,8 +239,12 @@ def _play_equivocation(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verd
     for level in levels:
         for setting, scenario in scenarios(level).items():
             recorded = bench.record(scenario)
-            outcomes = {phase: _accepted(recorded, phase, _OtherStory) for phase in (ROUND, *PHASES[setting])}
-            yield Verdict.of_attempts(outcomes, level=level, setting=setting)
+            outcomes = {phase: _told_apart(recorded, phase, _OtherStory) for phase in (ROUND, *PHASES[setting])}
+            yield Verdict.of_attempts(outcomes, level=level, setting=f"{setting}, {OTHER_BYTES}")
+        # Rounds without measurements: figures are opened only if all parties have contributed to them.
+        recorded = bench.record(Scenario(level, algorithm="fedavg", rounds=0))
+        outcomes = {LOCAL: _told_apart(recorded, LOCAL, lambda played, _: _LeftOutForOne(played))}
+        yield Verdict.of_attempts(outcomes, level=level, setting=OTHER_CONTRIBUTORS)
 
 
 def _play_oracle(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -232,11 +301,11 @@ SUM_ATTACKS: Final = (
     ),
     Attack(
         "equivocation",
-        "tells one party the records in other bytes than all others",
+        "tells one party other records than all others",
         ROGUE,
-        dict.fromkeys(STEPS, SAFE),
+        dict.fromkeys(EQUIVOCATIONS, SAFE),
         _play_equivocation,
-        unchecked=STEPS,
+        unchecked=EQUIVOCATIONS,
     ),
     Attack(
         "oracle",

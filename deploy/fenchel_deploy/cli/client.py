@@ -13,17 +13,17 @@ from fenchel_client.concessions import Concession, explained
 from fenchel_client.consent import Consent
 from fenchel_client.party import Party
 from fenchel_client.session import Session
-from fenchel_client.task import Handler, Task
+from fenchel_client.task import Handler
 from fenchel_client.transport.dial import GrpcDial
 from fenchel_common.data.shard import Shard
 from fenchel_common.data.tables.source import load_shard
-from fenchel_common.errors import DataUnfit, InvalidInput
+from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_deploy.cli.choices import parse_choice
 from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_to_stderr
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import DATA_HELP, MetricsOption, metrics_address
-from fenchel_deploy.cli.partylog import Progress, waits_told
+from fenchel_deploy.cli.partylog import Progress, WatchedParty, waits_told
 from fenchel_deploy.logs import PRIVATE, Place, last_errors_kept
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def client(
     party = Party(kit_in_use, shard, state=state, consent=consent)
     del shard  # The party has its own copy of the matrix, and the two can be large.
     progress = Progress(state)
-    watched = _Watched(party, place, progress)
+    watched = WatchedParty(party, place, progress)
     with last_errors_kept(state, place), _measured(metered_at, kit_in_use, party, watched.handle) as (handle, attend):
         session = Session(
             kit_in_use,
@@ -124,23 +124,3 @@ def _read(data: Path) -> Shard:
     for caution in found.cautions:
         log.warning("%s", caution, extra=PRIVATE)
     return found.shard
-
-
-class _Watched:
-    """A party's handler that notes which task is in work, and whether the data did not fit the run that came last."""
-
-    def __init__(self, party: Party, place: Place, progress: Progress) -> None:
-        self._party = party
-        self._place = place
-        self._progress = progress
-        self.unfit: DataUnfit | None = None
-
-    def handle(self, task: Task) -> bytes:
-        self._place.move(run=task.run, round_id=task.round, phase=task.phase)
-        self.unfit = None
-        try:
-            with self._progress.on(task):
-                return self._party.handle(task)
-        except DataUnfit as error:
-            self.unfit = error
-            raise

@@ -99,7 +99,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
         {
             ExitCode.DONE: "the server dismissed the party, or SIGTERM stopped it",
             **_KIT,
-            ExitCode.DATA_UNFIT: "the data do not fit the run",
+            ExitCode.DATA_UNFIT: "the data do not fit the run, or labels differ from those of other parties",
         },
     ),
     "health": Entry(

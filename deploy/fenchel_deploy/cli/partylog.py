@@ -1,4 +1,4 @@
-"""What a client says of its work: the round, where its model is, and for whom the federation waits."""
+"""What a client says of its work: the round, where its model is, what to mend, and for whom the federation waits."""
 
 import logging
 import threading
@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from fenchel_client.party import Party
 from fenchel_client.statefolder import MODEL
 from fenchel_client.task import Task
 from fenchel_client.transport.health import ask_health
-from fenchel_common.errors import FenchelError
+from fenchel_common.errors import DataUnfit, FenchelError
 from fenchel_common.identity import Address, Kit, LiveKit
-from fenchel_common.setup import FINISH
+from fenchel_common.setup import FINISH, LABELS
+from fenchel_common.wire.labels import labels_compared_from_bytes
+from fenchel_common.wire.setup import phase_result_from_bytes
 from fenchel_deploy.cli.times import clock_time
+from fenchel_deploy.logs import Place
 
 ROUND_EVERY_S = 10.0
 """Rounds are told at most this often, because small ones take milliseconds."""
@@ -21,6 +25,10 @@ FIRST_ASK_S = 5.0
 ASK_EVERY_S = 30.0
 """A client without a task asks the server this often for whom it waits."""
 ANSWER_S = 10.0
+LABELS_DIFFER = (
+    "labels of samples that other parties hold too differ; the log above says how many: correct them together with the "
+    "other parties, and start the run anew"
+)
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +67,36 @@ class Progress:
             return
         self._round, self._told_s = place, now_s
         log.info("run %s: %s", task.run, f"round {task.round}" if task.round else "the set-up begins")
+
+
+class WatchedParty:
+    """A party whose tasks are told.
+
+    Attributes
+    ----------
+    unfit
+        Why the data did not fit the run of the last task, or its labels differ from those of others; None if neither.
+    """
+
+    def __init__(self, party: Party, place: Place, progress: Progress) -> None:
+        self._party = party
+        self._place = place
+        self._progress = progress
+        self.unfit: DataUnfit | None = None
+
+    def handle(self, task: Task) -> bytes:
+        """The party's answer; it raises as `Party.handle` does."""
+        self._place.move(run=task.run, round_id=task.round, phase=task.phase)
+        self.unfit = None
+        try:
+            with self._progress.on(task):
+                result = self._party.handle(task)
+        except DataUnfit as error:
+            self.unfit = error
+            raise
+        if task.phase == LABELS and labels_compared_from_bytes(phase_result_from_bytes(result)[0]):
+            self.unfit = DataUnfit(LABELS_DIFFER, public_reason="its labels differ from those of others")
+        return result
 
 
 @contextmanager

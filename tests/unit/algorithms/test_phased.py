@@ -171,6 +171,17 @@ def test_a_task_brings_the_records_that_its_client_lacks() -> None:
     assert begins == {A: 0, B: 0}
 
 
+def test_a_client_that_failed_gets_all_records_again() -> None:
+    """It may have failed because it restarted, and has no records any more."""
+    server = Echo()
+    server.begin_round(RoundId(5), BOTH, NOBODY, attempt=1)
+    server.advance("one", dict.fromkeys((A, B), enclosed(b"good")))
+    server.advance("two", {A: enclosed(b"good")})
+    again = server.begin_round(RoundId(6), BOTH, NOBODY, attempt=1)
+    begins = {client: round_task_from_bytes(task)[0] for client, task in again.tasks.items()}
+    assert begins == {A: 3, B: 0}
+
+
 def test_the_seed_of_the_first_record_is_the_seed_of_the_run() -> None:
     assert Echo().settings.seed == 3
 
