@@ -20,6 +20,7 @@ from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
 from fenchel_client.table import PartyTable
+from fenchel_client.task import Task
 from fenchel_client.tasklimits import NO_KEY
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import FenchelError, InvalidInput, Refusal, ValueNotFinite, ValueOutOfRange
@@ -67,6 +68,14 @@ class CurrentRun:
         kept = self._records.with_layout(run, replace(due, view=view))
         active = self._activated(run, kept, layout, kit, attempt=attempt)
         self._records.keep_layout(run, kept)
+        log.info(
+            "run %s: others hold %d of this party's %d samples and %d of its %d features too",
+            run,
+            layout.block_sizes[layout.shared].sum(),
+            len(layout.rows),
+            sum(len(layout.feature_blocks[block]) for block, held in layout.feature_holders.items() if len(held) > 1),
+            len(self._table.features),
+        )
         self.active = active
         return active
 
@@ -79,6 +88,25 @@ class CurrentRun:
             layout = client_layout_of(kept, self._table, party=kit.client_id)
             self.active = self._activated(run, kept, layout, kit)
         return self.active
+
+    def answer(self, active: ActiveRun, task: Task) -> bytes:
+        """The result of a task of a round; that the party has come so far is on disk before the result leaves.
+
+        `Refusal` for a task of an earlier round or attempt than the party has answered, also before a restart.
+        """
+        kept = active.kept
+        if task.attempt < kept.attempt or task.round < kept.round:
+            raise Refusal(
+                f"this party has come to round {kept.round} in attempt {kept.attempt}, and the server goes back to "
+                f"round {task.round} in attempt {task.attempt}",
+                public_reason="it has come further in this run",
+            )
+        result = self.guarded(active, lambda: active.participant.answer(task.moment, task.body))
+        if self.active is not None and (task.attempt, task.round) != (kept.attempt, kept.round):
+            marked = replace(self.active.kept, attempt=task.attempt, round=task.round)
+            self._records.folder.keep_run(active.run, marked)
+            self.active = replace(self.active, kept=marked)
+        return result
 
     def guarded(self, active: ActiveRun, work: Callable[[], T]) -> T:
         """The result of `work`.

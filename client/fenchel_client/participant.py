@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.base import AlgorithmClient, KnowsGap
+from fenchel_client.algorithms.base import AlgorithmClient, KnowsGap, KnowsModel
 from fenchel_client.crypto.derivedkeys import confirmations_key, pads_key
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Pads
@@ -87,6 +87,12 @@ class Participant:
         if not isinstance(self.algorithm, KnowsGap):
             return None
         return self.algorithm.certified_gap(self.transcript.book)
+
+    def saw_the_model(self) -> bool:
+        """Whether this party itself opened figures of all parties about the model that is now on record."""
+        if isinstance(self.algorithm, KnowsModel):
+            return self.algorithm.measured(self.transcript.book)
+        return self.certified_gap() is not None
 
     def _body(self, task: bytes) -> bytes:
         first, records, body = round_task_from_bytes(task)

@@ -114,7 +114,7 @@ class Party:
             if task.phase == FINISH:
                 return self._finish(task)
             active = self._current.running(task.run, kit=self._kit)
-            return self._current.guarded(active, lambda: active.participant.answer(task.moment, task.body))
+            return self._current.answer(active, task)
         if task.phase == INTRODUCE:
             self._records.begin_setup(task.run)
         if task.phase == INTRODUCE or self._setup is None or self._setup.run != task.run:

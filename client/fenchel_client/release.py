@@ -38,18 +38,21 @@ def check_rows(algorithm: AlgorithmClient, noise: ReleaseNoise) -> None:
 
 
 def reason_not_to_release(participant: Participant, stop: StopRules) -> str | None:
-    """Why the server does not get the model: by this party's own records, the run has not met its stopping rule.
+    """Why the server does not get the model: by what this party saw itself, the run has not met its stopping rule.
 
-    A model of an early round could show single rows: after one step on one sample it is a row.
+    A model of an early round, or of few parties, could show single rows: after one step on one sample it is a row.
     """
+    if not participant.saw_the_model():
+        return "this party did not open figures of all parties about this very model"
     gap = participant.certified_gap()
     # The comparison is written so that NaN fails it.
     if stop.gap is not None and gap is not None and gap <= stop.gap:
         return None
-    if participant.transcript.round >= stop.rounds:
+    done = participant.transcript.book.rounds_done
+    if done >= stop.rounds:
         return None
-    goal = "" if stop.gap is None else f"a duality gap of {stop.gap:g} was not seen here, and "
-    return f"{goal}the run ended before its {stop.rounds} rounds"
+    goal = "" if stop.gap is None else f"the duality gap is not proven to be at most {stop.gap:g}, and "
+    return f"{goal}everybody took part in {done} of {stop.rounds} rounds"
 
 
 def released_weights(weights: Array, *, gap: float | None, layout: ClientLayout, noise: ReleaseNoise | None) -> Array:

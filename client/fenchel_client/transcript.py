@@ -21,8 +21,8 @@ from fenchel_common.records import CONFIRMATION_BYTES, ROUND, Moment, Record, se
 from fenchel_common.setup import LAYOUT
 from fenchel_common.wire.records import record_from_bytes
 
-KEPT_ROUNDS: Final = 2
-"""A server repeats the last round at most. The ends of so many rounds are kept."""
+MAX_REPEATS: Final = 64
+"""A server repeats a round at most so often; each time it may hear the figures of that round."""
 OTHER_STORY: Final = "the records that the server sends are not those that this party has seen or that others confirmed"
 
 
@@ -37,6 +37,11 @@ class StampedRecord:
 
 class Book(Protocol):
     """What a party knows of a run by the records alone: which contributions the sums that it gets consist of."""
+
+    @property
+    def rounds_done(self) -> int:
+        """The number of training rounds to which everybody contributed whom the rule of participation names."""
+        ...
 
     def after(self, record: StampedRecord) -> Self:
         """The book with one record more; `InvalidInput` if the server's choices in it are not admissible."""
@@ -89,7 +94,10 @@ class Transcript(Generic[B]):
         """The stamps of the parties' answers to their layouts, once their record is there."""
         self._views = [view]
         self._moment = Moment(attempt, RoundId(0), "")
-        self._ends: dict[RoundId, _RoundEnd[B]] = {}
+        self._before: _RoundEnd[B] | None = None
+        """The end of the round before the one under way; a server that was killed begins the latter anew."""
+        self._repeats = 0
+        self._repeated = RoundId(0)
 
     @property
     def round(self) -> RoundId:
@@ -149,8 +157,9 @@ class Transcript(Generic[B]):
         except InvalidInput as error:
             raise Refusal(str(error), public_reason=f"it refused a choice of the server: {error}") from error
         if moment.phase == ROUND:
-            self._ends[RoundId(moment.round - 1)] = _RoundEnd(len(self._views), self.book)
-            self._ends = dict(sorted(self._ends.items())[-KEPT_ROUNDS:])
+            self._repeats = 0 if moment.round > self._repeated else self._repeats
+            self._repeated = moment.round
+            self._before = _RoundEnd(len(self._views), self.book)
         if moment.phase == LAYOUT:
             self.preparations = stamps
         self.book, self._moment = book, moment
@@ -170,17 +179,20 @@ class Transcript(Generic[B]):
 
     def _go_back(self, number: int, record: Record) -> None:
         """Returns to the end of the round before the one that a record begins anew."""
-        end = self._ends.get(RoundId(record.moment.round - 1)) if record.moment.phase == ROUND else None
-        if end is None or number + 1 != end.records or record.moment.attempt <= self._moment.attempt:
+        end, moment = self._before, record.moment
+        anew = moment.phase == ROUND and moment.round == self._moment.round and moment.attempt > self._moment.attempt
+        if end is None or number + 1 != end.records or not anew:
             raise Refusal(
                 "the server tells another story of earlier rounds: it was restored from an older backup, or it tells "
                 "each party something else; such a run cannot go on",
                 public_reason=OTHER_STORY,
             )
+        self._repeats += 1
+        if self._repeats > MAX_REPEATS:
+            raise Refusal(f"the server began a round anew {self._repeats} times", public_reason=OTHER_STORY)
         self.book = end.book
-        self._ends = {ended: kept for ended, kept in self._ends.items() if ended < record.moment.round}
         del self._views[end.records :]
-        self._moment = Moment(record.moment.attempt, RoundId(record.moment.round - 1), "")
+        self._moment = Moment(moment.attempt, RoundId(moment.round - 1), "")
 
 
 def _confirmation(key: bytes, stamp: Stamp) -> bytes:

@@ -11,6 +11,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import (
     MAX_CLIENTS,
+    MAX_FEATURES,
     MAX_SAMPLES,
     all_within,
     check_counts,
@@ -58,6 +59,8 @@ class ClientLayout:
         The parties whose shards have labels.
     sample_count
         N, the number of distinct samples in the federation.
+    feature_count
+        The number of distinct features in the federation.
     slots
         S, the most samples in a block.
     block_ids
@@ -90,6 +93,7 @@ class ClientLayout:
     clients: tuple[ClientId, ...]
     label_holders: frozenset[ClientId]
     sample_count: int
+    feature_count: int
     slots: int
     block_ids: NDArray[np.int64]
     block_sizes: NDArray[np.int64]
@@ -125,6 +129,7 @@ class ClientLayout:
         """The hash of the whole layout, the same at every party."""
         return layout_root(
             sample_count=self.sample_count,
+            feature_count=self.feature_count,
             slots=self.slots,
             clients=self.clients,
             label_holders=self.label_holders,
@@ -185,7 +190,8 @@ class ClientLayout:
         if not isinstance(other, ClientLayout):
             return NotImplemented
         arrays = ("block_ids", "block_sizes", "rows")
-        values = ("party", "clients", "label_holders", "sample_count", "slots", "cohorts", "leaves", "ignored")
+        counts = ("sample_count", "feature_count", "slots")
+        values = ("party", "clients", "label_holders", *counts, "cohorts", "leaves", "ignored")
         return (
             all(getattr(self, name) == getattr(other, name) for name in values)
             and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in arrays)
@@ -220,6 +226,8 @@ class ClientLayout:
         positions = np.concatenate([np.zeros(0, dtype=np.int64), *self.feature_blocks.values()])
         if not np.array_equal(np.sort(positions), np.arange(len(positions))):
             raise InvalidInput("feature_blocks: every feature must occur exactly once")
+        if not len(positions) <= self.feature_count <= MAX_FEATURES:
+            raise InvalidInput("feature_count: is below the number of this party's features, or too large")
         if any(cut.features[-1] >= len(positions) for cut in self.ignored):
             raise InvalidInput("ignored.features: a position beyond the party's features")
 

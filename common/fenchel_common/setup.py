@@ -25,7 +25,7 @@ from fenchel_common.blocks import BlockVector
 from fenchel_common.framing import framed
 from fenchel_common.identity import Certificate
 from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES
-from fenchel_common.ids import ClientId, RunId
+from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.runconfig import RunConfig
 
 INTRODUCTIONS_LABEL = b"fenchel/v1/introductions\x00"
@@ -42,6 +42,7 @@ POINT_BYTES = 65
 MAX_SIGNATURE_BYTES = 72
 """An ECDSA signature by a P-256 key, in DER form."""
 SECRET_BYTES = 32
+FIRST_ROUND = RoundId(0)
 
 NOT_USABLE = "it cannot use what it opened; its own log says why"
 """The only reason a party gives for a refusal after decryption: a more exact one could tell the server a value."""
@@ -148,7 +149,7 @@ class PartyRun:
     `secrets` is None once the party has deleted the key; `key_digest` is the digest of the secrets, deleted or not.
     `layout` is the message that the party got, byte for byte, and `view` the view before the first record. `setups`
     counts the set-ups of this run that reached their layout, `refusals` the tasks that the party refused after it had
-    opened something in them.
+    opened something in them. `attempt` and `round` are those of the newest task that the party answered in a round.
     """
 
     config: RunConfig
@@ -158,6 +159,8 @@ class PartyRun:
     view: bytes = field(repr=False)
     setups: int = 1
     refusals: int = 0
+    attempt: int = 0
+    round: RoundId = FIRST_ROUND
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,6 +156,7 @@ def _client_layout(
         clients=federation.clients,
         label_holders=federation.label_holders,
         sample_count=federation.sample_count,
+        feature_count=len(federation.features),
         slots=federation.slots,
         block_ids=np.array(list(blocks)),
         block_sizes=np.array(list(blocks.values())),

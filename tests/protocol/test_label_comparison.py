@@ -46,7 +46,7 @@ def federation(
         "name": "test",
         "key": {"bits": 2048},
         "alignment": "hmac",
-        "stop": {"rounds": 2, "gap": 1e-9},
+        "stop": {"rounds": 2, "gap": None},
         "acknowledge_row_leak": changes.get("privacy") == "paper",
         "benchmark": changes.get("privacy") == "plain",
     }

@@ -58,6 +58,7 @@ def client_layout(
     feature_holders: Holders | None = None,
     ignored: tuple[IgnoredFeatures, ...] = (),
     unopened: int = 0,
+    feature_count: int | None = None,
 ) -> ClientLayout:
     """A party's layout, with the cohorts and leaves that follow from the holders of its blocks.
 
@@ -73,6 +74,8 @@ def client_layout(
         The rows of the table in their order, unless given.
     unopened
         The number of cohorts to which the party does not belong.
+    feature_count
+        The number of the party's features, unless given.
     """
     features = {} if feature_blocks is None else feature_blocks
     feature_sizes = {block: len(positions) for block, positions in features.items()}
@@ -87,6 +90,7 @@ def client_layout(
         clients=tuple(clients),
         label_holders=frozenset(clients if label_holders is None else label_holders),
         sample_count=count if sample_count is None else sample_count,
+        feature_count=sum(feature_sizes.values()) if feature_count is None else feature_count,
         slots=slots,
         block_ids=np.array(list(sizes), dtype=np.int64),
         block_sizes=np.array(list(sizes.values()), dtype=np.int64),

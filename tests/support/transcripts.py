@@ -23,6 +23,7 @@ class Listed:
     """A book that lists the records, and refuses the choice `b"not that"`."""
 
     records: tuple[StampedRecord, ...] = ()
+    rounds_done: int = 0
 
     def after(self, record: StampedRecord) -> "Listed":
         if record.choices == b"not that":

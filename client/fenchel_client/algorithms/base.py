@@ -107,6 +107,15 @@ class KnowsGap(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsModel(Protocol):
+    """The client half of an algorithm without certificates that opens figures of all parties about the model."""
+
+    def measured(self, book: Any) -> bool:
+        """Whether this half opened such figures in the newest round on record, about the model on record."""
+        ...
+
+
 class ClientHalf(Protocol):
     """The constructor of a client half; `settings` are those of the algorithm under which `ALGORITHMS` lists it."""
 

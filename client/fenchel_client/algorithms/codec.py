@@ -141,3 +141,7 @@ class RowCodec:
     def from_numbers(self, vector: Vector, origins: Sequence[Origin]) -> Array:
         tokens = number_tokens(vector.block_count)
         return self._seal.open(vector, cipher=self._number_cipher, origins=[origins] * len(tokens), tokens=tokens)
+
+    def digest(self, content: bytes) -> bytes:
+        """32 bytes by which the server can compare what parties found, and cannot guess it."""
+        return self._seal.digest(content)

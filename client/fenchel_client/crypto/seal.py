@@ -13,6 +13,7 @@ from fenchel_client.crypto.stamps import Origin, Pads, Stamp
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.tags import Tagger
 from fenchel_common.crypto.vectors import Cipher, Vector
+from fenchel_common.framing import framed
 from fenchel_common.ids import RunId
 
 Array = NDArray[np.float64]
@@ -40,6 +41,11 @@ class Seal:
         """
         assert self.stamp is not None, "every message has a stamp"
         return cipher.encrypt(values, vector_format, self._pads.of(Origin(self.stamp, field), tokens))
+
+    def digest(self, content: bytes) -> bytes:
+        """A keyed hash of the content and of the view of the message that is being made; equal at all parties."""
+        assert self.stamp is not None, "every message has a stamp"
+        return self._pads.digest(framed(self.stamp.view, content))
 
     def open(
         self, vector: Vector, *, cipher: Cipher, origins: Sequence[Sequence[Origin]], tokens: Sequence[bytes]

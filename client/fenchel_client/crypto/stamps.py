@@ -19,6 +19,7 @@ from fenchel_common.records import NONCE_BYTES, Moment
 
 TOKEN_BYTES: Final = 16
 _PAD_BYTES: Final = 32
+_DIGEST_LABEL: Final = b"fenchel/v1/digest\x00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,10 @@ class Pads:
             block.update(token)
             pads.append(int.from_bytes(block.digest()) % TAG_PRIME)
         return pads
+
+    def digest(self, content: bytes) -> bytes:
+        """32 pseudo-random bytes that follow from the content, apart from all pads."""
+        return hashlib.blake2b(_DIGEST_LABEL + content, key=self._key, digest_size=_PAD_BYTES).digest()
 
     def sums(self, origins: Sequence[Sequence[Origin]], tokens: Sequence[bytes]) -> list[PadSum]:
         """For each block the sum of the pads of its origins."""

@@ -79,7 +79,7 @@ class TimedCipher:
         return self.cipher.slots
 
     def in_clear(self) -> Cipher:
-        return self.cipher.in_clear()
+        return TimedCipher(self.cipher.in_clear(), self.stopwatch)
 
     def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]) -> Vector:
         began = time.perf_counter()

@@ -341,6 +341,7 @@ class ClientLayout(_message.Message):
     CLIENTS_FIELD_NUMBER: _builtins.int
     HAS_LABELS_FIELD_NUMBER: _builtins.int
     COHORTS_FIELD_NUMBER: _builtins.int
+    FEATURE_COUNT_FIELD_NUMBER: _builtins.int
     LEAVES_FIELD_NUMBER: _builtins.int
     sample_count: _builtins.int
     slots: _builtins.int
@@ -350,6 +351,8 @@ class ClientLayout(_message.Message):
     clients: _builtins.bytes
     """The names of all parties in roster order, and for each of them whether it has labels, one byte, 0 or 1."""
     has_labels: _builtins.bytes
+    feature_count: _builtins.int
+    """The number of distinct features in the federation."""
     leaves: _builtins.bytes
     """Salted hashes of all cohorts of the federation, 32 bytes each."""
     @_builtins.property
@@ -373,11 +376,12 @@ class ClientLayout(_message.Message):
         clients: _builtins.bytes = ...,
         has_labels: _builtins.bytes = ...,
         cohorts: _abc.Iterable[Global___LayoutCohort] | None = ...,
+        feature_count: _builtins.int = ...,
         leaves: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["feature_blocks", b"feature_blocks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "clients", b"clients", "cohorts", b"cohorts", "feature_blocks", b"feature_blocks", "has_labels", b"has_labels", "ignored", b"ignored", "leaves", b"leaves", "rows", b"rows", "sample_count", b"sample_count", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "clients", b"clients", "cohorts", b"cohorts", "feature_blocks", b"feature_blocks", "feature_count", b"feature_count", "has_labels", b"has_labels", "ignored", b"ignored", "leaves", b"leaves", "rows", b"rows", "sample_count", b"sample_count", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

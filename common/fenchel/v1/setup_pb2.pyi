@@ -220,6 +220,8 @@ class PartyRun(_message.Message):
     KEY_DIGEST_FIELD_NUMBER: _builtins.int
     FORMAT_FIELD_NUMBER: _builtins.int
     VIEW_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    ROUND_FIELD_NUMBER: _builtins.int
     config: _builtins.str
     layout: _builtins.bytes
     """A ClientLayout."""
@@ -233,6 +235,9 @@ class PartyRun(_message.Message):
     """The version of this message; a file of another version is refused."""
     view: _builtins.bytes
     """SHA-256 of terms, roster, introductions and layout: the view before the first record."""
+    attempt: _builtins.int
+    """The attempt and the round of the newest task of a round that the party answered."""
+    round: _builtins.int
     @_builtins.property
     def secrets(self) -> Global___RunSecrets:
         """Missing once the party has deleted the key."""
@@ -248,10 +253,12 @@ class PartyRun(_message.Message):
         key_digest: _builtins.bytes = ...,
         format: _builtins.int = ...,
         view: _builtins.bytes = ...,
+        attempt: _builtins.int = ...,
+        round: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["secrets", b"secrets"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "format", b"format", "key_digest", b"key_digest", "layout", b"layout", "refusals", b"refusals", "secrets", b"secrets", "setups", b"setups", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "config", b"config", "format", b"format", "key_digest", b"key_digest", "layout", b"layout", "refusals", b"refusals", "round", b"round", "secrets", b"secrets", "setups", b"setups", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -167,6 +167,7 @@ def federation_layout_from_bytes(body: bytes) -> FederationLayout:
 def client_layout_to_bytes(layout: ClientLayout) -> bytes:
     return alignment_pb2.ClientLayout(
         sample_count=layout.sample_count,
+        feature_count=layout.feature_count,
         slots=layout.slots,
         block_ids=numbers_to_bytes(layout.block_ids),
         block_sizes=numbers_to_bytes(layout.block_sizes),
@@ -215,6 +216,7 @@ def client_layout_from_bytes(body: bytes, *, party: ClientId, samples: int, feat
             client for client, labelled in zip(clients, message.has_labels, strict=True) if labelled
         ),
         sample_count=message.sample_count,
+        feature_count=message.feature_count,
         slots=message.slots,
         block_ids=block_ids,
         block_sizes=block_sizes,

@@ -9,7 +9,7 @@ from fenchel.v1 import setup_pb2
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Certificate
 from fenchel_common.identity.roster import MAX_PARTIES
-from fenchel_common.ids import ClientId
+from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import (
     MAX_SIGNATURE_BYTES,
@@ -120,6 +120,8 @@ def party_run_to_bytes(kept: PartyRun) -> bytes:
         view=kept.view,
         setups=kept.setups,
         refusals=kept.refusals,
+        attempt=kept.attempt,
+        round=kept.round,
         format=PARTY_RUN_FORMAT,
     ).SerializeToString()
 
@@ -140,6 +142,8 @@ def party_run_from_bytes(data: bytes) -> PartyRun:
         view=message.view,
         setups=message.setups,
         refusals=message.refusals,
+        attempt=message.attempt,
+        round=RoundId(message.round),
     )
 
 

@@ -22,6 +22,8 @@ _FIRST_VIEW = bytes(32)
 
 
 class _EmptyBook:
+    rounds_done = 0
+
     def after(self, record: StampedRecord) -> Self:
         del record
         return self

@@ -58,6 +58,8 @@ def shard(feature: str, labels: Sequence[float] | None, ids: Sequence[str] | Non
 class Listening:
     """A book that takes every record and keeps nothing."""
 
+    rounds_done = 0
+
     def after(self, _record: StampedRecord) -> "Listening":
         return self
 

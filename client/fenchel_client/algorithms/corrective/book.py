@@ -29,6 +29,9 @@ from fenchel_common.records import ROUND
 from fenchel_common.setup import LAYOUT
 from fenchel_common.wire.corrective import primal_choices_from_bytes, round_choices_from_bytes
 
+LOST: Final = b"lost"
+"""In place of a nonce: no memory has it."""
+
 Stamps = Mapping[ClientId, Stamp]
 ByBlock = Mapping[int, Origin]
 
@@ -90,9 +93,12 @@ class CorrectiveBook:
     stored
         The plan's round and participants of that round.
     memory
-        The nonce of this party's own contribution to `pending`, by which it finds its memory.
+        The nonce of this party's own contribution to `pending`, by which it finds its memory; `LOST` if it has none
+        with which it could go on.
     certified
         The nonce of this party's own contribution to the last `primal`, if the best model was then put on record.
+    rounds_done
+        The number of rounds to which all parties contributed to the end.
     anchor_round
         The round whose dual variables are the anchor; 0 before the first.
     alpha, weights, model
@@ -111,6 +117,7 @@ class CorrectiveBook:
     stored: tuple[int, frozenset[ClientId]] = (0, frozenset())
     memory: bytes = b""
     certified: bytes = b""
+    rounds_done: int = 0
     anchor_round: int = 0
     alpha: ByBlock = field(default_factory=dict)
     weights: ByBlock = field(default_factory=dict)
@@ -125,6 +132,8 @@ class CorrectiveBook:
         if self.choices is None or self.phase not in _PHASES_BEFORE.get(phase, ()):
             raise InvalidInput(f"record: a corrective round has no phase {phase!r} here")
         book = replace(self, phase=phase)
+        if phase != PRIMAL and record.choices:
+            raise InvalidInput(f"record: there is nothing to choose in the phase {phase!r}")
         if phase == INNER_PRODUCT:
             return replace(book, products=record.stamps)
         if phase == LOCAL_DUAL:
@@ -133,9 +142,9 @@ class CorrectiveBook:
 
     @property
     def whole_rows(self) -> bool:
-        """Whether this party holds its samples alone and its features with all; if all do, all have whole rows."""
-        held_by_all = all(held_by == self.layout.clients for held_by in self.layout.feature_holders.values())
-        return held_by_all and not self.layout.shared.any()
+        """Whether this party holds whole rows: its samples alone, and all features of the federation."""
+        own = sum(len(positions) for positions in self.layout.feature_blocks.values())
+        return own == self.layout.feature_count and not self.layout.shared.any()
 
     def required_plan(self) -> RoundPlan:
         if self.plan is None:
@@ -185,7 +194,9 @@ class CorrectiveBook:
         plan = self._plan(choices, round_id) if self.layout.party in choices.participants else None
         if not choices.collapse and self.stored != (round_id - 1, choices.participants):
             raise InvalidInput("record: without a collapse, the participants of the round before go on")
-        return replace(self, choices=choices, plan=plan, phase=ROUND, products={}, duals={})
+        if self.choices is not None and self.choices.closing and self.phase == PRIMAL:
+            raise InvalidInput("record: a round follows the one that was to be the last")
+        return replace(self, choices=choices, plan=plan, phase=ROUND, products={}, duals={}, certified=b"")
 
     def _plan(self, choices: RoundChoices, round_id: int) -> RoundPlan:
         layout, participants = self.layout, choices.participants
@@ -236,6 +247,8 @@ class CorrectiveBook:
             book = replace(book, model={**(self.model if begun.collapse else weights), **reported})
         if begun.closing:
             return book
+        if set(stamps) == set(self.layout.clients):
+            book = replace(book, rounds_done=self.rounds_done + 1)
         if ended.accepted:
             alpha = {block: self._reported_alpha(block) for block in self.layout.live_blocks(begun.participants)}
             book = replace(book, anchor_round=record.moment.round, alpha={**self.alpha, **alpha}, weights=weights)
@@ -243,7 +256,7 @@ class CorrectiveBook:
             book,
             pending=stamps,
             stored=(record.moment.round, begun.participants),
-            memory=self.memory if own is None else own.nonce,
+            memory=own.nonce if own is not None and ended.reported else LOST,
         )
 
     def _reported_alpha(self, block: int) -> Origin:

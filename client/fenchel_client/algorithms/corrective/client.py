@@ -100,8 +100,12 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
     def _answer_dual(self, body: bytes, book: CorrectiveBook) -> bytes:
         with self._serialising():
             task = wire.dual_task_from_bytes(body, self._scope)
+        if (task.round_start is None) != bool(book.products):
+            raise InvalidInput("round_start: must come with the first task of a round, and only with it")
         if task.round_start is not None:
             self._begin(task.round_start, book)
+        if self._begun is not None and self._begun.plan != book.plan:
+            raise InvalidInput("local_dual: this client has begun another round")
         if task.norms is not None:
             self._norms = whole_norms(task.norms, self._rows, self._codec, book.norm_origins)
         result = None

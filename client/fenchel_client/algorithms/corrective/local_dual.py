@@ -70,7 +70,8 @@ def dual_result(
         alpha = codec.to_blocks(ALPHA_FIELD, plan.report_blocks, reported, alpha_format(loss))
     if plan.feature_blocks:
         weights = codec.to_features(WEIGHTS_FIELD, model.weights, plan.feature_blocks)
-    return DualResult(point, codec.to_numbers(FIGURES_FIELD, figures), alpha, weights, combination.digest())
+    found = codec.digest(combination.to_bytes())
+    return DualResult(point, codec.to_numbers(FIGURES_FIELD, figures), alpha, weights, found)
 
 
 def _local_point(rows: PartyRows, current: ClientRound, *, norms: Array, lambda_: float, loss: Loss) -> Array:

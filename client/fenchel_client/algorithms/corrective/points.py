@@ -14,7 +14,6 @@ used. A party also remembers models that are no points, because they tell someth
 This module uses only elementwise operations and correctly rounded sums, so that every party finds the same weights.
 """
 
-import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -135,9 +134,9 @@ class Combination:
     names: tuple[Name, ...]
     weights: Array
 
-    def digest(self) -> bytes:
-        """A hash of names and weights, which differs if any bit of a weight does."""
-        return hashlib.sha256(repr((self.names, self.weights.tolist())).encode()).digest()
+    def to_bytes(self) -> bytes:
+        """Names and weights; they differ if any bit of a weight does."""
+        return repr((self.names, self.weights.tolist())).encode()
 
 
 def extended(memory: Memory, new: Mapping[Name, Entry], *, gram: Array, spread: Array) -> Memory:

@@ -1,6 +1,7 @@
 """The answer to `primal`: the client opens the figures, ends the round and measures the new point and vertex."""
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,9 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.losses import Loss
 
 Array = NDArray[np.float64]
+
+GAP_TOLERANCE: Final = 1e-6
+"""P − D may be below zero by rounding errors of fixed point, which are many times smaller."""
 
 
 def end_round(
@@ -58,6 +62,7 @@ def end_round(
         relative=not plan.complete,
         lambda_=lambda_,
     )
+    _check_gap(settlement, complete=plan.complete)
     features = plan.feature_blocks
     result = PrimalResult(
         point=None,
@@ -74,6 +79,13 @@ def end_round(
     pending = _pending_points(rows, codec, current, task.point, settlement, book, loss=loss)
     measured = _measured(rows, codec, current, settlement.memory, pending, result, lambda_=lambda_, loss=loss)
     return measured, replace(settlement.memory, pending=pending)
+
+
+def _check_gap(settlement: Settlement, *, complete: bool) -> None:
+    """Refuses figures by which P is below D: no sum of honest parties has them, but for rounding errors."""
+    primal, dual = settlement.objectives.primal, settlement.objectives.dual
+    if complete and primal - dual < -GAP_TOLERANCE * (1.0 + abs(primal)):
+        raise InvalidInput("figures: P is below D; a party or the server has altered them")
 
 
 def _pending_points(

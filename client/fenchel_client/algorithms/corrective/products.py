@@ -57,7 +57,7 @@ def with_products(
     count = len(current.new)
     width = len(current.memory.entries) + count
     if products is None:
-        if not book.whole_rows:
+        if book.products or not book.whole_rows:
             raise InvalidInput("products: are missing, but other parties hold other parts of rows")
         gram_rows = _gram_rows(current, np.arange(rows.width))
     else:

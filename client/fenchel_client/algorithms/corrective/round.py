@@ -80,6 +80,8 @@ def begin_round(
     plan = book.required_plan()
     live = rows.positions_of(plan.live_blocks)
     if memory is not None and memory.anchor_round != book.anchor_round:
+        if book.memory:
+            raise InvalidInput("record: accepted: is not what this party found")
         memory = None
     if plan.collapse:
         if start.restored is not None:
