@@ -182,3 +182,14 @@ def test_a_record_has_no_room_for_anything_but_its_choices() -> None:
     run = run_with(AddsToRecords)
     with pytest.raises(Refusal, match="choices: are not in the one form that these choices have"):
         run.round()
+
+
+@pytest.mark.parametrize(("participation", "h"), [("all", 1), ("all", 0.5), ("cyclic:2", 0.5), ("fraction:0.5", 1)])
+def test_an_honest_round_counts_for_all_parties_however_few_samples_it_updates(participation: str, h: float) -> None:
+    run = run_with(HyfdcaServer, participation=participation, h=h, certificate_every=0)
+    report = run.round()
+    assert report.metrics.absences == {}
+    run.weights(problem(**CASE).data.features)
+    assert {who: half.transcript.book.rounds_done for who, half in run.participants.items()} == dict.fromkeys(
+        run.names, BAD_ROUND
+    )

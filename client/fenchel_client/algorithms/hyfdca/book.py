@@ -100,6 +100,8 @@ class HyfdcaBook:
         The dual variables of each block of this party; a block is missing while they are zero.
     synced
         Whether this party's latest contribution to the model is made of its dual variables as they are on record.
+    rounds_done
+        The number of rounds with the steps of all parties that the rule of participation gives.
     """
 
     settings: HyfdcaSettings
@@ -110,6 +112,7 @@ class HyfdcaBook:
     products: Mapping[tuple[int, ClientId], Stamp] = field(default_factory=dict)
     alpha: Mapping[int, AlphaOnRecord] = field(default_factory=dict)
     synced: bool = True
+    rounds_done: int = 0
     current: RoundOnRecord | None = None
 
     def after(self, record: StampedRecord) -> "HyfdcaBook":
@@ -249,6 +252,7 @@ class HyfdcaBook:
             self,
             alpha=self._alpha_after(record, current),
             synced=self.synced and not changed,
+            rounds_done=self.rounds_done + current.rules.is_done(record.stamps, ended.present),
             current=replace(ended, figures=_figures_given(record, current)),
         )
 

@@ -151,7 +151,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         if task.totals is not None:
             figures = self._opened_figures(task.totals, due)
             if current.rules.certifying:
-                self._gap = due, checked_gap(figures, settings=self._settings, parties=len(self._layout.clients))
+                self._gap = due, checked_gap(figures, settings=self._settings, layout=self._layout)
         result = PrimalResult(self._codec.to_features(CONTRIBUTION, contribution), figures)
         with self._serialising():
             return wire.primal_result_to_bytes(result)

@@ -84,6 +84,11 @@ class RoundRules:
         """Whether no client is missing among those that are `present`."""
         return len(present) == len(self.clients)
 
+    def is_done(self, contributors: Collection[ClientId], present: Collection[ClientId]) -> bool:
+        """Whether `local_dual` had the steps of all clients that shall update samples, and none of them has failed."""
+        stepped = self.choices.shares.keys() <= set(contributors)
+        return not self.choices.closing and stepped and self.due_active <= set(present)
+
     def asks_drawn_blocks_alone(self, present: Collection[ClientId]) -> bool:
         """Whether `inner_product` asks for drawn blocks alone, and not for all shared blocks.
 
