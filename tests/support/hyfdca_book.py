@@ -10,6 +10,7 @@ from fenchel_client.crypto.stamps import Origin, Stamp
 from fenchel_client.transcript import StampedRecord
 from fenchel_common.algorithms.hyfdca.rounds import RoundChoices
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.participation import active_clients
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import ROUND, Moment, seed_to_bytes
@@ -69,7 +70,11 @@ class RecordedRun:
         at: int | None = None,
     ) -> None:
         self.round_id = self.round_id + 1 if at is None else at
-        working = frozenset(() if closing else available if active is None else active)
+        if active is None:
+            chosen = self.book.settings
+            due = active_clients(chosen.participation_rule, CLIENTS, seed=chosen.seed, round_id=RoundId(self.round_id))
+            active = () if closing else due.intersection(available)
+        working = frozenset(active)
         shares = {party: share for party in CLIENTS if party in working & {A, B}}
         choices = RoundChoices(frozenset(available), working, closing=closing, shares=shares, proportional=proportional)
         self.take(ROUND, choices=round_choices_to_bytes(choices, CLIENTS))

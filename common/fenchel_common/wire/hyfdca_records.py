@@ -1,6 +1,7 @@
 """HyFDCA's choices in the records of a run, as bytes: the same bytes for all parties.
 
-Every reader refuses choices that no server may make, with `InvalidInput`.
+Every reader refuses choices that no server may make, and bytes other than those that the writer gives for the same
+choices, with `InvalidInput`. So a record has no room for anything else.
 """
 
 from collections.abc import Collection, Sequence
@@ -39,22 +40,31 @@ def round_choices_from_bytes(
     drawing = [client for client in active if client in label_holders]
     if len(message.shares) != len(drawing) or not all(0.0 < share <= 1.0 for share in message.shares):
         raise InvalidInput("shares: every active party with labels must have one, above 0 and at most 1")
-    return RoundChoices(
+    choices = RoundChoices(
         available=frozenset(available),
         active=frozenset(active),
         closing=message.closing,
         shares=dict(zip(drawing, message.shares, strict=True)),
         proportional=message.proportional,
     )
+    _check_form(data, round_choices_to_bytes(choices, clients))
+    return choices
 
 
 def left_out_to_bytes(left_out: Collection[ClientId], clients: Sequence[ClientId]) -> bytes:
-    """The bytes of the parties that failed in a phase; `clients` are the parties in roster order."""
+    """The bytes of the parties that failed in a phase, none if nobody did; `clients` are in roster order."""
     return hyfdca_pb2.HyfdcaLeftOut(parties=_positions(left_out, clients)).SerializeToString(deterministic=True)
 
 
 def left_out_from_bytes(data: bytes, clients: Sequence[ClientId]) -> frozenset[ClientId]:
-    return frozenset(_parties(parsed_message(hyfdca_pb2.HyfdcaLeftOut, data).parties, clients, "parties"))
+    left_out = frozenset(_parties(parsed_message(hyfdca_pb2.HyfdcaLeftOut, data).parties, clients, "parties"))
+    _check_form(data, left_out_to_bytes(left_out, clients))
+    return left_out
+
+
+def _check_form(data: bytes, written: bytes) -> None:
+    if data != written:
+        raise InvalidInput("choices: are not in the one form that these choices have")
 
 
 def _positions(named: Collection[ClientId], clients: Sequence[ClientId]) -> bytes:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
+from fenchel_common.algorithms.participation import active_clients
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.ids import ClientId, RoundId
@@ -16,7 +17,6 @@ from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.records import ROUND, Moment
 from fenchel_common.wire.records import server_state_to_bytes
-from fenchel_server.algorithms.participation import active_clients
 from fenchel_server.algorithms.transcript import Transcript
 from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 

@@ -190,9 +190,10 @@ def test_phases_have_one_order_and_each_comes_once_in_a_round() -> None:
 
 def test_only_active_parties_work_in_a_round_without_a_certificate_and_all_available_ones_with_one() -> None:
     run = RecordedRun(chosen=settings(participation="cyclic:2", certificate_every=2))
-    run.begin([A, B, C], active=[A])
+    run.begin([A, B])
     assert run.current.present == {A}
-    run.begin([A, B], active=[A])
+    run.begin([A, B])
+    assert run.current.rules.choices.active == {B}
     assert run.current.present == {A, B}
 
 
@@ -213,7 +214,7 @@ def test_divisors_count_label_holders_and_only_active_ones_if_sets_take_turns() 
     run.begin([A])
     assert [run.book.divisor(block) for block in (0, 5, 7)] == [2, 1, 1]
     in_turn = RecordedRun(chosen=settings(participation="cyclic:2"))
-    in_turn.begin(active=[A, C])
+    in_turn.begin()
     assert [in_turn.book.divisor(block) for block in (0, 5, 7)] == [1, 1, 1]
 
 

@@ -17,7 +17,7 @@ def test_dual_variables_are_all_changes_of_the_parties_that_drew_the_block() -> 
     first = [run.origin(1, "local_dual", party, CHANGES) for party in (A, B)]
     assert run.book.alpha_of(0) == tuple(first)
     assert run.book.alpha_of(5) == (first[0],), "C has no labels"
-    run.begin(active=[B])
+    run.begin([B])
     run.phase("local_dual", [B])
     assert run.book.alpha_of(0) == (*first, run.origin(2, "local_dual", B, CHANGES))
     assert run.book.alpha_of(7) == (first[0],)

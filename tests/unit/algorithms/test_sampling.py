@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from fenchel_common.algorithms.hyfdca.draw import draw_samples
 from fenchel_common.algorithms.hyfdca.rounds import RoundChoices, RoundRules
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.participation import active_clients
 from fenchel_common.algorithms.settings import Participation
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_server.algorithms.participation import active_clients
 
 CLIENTS = tuple(ClientId(name) for name in "abcd")
 

@@ -1,16 +1,17 @@
 """What a party knows of a HyFDCA run by its records: the round under way, and the origins of every sum that it opens.
 
     norms      of a block: the preparations of all its holders
-    products   of a block: the latest that each holder has given
+    products   of a block: the latest that each holder has given; of this very round for every holder that takes part
     w          of a block of features: the latest contribution of each holder when the model entered the round; in
                `inner_product_after` the latest of all
     α          of a block: its last restatement, if there is one, and all changes from then on
     figures    the contributions of all parties, or none
 
+A party gives figures only if w holds its present α: all changes of its blocks come before its latest contribution.
 Which blocks a message covered is on no record: it follows from the round's choices by `RoundRules`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -68,6 +69,8 @@ class RoundOnRecord:
         The parties that take part, without those that have failed in a phase.
     phase
         The last phase on record.
+    multiplied
+        The parties whose answers in `inner_product` are on record.
     figures
         The contributions to the round's figures: those of all parties, or none.
     """
@@ -77,6 +80,7 @@ class RoundOnRecord:
     draws: Mapping[ClientId, tuple[SampleRange, ...]]
     present: frozenset[ClientId]
     phase: str = ROUND
+    multiplied: frozenset[ClientId] = frozenset()
     figures: tuple[Origin, ...] = ()
 
 
@@ -94,6 +98,10 @@ class HyfdcaBook:
         The stamp of the latest inner products of a block, by the block and the party that gave them.
     alpha
         The dual variables of each block of this party; a block is missing while they are zero.
+    synced
+        Whether this party's latest contribution to the model is made of its dual variables as they are on record.
+    rounds_done
+        The number of rounds with the steps of all parties that the rule of participation gives.
     """
 
     settings: HyfdcaSettings
@@ -103,6 +111,8 @@ class HyfdcaBook:
     entered: Mapping[ClientId, Stamp] = field(default_factory=dict)
     products: Mapping[tuple[int, ClientId], Stamp] = field(default_factory=dict)
     alpha: Mapping[int, AlphaOnRecord] = field(default_factory=dict)
+    synced: bool = True
+    rounds_done: int = 0
     current: RoundOnRecord | None = None
 
     def after(self, record: StampedRecord) -> "HyfdcaBook":
@@ -122,8 +132,9 @@ class HyfdcaBook:
         if phase in (SYNC, PRIMAL):
             return replace(self._with_contributions(record), current=ended)
         if phase == LOCAL_DUAL:
-            figures = _figures_given(record, current)
-            return replace(self, alpha=self._alpha_after(record, current), current=replace(ended, figures=figures))
+            return self._after_steps(record, current, ended)
+        if phase == INNER_PRODUCT:
+            ended = replace(ended, multiplied=frozenset(record.stamps))
         return replace(self, products=self._products_after(record), current=ended)
 
     def round_for(self, phase: str) -> RoundOnRecord:
@@ -143,6 +154,16 @@ class HyfdcaBook:
         """The origins of x_i·w."""
         given = (self.products.get((block, holder)) for holder in self.layout.holders[block])
         return [Origin(stamp, PRODUCTS) for stamp in given if stamp is not None]
+
+    def check_products(self, blocks: Iterable[int]) -> None:
+        """Raises `InvalidInput` unless all holders that take part gave inner products of these blocks in this round.
+
+        Older ones would be of another model. A holder that failed takes part no longer, and its latest ones count.
+        """
+        current = self.round_for(LOCAL_DUAL)
+        for block in blocks:
+            if not current.present.intersection(self.layout.holders[block]) <= current.multiplied:
+                raise InvalidInput("products: a party that takes part has given none in this round")
 
     def alpha_of(self, block: int) -> tuple[Origin, ...]:
         """The origins of α; none if it is zero."""
@@ -187,8 +208,13 @@ class HyfdcaBook:
 
     def _after_beginning(self, record: StampedRecord) -> "HyfdcaBook":
         choices = round_choices_from_bytes(record.choices, self.layout.clients, self.layout.label_holders)
+        if record.stamps:
+            raise InvalidInput("record: the beginning of a round has no contributors")
+        if self.current is not None and self.current.rules.choices.closing:
+            raise InvalidInput("closing: no round follows a closing round")
         self._check_own_share(choices)
         rules = RoundRules(self.settings, self.layout.clients, record.moment.round, choices)
+        rules.check_choices()
         cohorts = [opened.cohort for opened in self.layout.cohorts if not opened.cohort.features]
         draws = {
             party: tuple(
@@ -217,7 +243,18 @@ class HyfdcaBook:
     def _with_contributions(self, record: StampedRecord) -> "HyfdcaBook":
         contributions = {**self.contributions, **record.stamps}
         entered = contributions if record.moment.phase == SYNC else self.entered
-        return replace(self, contributions=contributions, entered=entered)
+        synced = self.synced or self.layout.party in record.stamps
+        return replace(self, contributions=contributions, entered=entered, synced=synced)
+
+    def _after_steps(self, record: StampedRecord, current: RoundOnRecord, ended: RoundOnRecord) -> "HyfdcaBook":
+        changed = any(current.draws.get(party) for party in record.stamps)
+        return replace(
+            self,
+            alpha=self._alpha_after(record, current),
+            synced=self.synced and not changed,
+            rounds_done=self.rounds_done + current.rules.is_done(record.stamps, ended.present),
+            current=replace(ended, figures=_figures_given(record, current)),
+        )
 
     def _products_after(self, record: StampedRecord) -> dict[tuple[int, ClientId], Stamp]:
         given = {

@@ -34,6 +34,7 @@ from fenchel_client.algorithms.hyfdca.book import (
     HyfdcaBook,
     RoundOnRecord,
 )
+from fenchel_client.algorithms.hyfdca.gap import checked_gap
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Origin
 from fenchel_client.table import PartyTable
@@ -94,7 +95,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         if self._layout.party not in current.present:
             raise InvalidInput("phase: this party does not take part in it")
         if phase in (SYNC, PRIMAL):
-            return self._answer_primal(body, book, current.figures if phase == PRIMAL else ())
+            return self._answer_primal(body, book, current, current.figures if phase == PRIMAL else ())
         if phase == LOCAL_DUAL:
             return self._answer_dual(body, book, current)
         return self._answer_products(phase, body, book)
@@ -136,7 +137,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         if self._alpha_versions != {block: on_record.version for block, on_record in book.alpha.items()}:
             raise InvalidInput("alpha: this party lacks dual variables that are on record")
 
-    def _answer_primal(self, body: bytes, book: HyfdcaBook, due: Sequence[Origin]) -> bytes:
+    def _answer_primal(self, body: bytes, book: HyfdcaBook, current: RoundOnRecord, due: Sequence[Origin]) -> bytes:
         """The answer to `sync` or `primal`; `due` has the origins of the figures to open, if there are any."""
         with self._serialising():
             task = wire.primal_task_from_bytes(body, self._scope)
@@ -146,7 +147,11 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         # Always from all of α, never by adding changes up: a repeated round then gives the same bits.
         scale = self._settings.lambda_ * self._rows.sample_count
         contribution = np.asarray(self._rows.X.T @ self._alpha, dtype=np.float64) / scale
-        figures = None if task.totals is None else self._opened_figures(task.totals, due)
+        figures = None
+        if task.totals is not None:
+            figures = self._opened_figures(task.totals, due)
+            if current.rules.certifying:
+                self._gap = due, checked_gap(figures, settings=self._settings, layout=self._layout)
         result = PrimalResult(self._codec.to_features(CONTRIBUTION, contribution), figures)
         with self._serialising():
             return wire.primal_result_to_bytes(result)
@@ -155,9 +160,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         *figures, samples = self._codec.from_numbers(totals, origins).tolist()
         if samples * SAMPLES_UNIT != self._rows.sample_count:
             raise InvalidInput("totals: the figures do not cover every sample once")
-        opened = Figures(*figures)
-        self._gap = origins, opened.mean_loss + opened.mean_conjugate + 2.0 * opened.regulariser
-        return opened
+        return Figures(*figures)
 
     def _answer_products(self, phase: str, body: bytes, book: HyfdcaBook) -> bytes:
         with self._serialising():
@@ -173,15 +176,19 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
     def _answer_dual(self, body: bytes, book: HyfdcaBook, current: RoundOnRecord) -> bytes:
         with self._serialising():
             task = wire.dual_task_from_bytes(body, self._scope)
-        self._take_alpha(None, book)
-        self._take_model(task.model, book.entered_model_of)
-        if task.norms is not None:
-            self._norms = whole_norms(task.norms, self._rows, self._codec, book.norms_of)
         ranges = current.draws.get(self._layout.party, ())
         drawn = sorted({part.block for part in ranges})
         asks_figures = current.rules.asks_figures(current.present)
         reported = self._layout.reports if asks_figures and current.rules.certifying else ()
-        predictions = self._predictions(sorted({*drawn, *reported}), task.products, book)
+        predicted = sorted({*drawn, *reported})
+        book.check_products(self._rows.shared.intersection(predicted))
+        if asks_figures and not book.synced:
+            raise InvalidInput("figures: the model on record lacks this party's latest dual variables")
+        self._take_alpha(None, book)
+        self._take_model(task.model, book.entered_model_of)
+        if task.norms is not None:
+            self._norms = whole_norms(task.norms, self._rows, self._codec, book.norms_of)
+        predictions = self._predictions(predicted, task.products, book)
         changes = restated = figures = None
         if ranges:
             steps = self._steps(ranges, predictions, book)

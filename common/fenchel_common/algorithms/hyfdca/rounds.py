@@ -12,7 +12,9 @@ from fenchel_common.algorithms.hyfdca.draw import draw_samples
 from fenchel_common.algorithms.hyfdca.messages import SampleRange
 from fenchel_common.algorithms.hyfdca.pace import follows_dual
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.participation import active_clients
 from fenchel_common.algorithms.settings import is_due
+from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 
 RESTATE_AFTER: Final = 64
@@ -53,6 +55,21 @@ class RoundRules:
     round_id: RoundId
     choices: RoundChoices
 
+    def check_choices(self) -> None:
+        """Raises `InvalidInput` if the settings set the round otherwise than the server's choices say."""
+        if self.round_id > self.settings.stop.rounds and not self.choices.closing:
+            raise InvalidInput("closing: a round after the last one that the settings allow must be a closing round")
+        if self.choices.active != self.due_active & self.choices.available:
+            raise InvalidInput("active: is not what the rule of participation gives for this round")
+
+    @property
+    def due_active(self) -> frozenset[ClientId]:
+        """The clients that shall update samples, whether or not they are available; none in a closing round."""
+        if self.choices.closing:
+            return frozenset()
+        rule = self.settings.participation_rule
+        return active_clients(rule, self.clients, seed=self.settings.seed, round_id=self.round_id)
+
     @property
     def certifying(self) -> bool:
         """Whether the round certifies the model that enters it."""
@@ -66,6 +83,11 @@ class RoundRules:
     def is_complete(self, present: Collection[ClientId]) -> bool:
         """Whether no client is missing among those that are `present`."""
         return len(present) == len(self.clients)
+
+    def is_done(self, contributors: Collection[ClientId], present: Collection[ClientId]) -> bool:
+        """Whether `local_dual` had the steps of all clients that shall update samples, and none of them has failed."""
+        stepped = self.choices.shares.keys() <= set(contributors)
+        return not self.choices.closing and stepped and self.due_active <= set(present)
 
     def asks_drawn_blocks_alone(self, present: Collection[ClientId]) -> bool:
         """Whether `inner_product` asks for drawn blocks alone, and not for all shared blocks.

@@ -218,13 +218,16 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound]):
         return self._request(phase, tasks) if tasks else None
 
     def _dual_request(self) -> PhaseRequest:
-        """LocalDualMethod for the clients with drawn samples, restated dual variables, contributions to the figures."""
+        """LocalDualMethod for active clients with labels; restated dual variables, contributions to the figures.
+
+        An active client answers even if none of its samples is drawn: so the record shows who took part in the round.
+        """
         current = self._current()
         figures, restated = current.rules.asks_figures(current.present), self._restated()
         tasks = {}
         for client in current.present:
             blocks = restated.get(client, ())
-            if figures or blocks or client in current.draws:
+            if figures or blocks or client in current.rules.choices.shares:
                 tasks[client] = self._dual_task(client, blocks, figures=figures)
         return self._request(LOCAL_DUAL, tasks)
 
