@@ -83,8 +83,8 @@ class AveragingBook:
     round
         The newest round on record; None before the first.
     rounds_done
-        The number of rounds on record in which all contributed that were to train, chosen among all label holders unless
-        parties take turns.
+        The number of rounds on record in which all contributed that were to train, chosen among all label holders
+        unless parties take turns.
     """
 
     settings: AveragingSettings
