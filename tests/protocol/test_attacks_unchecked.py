@@ -27,7 +27,7 @@ def credulous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 @pytest.mark.parametrize("attack", [name for name, attack in ATTACKS.items() if attack.unchecked])
 def test_an_attack_succeeds_on_parties_that_check_nothing(attack: str, credulous: Bench) -> None:
     played = list(ATTACKS[attack].findings(credulous, levels=[Privacy.SEALED]))
-    assert sorted({finding.setting for finding in played if finding.succeeds}) == sorted(ATTACKS[attack].unchecked)
+    assert set(ATTACKS[attack].unchecked) <= {finding.setting for finding in played if finding.succeeds}
 
 
 def test_contributions_of_another_run_are_taken_where_they_are_in_clear_and_nothing_is_checked(

@@ -71,7 +71,7 @@ class DriftClient(AveragingClient[DriftSettings]):
         step = 0.1 * own / job.told["mean"] - 0.01 * state["trail"]
         return Contribution({"step": step, "own": own}, {"norm": float(np.abs(step).max())})
 
-    def measured(self, state: State) -> Mapping[str, float]:
+    def measured_numbers(self, state: State) -> Mapping[str, float]:
         return {"rows": float(len(self.predictions(state)))}
 
     def apply(self, state: State, update: Update) -> State:

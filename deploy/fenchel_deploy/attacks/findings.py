@@ -93,7 +93,7 @@ class Attack:
     """An attack and who can mount it; `play` mounts it at some levels, with all settings of `claims`.
 
     `claims` has, for each setting and level at which the attack is played, the claim of the documentation. `unchecked`
-    names the settings in which the attack would succeed at the level `sealed` if parties checked nothing: so it is
+    names the settings in which the attack always succeeds at the level `sealed` if parties check nothing: so it is
     their checks that make it fail.
     """
 

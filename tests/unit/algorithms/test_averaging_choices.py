@@ -141,7 +141,7 @@ def settings_of(algorithm: str, **values: object) -> AveragingSettings:
     return settings
 
 
-OCCASION = Occasion(RoundId(1), clients=4, samples=40, length=6)
+OCCASION = Occasion(RoundId(1), clients=4, samples=40, party=FIRST, own_samples=10, length=6)
 SIZES = {"clients": 4.0, "share": 0.1}
 BAD_PLANS: dict[str, tuple[AveragingSettings, Mapping[str, float], float]] = {
     "more than all rows": (settings_of("fedavg"), {}, 1.5),

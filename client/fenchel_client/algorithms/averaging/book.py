@@ -1,6 +1,6 @@
 """What a party knows of a run on the averaging rails by the records: its work, and who made what it may open."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -36,20 +36,26 @@ class RoundOnRecord:
         Whether P(w) is measured: it is due, all parties are present, and none has failed so far.
     active
         The clients that may train.
+    closing
+        Whether the round measures the model as it is and changes nothing.
     plan
         None before it is on record, and in a round without trainers.
     local
         The messages of the phase `local` that count.
     figures
         The messages with figures that count.
+    opened_by
+        The parties that opened the sum of all figures, by their own confirmations.
     """
 
     moment: Moment
     measuring: bool
     active: tuple[ClientId, ...]
+    closing: bool = False
     plan: RecordedPlan | None = None
     local: Mapping[ClientId, Stamp] = field(default_factory=dict)
     figures: tuple[Stamp, ...] = ()
+    opened_by: frozenset[ClientId] = frozenset()
 
     @property
     def id(self) -> RoundId:
@@ -76,6 +82,9 @@ class AveragingBook:
         The party's own latest message in which it trained: it has the party's memory.
     round
         The newest round on record; None before the first.
+    rounds_done
+        The number of rounds on record in which all contributed that were to train, chosen among all label holders
+        unless parties take turns.
     """
 
     settings: AveragingSettings
@@ -83,6 +92,7 @@ class AveragingBook:
     log: OwnLog
     kept: Stamp | None = None
     round: RoundOnRecord | None = None
+    rounds_done: int = 0
 
     @classmethod
     def first(cls, settings: AveragingSettings, layout: ClientLayout) -> "AveragingBook":
@@ -104,8 +114,11 @@ class AveragingBook:
             return replace(self, round=self._surveyed(ended, record))
         if record.moment.phase == LOCAL:
             return self._trained(ended, record)
+        _check_no_choices(record)
         if record.moment.phase == MEASURE:
             ended = replace(ended, figures=(*ended.figures, *record.stamps.values()))
+        else:
+            ended = replace(ended, opened_by=frozenset(record.stamps))
         return replace(self, round=ended)
 
     def current(self, phase: str) -> RoundOnRecord:
@@ -145,7 +158,10 @@ class AveragingBook:
             measuring=self.settings.measures(round_id, closing=choices.closing)
             and choices.present == self.layout.clients,
             active=choices.active,
+            closing=choices.closing,
         )
+        if choices.plan is not None and not choices.active:
+            raise InvalidInput("plan: there is none if nobody may train")
         return begun if choices.plan is None else self._planned(begun, choices.plan)
 
     def _surveyed(self, current: RoundOnRecord, record: StampedRecord) -> RoundOnRecord:
@@ -155,6 +171,7 @@ class AveragingBook:
         complete = len(answered) == len(current.active)
         surveyed = replace(current, active=answered, measuring=current.measuring and complete)
         if not answered:
+            _check_no_choices(record)
             return surveyed
         return self._planned(surveyed, plan_from_bytes(record.choices, answered, length=self.log.own.length))
 
@@ -174,7 +191,14 @@ class AveragingBook:
 
     def _occasion(self, current: RoundOnRecord) -> Occasion:
         layout = self.layout
-        return Occasion(current.id, len(layout.clients), layout.sample_count, self.log.own.length)
+        return Occasion(
+            round_id=current.id,
+            clients=len(layout.clients),
+            samples=layout.sample_count,
+            party=layout.party,
+            own_samples=len(layout.rows),
+            length=self.log.own.length,
+        )
 
     def _trained(self, current: RoundOnRecord, record: StampedRecord) -> "AveragingBook":
         """The book after the phase `local`: its entry, checkpoints, and the party's own memory."""
@@ -185,6 +209,7 @@ class AveragingBook:
         )
         given = {client: stamp for client, stamp in record.stamps.items() if client in current.trainers}
         if not given:
+            _check_no_choices(record)
             return replace(self, round=ended)
         assert current.plan is not None, "whoever trains has a plan"
         told = closing_from_bytes(record.choices)
@@ -198,4 +223,21 @@ class AveragingBook:
         log = log.with_entry(
             current.id, plan=current.plan, told=told, stamps=given, restates=self.settings.vectors.restates
         )
-        return replace(self, round=ended, log=log, kept=given.get(self.layout.party, self.kept))
+        return replace(
+            self,
+            round=ended,
+            log=log,
+            kept=given.get(self.layout.party, self.kept),
+            rounds_done=self.rounds_done + self._is_done(current, given),
+        )
+
+    def _is_done(self, current: RoundOnRecord, contributors: Collection[ClientId]) -> bool:
+        """Whether all contributed that were to train, chosen among all label holders unless parties take turns."""
+        chosen_among_all = self.layout.label_holders == frozenset(current.active)
+        takes_turns = self.settings.participation_rule.kind != "all"
+        return len(contributors) == len(current.trainers) and (chosen_among_all or takes_turns)
+
+
+def _check_no_choices(record: StampedRecord) -> None:
+    if record.choices:
+        raise InvalidInput(f"record: the server has nothing to choose at the end of the phase {record.moment.phase!r}")

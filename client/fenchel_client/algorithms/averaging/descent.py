@@ -97,7 +97,7 @@ class DescentClient(AveragingClient[S]):
         """The model after the local steps of the settings, from the averaged model."""
         return Contribution({MODEL: self.descended(state[MODEL], job.rng)})
 
-    def measured(self, state: State) -> Mapping[str, float]:
+    def measured_numbers(self, state: State) -> Mapping[str, float]:
         return self.own_accuracy(state)
 
     def survey(self, state: State) -> Mapping[str, float]:

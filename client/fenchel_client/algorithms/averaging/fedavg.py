@@ -20,7 +20,7 @@ from fenchel_common.algorithms.averaging.rails import MODEL
 class FedavgClient(AveragingClient[FedavgSettings]):
     """The client half of FedAvg."""
 
-    def measured(self, state: State) -> Mapping[str, float]:
+    def measured_numbers(self, state: State) -> Mapping[str, float]:
         return self.own_accuracy(state)
 
     def train(self, state: State, job: Job) -> Contribution:

@@ -111,6 +111,7 @@ class AveragingClient(ABC, Generic[S]):
             in_own_order=self._in_own_order,
         )
         self.diverged = False
+        self._measured_in: RoundOnRecord | None = None
         self._scope = wire.Scope(
             key=key,
             slots=layout.slots,
@@ -154,7 +155,7 @@ class AveragingClient(ABC, Generic[S]):
         del state
         return {}
 
-    def measured(self, state: State) -> Mapping[str, float]:
+    def measured_numbers(self, state: State) -> Mapping[str, float]:
         """The numbers of `Vectors.measured`, which the server learns of this client's rows.
 
         Called after P(w) of all samples has been opened, unless this client shares samples with others.
@@ -199,6 +200,18 @@ class AveragingClient(ABC, Generic[S]):
             result, self.diverged = Result(diverged=True), True
         with self._serialising():
             return wire.result_to_bytes(result)
+
+    def measured(self, book: AveragingBook) -> bool:
+        """Whether this party opened, in the newest round on record, figures of all parties about the model on record.
+
+        Only a closing round leaves the model that it measures as it is. A party that restarted since then knows by its
+        own confirmation on record that it opened the figures.
+        """
+        current = book.round
+        if current is None or not current.closing or not current.figures:
+            return False
+        remembered = self._measured_in is not None and self._measured_in.figures == current.figures
+        return remembered or self._layout.party in current.opened_by
 
     def final_model(self, state: bytes, book: AveragingBook) -> Array:
         """The weights of this client's features, (m,) or (m, width); its memory is neither used nor changed."""
@@ -303,7 +316,8 @@ class AveragingClient(ABC, Generic[S]):
         if task.figures is None:
             raise InvalidInput("figures: missing")
         whole = self._figures.opened(task.figures, book.figure_origins())
-        numbers = {} if self._rows.shared else self.measured(self._memory.state_before(current))
+        self._measured_in = current
+        numbers = {} if self._rows.shared else self.measured_numbers(self._memory.state_before(current))
         return Result(reported=dict(numbers), measurement=whole)
 
     def _first_held(self, parties: tuple[ClientId, ...]) -> tuple[int, ...]:

@@ -49,6 +49,24 @@ class RecordedPlan:
         if sum(self.weights.values()) > together * (1.0 + 1e-9):
             raise InvalidInput(f"plan.weights: must not be more than {together:g} together")
 
+    def check_equal_weights(self) -> None:
+        """Raises `InvalidInput` unless every weight is exactly 1."""
+        if any(weight != 1.0 for weight in self.weights.values()):
+            raise InvalidInput("plan.weights: must all be 1")
+
+    def check_weights_by_samples(self, occasion: "Occasion", *, some_rest: bool = False) -> None:
+        """Raises `InvalidInput` unless the checking party's weight is exactly its samples ÷ all samples.
+
+        The other weights must be above 0 and at most 1; their parties check them exactly. With `some_rest` any weight
+        may be 0 instead.
+        """
+        self.check_weights(each=1.0)
+        weights = {client: weight for client, weight in self.weights.items() if weight > 0.0 or not some_rest}
+        if min(weights.values(), default=1.0) <= 0.0:
+            raise InvalidInput("plan.weights: must be above 0 for each party that may train")
+        if weights.get(occasion.party, occasion.fraction) != occasion.fraction:
+            raise InvalidInput("plan.weights: this party's weight must be the number of its samples ÷ all samples")
+
 
 @dataclass(frozen=True, slots=True)
 class RoundChoices:
@@ -72,12 +90,19 @@ class RoundChoices:
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """The public facts by which a plan is checked: K parties, N samples, m·width coordinates of the checking party."""
+    """The facts by which a party checks a plan: K parties, N samples, and its own samples and m·width coordinates."""
 
     round_id: RoundId
     clients: int
     samples: int
+    party: ClientId
+    own_samples: int
     length: int
+
+    @property
+    def fraction(self) -> float:
+        """The party's samples ÷ all samples."""
+        return self.own_samples / self.samples
 
 
 def check_repeated(told: Numbers, plan: RecordedPlan) -> None:

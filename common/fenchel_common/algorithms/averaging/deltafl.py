@@ -26,5 +26,5 @@ class DeltaflSettings(DescentSettings):
         return Vectors(surveyed=("loss",), measured=(ACCURACY,), restates=True)
 
     def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
-        del occasion
-        plan.check_weights(each=1.0)
+        """Who trains follows from the losses that the parties tell the server; with what weight, from their rows."""
+        plan.check_weights_by_samples(occasion, some_rest=True)

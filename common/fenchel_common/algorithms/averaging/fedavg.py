@@ -66,5 +66,7 @@ class FedavgSettings(LocalSgdSettings):
         return Vectors(measured=(ACCURACY,), restates=True)
 
     def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
-        del occasion
-        plan.check_weights(each=1.0)
+        if self.weighting == "uniform":
+            plan.check_equal_weights()
+        else:
+            plan.check_weights_by_samples(occasion)

@@ -26,5 +26,4 @@ class FedproxSettings(DescentSettings):
         return Vectors(measured=(ACCURACY,), restates=True)
 
     def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
-        del occasion
-        plan.check_weights(each=1.0)
+        plan.check_weights_by_samples(occasion)

@@ -116,7 +116,7 @@ class FedsgmSettings(AveragingSettings):
 
     def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
         """Top-K takes the coordinates that the parties' votes name; a party can check their number alone."""
-        plan.check_weights(each=1.0)
+        plan.check_equal_weights()
         check_number(plan.told, SWITCH, least=0.0, most=1.0)
         if self.compression == "quantised":
             lanes = Lanes.of(reach=1.0, levels=self.levels, headroom=HEADROOM, clients=occasion.clients)

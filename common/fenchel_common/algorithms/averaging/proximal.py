@@ -61,7 +61,7 @@ class ConsensusSettings(LocalLossSettings):
 
     def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
         """K and K/N must be those that every party knows by its layout."""
-        plan.check_weights(each=1.0)
+        plan.check_equal_weights()
         clients, fraction = occasion.clients, occasion.clients / occasion.samples
         check_number(plan.told, CLIENTS, least=clients, most=clients)
         check_number(plan.told, SAMPLE_WEIGHT, least=fraction, most=fraction)

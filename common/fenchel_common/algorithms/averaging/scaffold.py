@@ -35,7 +35,7 @@ class ScaffoldSettings(DescentSettings):
 
     def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
         del occasion
-        plan.check_weights(each=1.0)
+        plan.check_equal_weights()
 
     def check_closing(self, told: Numbers, plan: RecordedPlan, occasion: Occasion) -> None:
         del plan
