@@ -130,16 +130,22 @@ def lying_about(monkeypatch: pytest.MonkeyPatch, told: PrimalChoices) -> None:
     monkeypatch.setattr(wire, "primal_choices_to_bytes", lambda _choices: primal_choices_to_bytes(told))
 
 
-def test_a_new_anchor_is_not_taken_for_the_one_that_the_record_says_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("remembering", [True, False])
+def test_a_new_anchor_is_not_taken_for_the_one_that_the_record_says_was_kept(
+    monkeypatch: pytest.MonkeyPatch, remembering: bool
+) -> None:
     run = begun_run(2)
     with monkeypatch.context() as patch:
         lying_about(patch, PrimalChoices(accepted=False, reported=True))
         run.round()
-    absences = run.round().metrics.absences
-    assert set(absences) == run.names
-    assert all(reason.endswith("it has lost its memory of the run") for reason in absences.values())
+    if remembering:
+        with pytest.raises(InvalidInput, match="accepted: is not what this party found"):
+            run.round()
+        return
+    for client in run.names:
+        run.restart(client)
     with pytest.raises(TagMismatch):
-        run.round()
+        run.round(restarted=run.names)
 
 
 def test_a_best_model_is_not_taken_if_the_record_says_that_it_was_not_reported(

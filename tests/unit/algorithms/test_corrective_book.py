@@ -122,8 +122,10 @@ def test_choices_that_are_no_message_are_refused() -> None:
     refuses(lambda: story.tell(1, "primal", ALL, b"\xff\xff"), "cut or altered")
 
 
-def test_rows_are_whole_where_samples_are_held_alone_and_features_by_all() -> None:
-    def whole(samples: tuple[ClientId, ...], features: tuple[ClientId, ...]) -> bool:
+def test_rows_are_whole_where_samples_are_held_alone_and_no_feature_is_missing() -> None:
+    """Who else holds the party's features does not matter: others may hold features that it does not have."""
+
+    def whole(samples: tuple[ClientId, ...], features: tuple[ClientId, ...], *, feature_count: int = 1) -> bool:
         own = client_layout(
             {0: 2},
             slots=2,
@@ -131,9 +133,11 @@ def test_rows_are_whole_where_samples_are_held_alone_and_features_by_all() -> No
             holders={0: samples},
             feature_blocks={0: np.array([0])},
             feature_holders={0: features},
+            feature_count=feature_count,
         )
         return CorrectiveBook(own, SETTINGS).whole_rows
 
     assert whole((A,), CLIENTS)
     assert not whole((A, B), CLIENTS)
-    assert not whole((A,), (A, B))
+    assert whole((A,), (A, B))
+    assert not whole((A,), CLIENTS, feature_count=2)

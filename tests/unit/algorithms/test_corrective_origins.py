@@ -2,7 +2,7 @@
 
 import pytest
 
-from fenchel_client.algorithms.corrective.book import one_of
+from fenchel_client.algorithms.corrective.book import LOST, one_of
 from fenchel_client.algorithms.duals import NORMS
 from fenchel_client.crypto.stamps import Origin
 from fenchel_common.ids import ClientId
@@ -170,15 +170,56 @@ def test_contributors_to_primal_are_participants_and_all_participants_have_combi
     refuses(lambda: story.primal(2, PAIR, accepted=True, reported=True), "all must have combined")
 
 
-def test_the_memory_is_that_of_the_last_answer_that_counts() -> None:
+def test_the_memory_is_that_of_the_last_answer_and_lost_if_that_does_not_count() -> None:
     story = Story()
     assert story.book.memory == b""
     first = story.round(1)["primals"][A]
     assert (story.book.memory, story.book.certified) == (first.nonce, first.nonce)
     story.round(2, failing=[A], reported=False)
-    assert (story.book.memory, story.book.certified) == (first.nonce, b"")
-    story.round(3, frozenset({B, C}), collapse=True, live_samples=4)
-    assert (story.book.memory, story.book.certified) == (first.nonce, b"")
+    assert (story.book.memory, story.book.certified) == (LOST, b"")
+    third = story.round(3, collapse=True)["primals"][A]
+    assert (story.book.memory, story.book.certified) == (third.nonce, third.nonce)
+    story.round(4, reported=False)
+    assert (story.book.memory, story.book.certified) == (LOST, b"")
+    story.round(5, collapse=True)
+    story.round(6, frozenset({B, C}), collapse=True, live_samples=4)
+    assert (story.book.memory, story.book.certified) == (LOST, b"")
+
+
+def test_a_certificate_is_that_of_the_newest_round_alone() -> None:
+    story = Story()
+    story.round(1)
+    assert story.book.certified
+    story.begin(2)
+    assert not story.book.certified
+
+
+def test_a_round_is_done_if_everybody_contributed_to_its_end() -> None:
+    story = Story()
+    story.round(1)
+    assert story.book.rounds_done == 1
+    story.round(2, failing=[C])
+    story.round(3, PAIR, collapse=True, live_samples=6)
+    assert story.book.rounds_done == 1
+    story.round(4, collapse=True, accepted=False)
+    assert story.book.rounds_done == 2
+    story.round(5, closing=True)
+    assert story.book.rounds_done == 2
+
+
+def test_no_round_follows_a_closing_one() -> None:
+    story = Story()
+    story.round(1, closing=True)
+    refuses(lambda: story.begin(2, collapse=True), "follows the one that was to be the last")
+
+
+@pytest.mark.parametrize("phase", PHASES[:2])
+def test_a_phase_without_choices_has_none_on_record(phase: str) -> None:
+    story = Story()
+    story.begin(1, collapse=True)
+    for before in PHASES[: PHASES.index(phase)]:
+        story.tell(1, before, ALL)
+    refuses(lambda: story.tell(1, phase, ALL, b"anything"), "nothing to choose")
 
 
 def test_a_book_is_left_as_it_was_by_the_records_after_it() -> None:

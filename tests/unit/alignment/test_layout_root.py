@@ -58,11 +58,13 @@ def test_a_leaf_follows_from_every_part_of_its_cohort_and_from_the_salt() -> Non
 
 
 def test_the_root_follows_from_every_part_of_the_layout() -> None:
-    whole = {"sample_count": 9, "slots": 2, "clients": (A, B), "label_holders": {A}, "leaves": (bytes(32), b"\1" * 32)}
+    counts = {"sample_count": 9, "feature_count": 5, "slots": 2}
+    whole = {**counts, "clients": (A, B), "label_holders": {A}, "leaves": (bytes(32), b"\1" * 32)}
     changes: list[dict[str, object]] = [
         {},
         {"sample_count": 2, "slots": 9},
         {"slots": 3},
+        {"feature_count": 4},
         {"clients": (B, A)},
         {"clients": (A, B, C)},
         {"clients": (ClientId("ab"),), "label_holders": {ClientId("ab")}},

@@ -1,5 +1,6 @@
 """Rounds that a server repeats in a higher attempt, and older ones that it cannot repeat."""
 
+from fenchel_client.transcript import MAX_REPEATS
 from fenchel_common.ids import RoundId
 from fenchel_common.records import ROUND, Moment
 from fenchel_common.setup import LAYOUT
@@ -67,8 +68,8 @@ def test_a_party_does_not_go_back_into_the_middle_of_a_round() -> None:
     refuses(run, A, "another story")
 
 
-def test_a_repeated_round_leaves_nothing_of_the_rounds_after_it() -> None:
-    """A party that repeats round 2 cannot be sent to the end of the round 2 that it has forgotten."""
+def test_only_the_round_under_way_can_be_begun_anew() -> None:
+    """A server that could go back a whole round would hear the figures of as many models as it likes."""
     run = Run()
     run.round(1)
     committed = run.server.records
@@ -76,10 +77,39 @@ def test_a_repeated_round_leaves_nothing_of_the_rounds_after_it() -> None:
     run.begin(3)
     run.tell(A)
     run.restored(committed)
-    run.round(2)
-    run.phase(2, "more")
+    run.begin(2)
+    refuses(run, A, "another story")
+    assert run.phases_of(A)[-2:] == [(1, 2, WORK), (1, 3, ROUND)]
+
+
+def test_a_round_is_begun_anew_only_so_often_and_the_next_one_as_often_again() -> None:
+    run = Run()
+    for round_id in (1, 2):
+        committed = run.server.records
+        run.begin(round_id)
+        run.tell(A)
+        for _ in range(MAX_REPEATS):
+            run.restored(committed)
+            run.begin(round_id)
+            run.tell(A)
+        run.phase(round_id)
     run.tell(A)
-    forgotten = len(committed) + 2
-    run.restored(run.server.records[:forgotten])
+    run.restored(committed)
+    run.begin(2)
+    refuses(run, A, f"began a round anew {MAX_REPEATS + 1} times")
+
+
+def test_a_repeated_round_leaves_nothing_of_the_one_before_it() -> None:
+    """A party that repeats round 2 cannot be sent to the end of the round 2 that it has forgotten."""
+    run = Run()
+    run.round(1)
+    committed = run.server.records
+    run.round(2)
+    run.tell(A)
+    forgotten = run.server.records
+    run.restored(committed)
+    run.round(2)
+    run.tell(A)
+    run.restored(forgotten)
     run.begin(3)
     refuses(run, A, "another story")

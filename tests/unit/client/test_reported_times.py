@@ -15,6 +15,7 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import Spent
 from fenchel_common.wire.setup import phase_result_from_bytes
 from support.federation import InProcessFederation
+from support.keys import cipher
 from support.tables import named_shards, small_dataset
 from support.tagged import decrypted, encrypted
 
@@ -42,6 +43,14 @@ def test_encryption_decryption_and_serialisation_are_counted_apart() -> None:
     with watch.serialising():
         pass
     assert watch.serialise_s > 0
+
+
+def test_vectors_in_clear_count_as_opened_too() -> None:
+    """Otherwise a party could be asked to open numbers of which no refusal counts."""
+    watch = Stopwatch()
+    timed = TimedCipher(cipher(), watch).in_clear()
+    decrypted(timed, encrypted(timed, np.arange(5.0)))
+    assert watch.opened == 1
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.01, 0.29, 7.0])

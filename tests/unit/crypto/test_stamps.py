@@ -113,6 +113,16 @@ class TestSeal:
         for other in OTHERS:
             assert not self.opens(self.closed(STAMP), [[ORIGIN], [other]])
 
+    def test_a_digest_is_the_same_at_all_parties_and_nobody_else_can_make_it(self) -> None:
+        def digest(content: bytes = b"content", stamp: Stamp = STAMP, key: bytes = KEY) -> bytes:
+            seal = Seal(Pads(key))
+            seal.stamp = stamp
+            return seal.digest(content)
+
+        assert digest(stamp=replace(STAMP, party=B, nonce=b"\1" * 16)) == digest()
+        others = [digest(b"other"), digest(stamp=replace(STAMP, view=b"\1" * 32)), digest(key=KEY[::-1])]
+        assert len({digest(), *others}) == 4
+
     def test_a_party_with_another_key_of_pads_opens_nothing(self) -> None:
         stranger = Seal(Pads(KEY[::-1]))
         with pytest.raises(TagMismatch):

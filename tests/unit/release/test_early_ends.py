@@ -3,14 +3,19 @@
 import pytest
 
 from fenchel_client.release import reason_not_to_release
-from fenchel_common.ids import ClientId
+from fenchel_common.algorithms.corrective.messages import RoundChoices
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.records import ROUND, Moment, Record
+from fenchel_common.wire.corrective import round_choices_to_bytes
+from fenchel_common.wire.records import record_to_bytes, round_task_from_bytes, round_task_to_bytes
 from fenchel_server.contract import Outcome
-from support.corrective import CASE, FIRST, SECOND, simulation
+from support.corrective import CASE, FIRST, LAST, SECOND, simulation
 from support.problems import problem
 from support.simulation import Simulation
 
 GOAL = 1e-2
 STOP = {"gap": GOAL, "rounds": 40}
+UNSEEN = "this party did not open figures of all parties about this very model"
 
 
 def reasons(run: Simulation) -> dict[ClientId, str | None]:
@@ -25,7 +30,7 @@ def reasons(run: Simulation) -> dict[ClientId, str | None]:
 def test_a_run_that_ends_early_releases_nothing_and_one_that_converged_does() -> None:
     run = simulation(problem(**CASE), stop=STOP)
     run.round()
-    expected = "a duality gap of 0.01 was not seen here, and the run ended before its 40 rounds"
+    expected = "the duality gap is not proven to be at most 0.01, and everybody took part in 1 of 40 rounds"
     assert set(reasons(run).values()) == {expected}
     assert run.run().outcome is Outcome.CONVERGED
     assert set(reasons(run).values()) == {None}
@@ -44,10 +49,42 @@ def test_the_last_round_of_the_rule_releases_the_model_whatever_its_gap() -> Non
     run = simulation(problem(**CASE), stop={"gap": None, "rounds": 3}, certificate_every=0)
     for _ in range(2):
         run.round()
-        assert set(reasons(run).values()) == {"the run ended before its 3 rounds"}
+        assert set(reasons(run).values()) == {UNSEEN}
     run.run(4)
     assert run.reports[-1].outcome is Outcome.FINISHED
     assert set(reasons(run).values()) == {None}
+
+
+def test_beginnings_of_rounds_that_the_server_invents_are_no_rounds() -> None:
+    """No party takes part in them, so no party has to confirm their records."""
+    run = simulation(problem(**CASE), stop={"gap": 1e-6, "rounds": 20})
+    run.run(2)
+    clients = run.alignment.federation.clients
+    choices = round_choices_to_bytes(RoundChoices(frozenset(), collapse=True, closing=False, live_samples=0), clients)
+    for client, participant in run.participants.items():
+        first, records, body = round_task_from_bytes(run.server.last_state(client))
+        invented = [Record(Moment(run.attempt, RoundId(number), ROUND), (), choices) for number in range(3, 21)]
+        told = [*records, *(record_to_bytes(record, clients) for record in invented)]
+        participant.final_model(round_task_to_bytes(body, first=first, records=told))
+        assert participant.transcript.round == 20
+        assert reason_not_to_release(participant, run.settings.stop) == UNSEEN
+
+
+def test_a_party_with_which_the_server_is_alone_releases_nothing() -> None:
+    """The model would be that of its rows alone."""
+    run = simulation(problem(**CASE), (4, 1), stop={"gap": None, "rounds": 3})
+    for _ in range(3):
+        run.round(available=frozenset({FIRST}))
+    run.round(available=frozenset({FIRST}), closing=True)
+    assert reasons(run)[FIRST] == UNSEEN
+
+
+def test_only_rounds_with_everybody_count() -> None:
+    run = simulation(problem(**CASE), stop={"gap": None, "rounds": 3})
+    for available in (run.names, run.names - {LAST}, run.names):
+        run.round(available=available)
+    run.round(closing=True)
+    assert set(reasons(run).values()) == {"everybody took part in 2 of 3 rounds"}
 
 
 @pytest.mark.parametrize("certifying", [True, False])
