@@ -51,12 +51,16 @@ class Messages:
         The message that a party sends before the first round, with one vector by sample; None if there is none.
     state
         The message from which a party makes its model when the run ends.
+    choices
+        The message of the server's choices in the record of each phase that has some; `ROUND` is the beginning of a
+        round.
     """
 
     phases: Mapping[str, Exchange]
     preparation: str | None
     state: str
     state_carries: Carried
+    choices: Mapping[str, str]
 
 
 def _leaks_no_rows(_settings: object, _changes: int | None, _width: int) -> str | None:

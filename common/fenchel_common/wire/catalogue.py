@@ -23,6 +23,7 @@ from fenchel_common.algorithms.family import Carried, Messages
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT
 from fenchel_common.wire.alignment import phase_name, phase_step
+from fenchel_common.wire.counting import choices_in
 
 NOTHING: Final = Carried()
 
@@ -70,7 +71,11 @@ def phases_of(settings: AlgorithmSettings) -> dict[str, PhaseMessages]:
         phase: PhaseMessages(
             records_pb2.RoundTask,
             records_pb2.RoundResult,
-            {"RoundTask.body": _KINDS[exchange.task], "RoundResult.body": _KINDS[exchange.result]},
+            {
+                "RoundTask.body": _KINDS[exchange.task],
+                "RoundResult.body": _KINDS[exchange.result],
+                **_choices(messages),
+            },
             task_carries=exchange.task_carries,
             result_carries=exchange.result_carries,
         )
@@ -86,6 +91,7 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
     state: dict[str, type[Message]] = {
         "ModelPart.state": records_pb2.RoundTask,
         "RoundTask.body": _KINDS[messages.state],
+        **_choices(messages),
     }
     return {
         LAYOUT: PhaseMessages(
@@ -103,6 +109,10 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
             result_carries=Carried(width=messages.state_carries.width),
         ),
     }
+
+
+def _choices(messages: Messages) -> dict[str, type[Message]]:
+    return {choices_in(phase): _KINDS[name] for phase, name in messages.choices.items()}
 
 
 def messages_of(phase: str, settings: AlgorithmSettings | None) -> PhaseMessages:

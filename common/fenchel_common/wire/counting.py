@@ -8,16 +8,20 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from fenchel.v1 import vectors_pb2, visibility_pb2
+from fenchel.v1 import records_pb2, vectors_pb2, visibility_pb2
 from fenchel_common.crypto.packing import FRACTION_BITS
 from fenchel_common.errors import InvalidInput
 from fenchel_common.leakage import Sight, Tally, Visibility
 from fenchel_common.wire.parsing import parsed_message
+from fenchel_common.wire.records import records_from_bytes
 
 UNREADABLE = "unreadable"
 """Counted instead of a field if a body is not the message that it should be, or has too many elements."""
 CIPHERTEXTS = "EncryptedVector.ciphertexts"
 """The only field counted by another one: by the vector's length, at most the values that fit in the ciphertexts."""
+RECORDS = "RoundTask.records"
+"""The only field that is a list of messages, each after its length."""
+CHOICES = "PhaseRecord.choices"
 SMALLEST_SLOT_BITS = min(FRACTION_BITS)
 """The fewest bits of a value in a plaintext; a ciphertext is twice as long as its plaintext."""
 
@@ -31,6 +35,11 @@ def values_in(kind: type[Message], body: bytes, *, inside: Mapping[str, type[Mes
     tally = Tally()
     _count_body(kind, body, inside or {}, tally)
     return tally
+
+
+def choices_in(phase: str) -> str:
+    """The name under which `inside` has the message of the server's choices in the record of a phase."""
+    return f"{CHOICES} in {phase}"
 
 
 def meaning_of(label: str) -> str:
@@ -69,11 +78,9 @@ _Context = tuple[str, Visibility] | None
 
 def _count_body(kind: type[Message], body: bytes, inside: Mapping[str, type[Message]], tally: Tally) -> None:
     try:
-        message = parsed_message(kind, body)
+        _count(parsed_message(kind, body), None, inside, tally)
     except InvalidInput:
         tally[Sight(UNREADABLE, Visibility.TRANSPORT, Visibility.TRANSPORT)] += 1
-        return
-    _count(message, None, inside, tally)
 
 
 def _count(message: Message, context: _Context, inside: Mapping[str, type[Message]], tally: Tally) -> None:
@@ -93,11 +100,21 @@ def _count(message: Message, context: _Context, inside: Mapping[str, type[Messag
                 continue
             for part in parts:
                 _count(part, below, inside, tally)
+        elif field.label == RECORDS:
+            for record in records_from_bytes(value):
+                _count_record(record, inside, tally)
         elif field.label in inside:
             if value:
                 _count_body(inside[field.label], value, inside, tally)
         elif count := _length(message, field, value):
             tally[_sight(field, context)] += count
+
+
+def _count_record(data: bytes, inside: Mapping[str, type[Message]], tally: Tally) -> None:
+    """Counts the values of a record, with those of the server's choices in it."""
+    record = parsed_message(records_pb2.PhaseRecord, data)
+    kind = inside.get(choices_in(record.phase))
+    _count(record, None, {} if kind is None else {CHOICES: kind}, tally)
 
 
 def _length(message: Message, field: _Field, value: Any) -> int:

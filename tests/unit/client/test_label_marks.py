@@ -56,8 +56,6 @@ def shard(feature: str, labels: Sequence[float] | None, ids: Sequence[str] | Non
 
 @dataclass(frozen=True)
 class Listening:
-    """A book that takes every record and keeps nothing."""
-
     rounds_done = 0
 
     def after(self, _record: StampedRecord) -> "Listening":

@@ -1,6 +1,6 @@
 """What a party knows of a run on the averaging rails by the records: its work, and who made what it may open."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -83,7 +83,8 @@ class AveragingBook:
     round
         The newest round on record; None before the first.
     rounds_done
-        The number of rounds on record in which parties trained, and in which all that were to train contributed.
+        The number of rounds on record in which all contributed that were to train, chosen among all label holders
+        unless parties take turns.
     """
 
     settings: AveragingSettings
@@ -227,8 +228,14 @@ class AveragingBook:
             round=ended,
             log=log,
             kept=given.get(self.layout.party, self.kept),
-            rounds_done=self.rounds_done + (len(given) == len(current.trainers)),
+            rounds_done=self.rounds_done + self._is_done(current, given),
         )
+
+    def _is_done(self, current: RoundOnRecord, contributors: Collection[ClientId]) -> bool:
+        """Whether all contributed that were to train, chosen among all label holders unless parties take turns."""
+        chosen_among_all = self.layout.label_holders == frozenset(current.active)
+        takes_turns = self.settings.participation_rule.kind != "all"
+        return len(contributors) == len(current.trainers) and (chosen_among_all or takes_turns)
 
 
 def _check_no_choices(record: StampedRecord) -> None:

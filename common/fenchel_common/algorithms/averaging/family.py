@@ -6,6 +6,7 @@ from typing import Final, Protocol
 from fenchel_common.algorithms.averaging.rails import CHECKPOINT_AFTER, LOCAL, MEASURE, MEASURED, SURVEY, Vectors
 from fenchel_common.algorithms.family import Carried, Exchange, Family, Messages
 from fenchel_common.clientlayout import ClientLayout
+from fenchel_common.records import ROUND
 
 LOG_ENTRIES: Final = 4 * CHECKPOINT_AFTER
 """The most entries of the log; it exceeds `CHECKPOINT_AFTER` only while parties fail to restate the state."""
@@ -41,6 +42,7 @@ def _messages(settings: AveragingChoices) -> Messages:
         preparation=None,
         state="AveragingState",
         state_carries=state,
+        choices={ROUND: "AveragingRoundChoices", SURVEY: "AveragingPlan", LOCAL: "AveragingClosing"},
     )
 
 

@@ -6,6 +6,7 @@ from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PREPARATIO
 from fenchel_common.algorithms.family import Carried, Exchange, Family, Messages
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
+from fenchel_common.records import ROUND
 
 NUMBER_CIPHERTEXTS: Final = 9
 """Ciphertexts of a party's vectors of numbers in a round, with the hinge loss and a full memory."""
@@ -34,6 +35,7 @@ MESSAGES: Final = Messages(
     preparation=PREPARATION,
     state="CorrectiveModel",
     state_carries=Carried(by_feature=1),
+    choices={ROUND: "CorrectiveRoundChoices", PRIMAL: "CorrectivePrimalChoices"},
 )
 
 

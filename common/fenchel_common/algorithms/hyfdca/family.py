@@ -8,6 +8,7 @@ from fenchel_common.algorithms.hyfdca.messages import INNER_PRODUCT_AFTER, SYNC
 from fenchel_common.algorithms.hyfdca.pace import HyfdcaChoices
 from fenchel_common.algorithms.hyfdca.row_leak import fewest_changes, row_leak_of
 from fenchel_common.clientlayout import ClientLayout
+from fenchel_common.records import ROUND
 
 _PRIMAL = Exchange(
     "HyfdcaPrimalTask",
@@ -27,17 +28,19 @@ _DUAL = Exchange(
     task_carries=Carried(by_sample=2, by_feature=1),
     result_carries=Carried(by_sample=2, numbers=1),
 )
+_PHASES: Final = {
+    SYNC: _PRIMAL,
+    INNER_PRODUCT: _PRODUCT,
+    LOCAL_DUAL: _DUAL,
+    PRIMAL: _PRIMAL,
+    INNER_PRODUCT_AFTER: _PRODUCT,
+}
 MESSAGES: Final = Messages(
-    phases={
-        SYNC: _PRIMAL,
-        INNER_PRODUCT: _PRODUCT,
-        LOCAL_DUAL: _DUAL,
-        PRIMAL: _PRIMAL,
-        INNER_PRODUCT_AFTER: _PRODUCT,
-    },
+    phases=_PHASES,
     preparation=PREPARATION,
     state="HyfdcaState",
     state_carries=Carried(by_feature=1),
+    choices={ROUND: "HyfdcaRoundChoices", **dict.fromkeys(_PHASES, "HyfdcaLeftOut")},
 )
 
 
