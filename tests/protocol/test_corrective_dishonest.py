@@ -26,7 +26,7 @@ from fenchel_server.algorithms.corrective.ending import RoundEnd, end_round
 from fenchel_server.algorithms.corrective.round import CorrectiveRound, dual_tasks
 from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.contract import PhaseRequest
-from support.corrective import CASE, FIRST, SECOND, combinations_of, error_of, halves_of, settings, simulation
+from support.corrective import CASE, FIRST, LAST, SECOND, combinations_of, error_of, halves_of, settings, simulation
 from support.forgeries import with_records
 from support.halves import half_a_round
 from support.problems import Problem, problem
@@ -239,3 +239,16 @@ def test_the_digest_of_a_combination_cannot_be_guessed() -> None:
     assert len(set().union(*told)) == 4
     guess = hashlib.sha256(repr(((("anchor", 0),), [1.0])).encode()).digest()
     assert guess not in set().union(*told)
+
+
+def test_a_server_cannot_go_back_a_whole_round_to_hear_the_figures_of_another_model() -> None:
+    run = simulation(problem(**CASE))
+    run.run(1)
+    old = run.server.snapshot()
+    run.run(3)
+    run.restore(old)
+    del run.reports[1:]
+    told = len(run.messages)
+    with pytest.raises(Refusal, match="another story"):
+        run.round(available=run.names - {LAST})
+    assert len(run.messages) == told
