@@ -7,6 +7,7 @@ import pytest
 
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
+from fenchel_common.layout import MAX_FEATURES
 from fenchel_common.layoutroot import Cohort, OpenedCohort, layout_root
 from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
 from support.layouts import client_layout, small_client_layout
@@ -115,6 +116,12 @@ def test_a_block_in_two_cohorts_in_none_or_of_another_size_is_refused(cohort: Co
     replaced = (OpenedCohort(cohort, 0, bytes(16)), *good.cohorts[1:])
     with pytest.raises(InvalidInput, match="exactly one cohort"):
         replace(good, cohorts=replaced, leaves=(cohort.leaf(bytes(16)), *good.leaves[1:]))
+
+
+@pytest.mark.parametrize("count", [1, MAX_FEATURES + 1])
+def test_fewer_features_than_the_party_has_or_too_many_are_refused(count: int) -> None:
+    with pytest.raises(InvalidInput, match="feature_count"):
+        replace(small_client_layout(), feature_count=count)
 
 
 def test_a_party_cannot_be_shown_a_leaf_that_another_party_is_not() -> None:

@@ -82,6 +82,17 @@ def test_only_the_round_under_way_can_be_begun_anew() -> None:
     assert run.phases_of(A)[-2:] == [(1, 2, WORK), (1, 3, ROUND)]
 
 
+def test_a_later_round_does_not_take_the_place_of_the_one_under_way() -> None:
+    run = Run()
+    run.round(1)
+    committed = run.server.records
+    run.begin(2)
+    run.tell(A)
+    run.restored(committed)
+    run.begin(3)
+    refuses(run, A, "another story")
+
+
 def test_a_round_is_begun_anew_only_so_often_and_the_next_one_as_often_again() -> None:
     run = Run()
     for round_id in (1, 2):
