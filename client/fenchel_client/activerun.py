@@ -97,6 +97,7 @@ class ActiveRun:
                 view=kept.view,
                 seed=seed,
                 attempt=attempt,
+                passed=(kept.round, kept.view_before) if kept.view_before else None,
             )
         except InvalidInput as error:
             raise DataUnfit(str(error), public_reason="its data do not fit this run") from error

@@ -103,7 +103,8 @@ class CurrentRun:
             )
         result = self.guarded(active, lambda: active.participant.answer(task.moment, task.body))
         if self.active is not None and (task.attempt, task.round) != (kept.attempt, kept.round):
-            marked = replace(self.active.kept, attempt=task.attempt, round=task.round)
+            before = active.participant.transcript.view_before_round
+            marked = replace(self.active.kept, attempt=task.attempt, round=task.round, view_before=before)
             self._records.folder.keep_run(active.run, marked)
             self.active = replace(self.active, kept=marked)
         return result
@@ -185,6 +186,9 @@ class CurrentRun:
 def _release(active: ActiveRun, part: ModelPart, weights: NDArray[np.float64]) -> bytes:
     """The release of the model for the server: empty, unless this party's own roster and records say otherwise."""
     if not active.releases:
+        return b""
+    if active.participant.transcript.round < active.kept.round:
+        log.warning("run %s: the server does not get the model: its records are older than this party's", active.run)
         return b""
     if reason := reason_not_to_release(active.participant, active.settings.stop):
         log.warning("run %s: the server does not get the model: %s", active.run, reason)

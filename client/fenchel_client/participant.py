@@ -13,7 +13,7 @@ from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Pads
 from fenchel_client.transcript import Transcript
 from fenchel_common.clientlayout import ClientLayout
-from fenchel_common.ids import RunId
+from fenchel_common.ids import RoundId, RunId
 from fenchel_common.records import Moment
 from fenchel_common.wire.records import round_result_to_bytes, round_task_from_bytes
 
@@ -40,6 +40,7 @@ class Participant:
         view: bytes,
         seed: int,
         attempt: int,
+        passed: tuple[RoundId, bytes] | None = None,
         make_seal: Callable[[Pads], Seal] = Seal,
     ) -> "Participant":
         """The half that `make` gives, before the first record.
@@ -52,6 +53,8 @@ class Participant:
             The view before the first record.
         attempt
             The attempt of the set-up, while it is under way, else 0.
+        passed
+            As for `Transcript`.
         """
         seal = make_seal(Pads(pads_key(tag_secret, run)))
         algorithm = make(seal)
@@ -63,6 +66,7 @@ class Participant:
             key=confirmations_key(tag_secret, run),
             seed=seed,
             attempt=attempt,
+            passed=passed,
         )
         return cls(algorithm, transcript, seal)
 

@@ -72,6 +72,9 @@ class Transcript(Generic[B]):
         The seed of the run, which must be in the record of the phase `layout`.
     attempt
         The attempt of the set-up, while the set-up is under way.
+    passed
+        A round that the party answered before it restarted, and its view before that round; the records must come to
+        the same view there.
     """
 
     def __init__(
@@ -84,12 +87,14 @@ class Transcript(Generic[B]):
         key: bytes,
         seed: int,
         attempt: int = 0,
+        passed: tuple[RoundId, bytes] | None = None,
     ) -> None:
         self.book = book
         self._party = party
         self._clients = tuple(clients)
         self._key = key
         self._seed = seed
+        self._passed = passed
         self.preparations: Mapping[ClientId, Stamp] = {}
         """The stamps of the parties' answers to their layouts, once their record is there."""
         self._views = [view]
@@ -107,6 +112,11 @@ class Transcript(Generic[B]):
     @property
     def view(self) -> bytes:
         return self._views[-1]
+
+    @property
+    def view_before_round(self) -> bytes:
+        """The view before the beginning of the round under way."""
+        return self._views[0] if self._before is None else self._views[self._before.records - 1]
 
     def take(self, first: int, records: Sequence[bytes]) -> None:
         """Takes records that begin with number `first`; those that the party has already are skipped.
@@ -176,6 +186,9 @@ class Transcript(Generic[B]):
             in_turn = (moment.attempt, moment.round) == (newest.attempt, newest.round)
         if not in_turn:
             raise Refusal("a record is out of turn", public_reason=OTHER_STORY)
+        elsewhere = self._passed is not None and self._passed[0] == moment.round and self._passed[1] != self.view
+        if moment.phase == ROUND and elsewhere:
+            raise Refusal("this party has answered in that round after other records", public_reason=OTHER_STORY)
 
     def _go_back(self, number: int, record: Record) -> None:
         """Returns to the end of the round before the one that a record begins anew."""

@@ -149,7 +149,8 @@ class PartyRun:
     `secrets` is None once the party has deleted the key; `key_digest` is the digest of the secrets, deleted or not.
     `layout` is the message that the party got, byte for byte, and `view` the view before the first record. `setups`
     counts the set-ups of this run that reached their layout, `refusals` the tasks that the party refused after it had
-    opened something in them. `attempt` and `round` are those of the newest task that the party answered in a round.
+    opened something in them. `attempt` and `round` are those of the newest task that the party answered in a round, and
+    `view_before` is its view before that round.
     """
 
     config: RunConfig
@@ -161,6 +162,7 @@ class PartyRun:
     refusals: int = 0
     attempt: int = 0
     round: RoundId = FIRST_ROUND
+    view_before: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

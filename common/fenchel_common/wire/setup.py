@@ -122,6 +122,7 @@ def party_run_to_bytes(kept: PartyRun) -> bytes:
         refusals=kept.refusals,
         attempt=kept.attempt,
         round=kept.round,
+        view_before=kept.view_before,
         format=PARTY_RUN_FORMAT,
     ).SerializeToString()
 
@@ -144,6 +145,7 @@ def party_run_from_bytes(data: bytes) -> PartyRun:
         refusals=message.refusals,
         attempt=message.attempt,
         round=RoundId(message.round),
+        view_before=message.view_before,
     )
 
 

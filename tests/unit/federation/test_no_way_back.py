@@ -9,12 +9,16 @@ import pytest
 
 from fenchel_client.runrecords import MAX_REFUSALS
 from fenchel_client.statefolder import StateFolder
+from fenchel_common.algorithms.corrective.messages import RoundChoices
 from fenchel_common.errors import FenchelError, Refusal
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import LastCertificate
+from fenchel_common.records import ROUND, Moment
 from fenchel_common.setup import PartyRun
+from fenchel_common.wire.corrective import round_choices_to_bytes
 from fenchel_deploy.inprocess.parties import asked
 from fenchel_deploy.inprocess.phases import run_phases
+from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.contract import AlgorithmServer, RoundReport
 from fenchel_server.federationrun import FederationRun
 from fenchel_server.rounds.setup import SetupDone
@@ -138,3 +142,20 @@ def test_a_mark_outlives_the_count_of_refusals(rounds: Rounds) -> None:
     rounds.restart(OTHER)
     rounds.round(2, restarted=frozenset({OTHER}))
     assert (rounds.mark(OTHER), rounds.kept(OTHER).refusals) == ((1, 2), 1)
+
+
+def test_invented_rounds_do_not_lead_past_the_mark_on_disk(rounds: Rounds) -> None:
+    """Nobody contributes to an empty round, so nobody confirms it; but the view before the marked round is on disk."""
+    rounds.round(1)
+    old = rounds.server.snapshot()
+    for round_id in (2, 3):
+        rounds.round(round_id)
+    rounds.restart(HOLDER, OTHER)
+    rounds.go_back(old, attempt=2)
+    server = rounds.server
+    assert isinstance(server, CorrectiveServer)
+    nobody = round_choices_to_bytes(RoundChoices(frozenset(), True, False, 0), server.layout.clients)
+    server._transcript.add(Moment(2, RoundId(2), ROUND), choices=nobody)
+    server._round_id = RoundId(2)
+    with pytest.raises(Refusal, match="this party has answered in that round after other records"):
+        rounds.round(3, restarted=frozenset({HOLDER, OTHER}))
