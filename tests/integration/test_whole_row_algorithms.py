@@ -34,6 +34,7 @@ def test_an_encrypted_run_with_kills_ends_with_the_model_of_a_calm_run_in_clear(
                 "stop": {"rounds": 6},
                 "alignment": "hmac",
                 "key": {"bits": 2048},
+                "seed": 3,
             }
         )
         with LocalFederation(tmp_path / privacy, shards, config) as federation:
