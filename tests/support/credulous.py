@@ -3,6 +3,7 @@
 Nothing outside the tests can make such parties.
 """
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,12 +15,14 @@ from fenchel_client.consent import Consent
 from fenchel_client.coverage import client_layout_of
 from fenchel_client.crypto.introductions import fresh_key
 from fenchel_client.crypto.keyfile import private_key_from_bytes
+from fenchel_client.crypto.seal import Seal
 from fenchel_client.currentrun import CurrentRun
 from fenchel_client.party import Party
 from fenchel_client.runcipher import run_cipher
 from fenchel_client.runrecords import RunRecords
 from fenchel_client.setup import SetupClient
 from fenchel_client.statefolder import StateFolder
+from fenchel_client.task import Task
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.runkey import RunKey
@@ -51,7 +54,10 @@ class TakesLayouts(RunRecords):
 
 
 class SaysWhy(CurrentRun):
-    """Takes any layout, says why it refuses, and never locks a run."""
+    """Takes any layout, says why it refuses, never locks a run, and goes back to any round."""
+
+    def answer(self, active: ActiveRun, task: Task) -> bytes:
+        return self.guarded(active, lambda: active.participant.answer(task.moment, task.body))
 
     def _checked_layout(self, kept: PartyRun, kit: Kit) -> ClientLayout:
         return client_layout_of(kept, self._table, party=kit.client_id)
@@ -67,6 +73,10 @@ class CredulousParty(Party):
         super().__init__(kit, shard, state=state, consent=consent)
         self._records = TakesLayouts(KeepsRuns(state), party=kit.client_id)
         self._current = SaysWhy(self._table, self._records, stopwatch=self._stopwatch, consent=self._consent)
+
+    def _begin(self, setup: SetupClient, task: Task) -> bytes:
+        setup.labels = None
+        return super()._begin(setup, task)
 
 
 def believe_everything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,8 +94,9 @@ def believe_every_sum(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def believe_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes parties take records that nobody has confirmed: all confirmations are alike."""
+    """Makes parties take records that nobody has confirmed: all confirmations are alike, and digests know no view."""
     monkeypatch.setattr("fenchel_client.transcript._confirmation", lambda _key, _stamp: bytes(CONFIRMATION_BYTES))
+    monkeypatch.setattr(Seal, "digest", lambda _seal, content: hashlib.sha256(content).digest())
 
 
 def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
