@@ -90,7 +90,7 @@ class RogueServer:
         return phase_result_from_bytes(gathered.results[client])[0]
 
     def _attack(self, round_id: int, phase: str) -> None:
-        limit = self._limit(phase)
+        limit = self._limit(round_id, phase)
         for name, make in self._planned(phase, limit).items():
             body = make()
             before = self.process.forget_peak()
@@ -100,12 +100,12 @@ class RogueServer:
             assert gathered.absences.keys() == {self.client}, f"{phase}: {name} was taken"
             self.refusals[phase, name] = gathered.absences[self.client].reason
 
-    def _limit(self, phase: str) -> int:
+    def _limit(self, round_id: int, phase: str) -> int:
         if phase == LAYOUT:
             return layout_task_limit(**HELD, parties=len(SHARDS), overlapping=False)
         if self._extent is None:
             return setup_limits(phase, parties=len(SHARDS)).task
-        return round_limits(phase, self._extent, CONFIG.algorithm_settings()).task
+        return round_limits(phase, self._extent, CONFIG.algorithm_settings(), round_id=round_id).task
 
     def _planned(self, phase: str, limit: int) -> Bodies:
         messages, size = messages_of(phase, CONFIG.algorithm_settings()), min(limit, LONG_BYTES)
