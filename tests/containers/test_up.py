@@ -17,7 +17,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_deploy.containers.engine import LABEL, SOURCE_TREE, Engine
 
 FENCHEL = str(Path(sys.executable).parent / "fenchel")
-MAX_CLIENT_MIB = 130
+MAX_CLIENT_MIB = 134
 STARTED_S = 120.0
 
 
