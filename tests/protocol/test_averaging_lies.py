@@ -34,7 +34,7 @@ def lie_about_weights(run: Averaging, lie: Callable[[float], float], *, victim: 
         due = honest(round_id, trainers, surveys)
         return replace(due, weights={**due.weights, victim: lie(due.weights.get(victim, 1.0))})
 
-    run.server.plan = plan  # type: ignore[method-assign]
+    run.server.plan = plan  # type: ignore[method-assign]  # a server that lies
 
 
 RECOMPUTED: dict[str, tuple[str, dict[str, object]]] = {

@@ -225,7 +225,7 @@ def test_random_kills_and_absences_never_lock_an_honest_run() -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
         run = drift(sparse=bool(seed % 2))
-        run.absent = lambda _round, _phase, _client, rng=rng: bool(rng.random() < 0.1)  # type: ignore[misc]
+        run.absent = lambda _round, _phase, _client, rng=rng: bool(rng.random() < 0.1)  # type: ignore[misc]  # bound early
         lost: frozenset[ClientId] = frozenset()
         for number in range(1, CHECKPOINT_AFTER + 4):
             committed = run.server.snapshot()

@@ -9,6 +9,7 @@ import pytest
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Origin, Pads, Stamp, block_token, number_tokens
 from fenchel_common.crypto.tags import TAG_PRIME
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import TagMismatch
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import Moment
@@ -97,13 +98,13 @@ class TestSeal:
     cipher = cipher()
     values = np.linspace(-2.0, 2.0, 2 * cipher.slots)
 
-    def closed(self, stamp: Stamp, field: str = "alpha", tokens: list[bytes] = TOKENS) -> object:
+    def closed(self, stamp: Stamp, field: str = "alpha", tokens: list[bytes] = TOKENS) -> Vector:
         self.seal.stamp = stamp
         return self.seal.close(self.values, FORMAT, cipher=self.cipher, field=field, tokens=tokens)
 
-    def opens(self, vector: object, origins: list[list[Origin]], tokens: list[bytes] = TOKENS) -> bool:
+    def opens(self, vector: Vector, origins: list[list[Origin]], tokens: list[bytes] = TOKENS) -> bool:
         try:
-            self.seal.open(vector, cipher=self.cipher, origins=origins, tokens=tokens)  # type: ignore[arg-type]
+            self.seal.open(vector, cipher=self.cipher, origins=origins, tokens=tokens)
         except TagMismatch:
             return False
         return True
@@ -127,7 +128,7 @@ class TestSeal:
         stranger = Seal(Pads(KEY[::-1]))
         with pytest.raises(TagMismatch):
             stranger.open(
-                self.closed(STAMP),  # type: ignore[arg-type]
+                self.closed(STAMP),
                 cipher=self.cipher,
                 origins=[[ORIGIN]] * 2,
                 tokens=TOKENS,
