@@ -17,6 +17,7 @@ from fenchel_client.algorithms.base import MayDiverge
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
+from fenchel_client.layoutnotes import layout_notes
 from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
 from fenchel_client.table import PartyTable
@@ -68,14 +69,8 @@ class CurrentRun:
         kept = self._records.with_layout(run, replace(due, view=view))
         active = self._activated(run, kept, layout, kit, attempt=attempt)
         self._records.keep_layout(run, kept)
-        log.info(
-            "run %s: others hold %d of this party's %d samples and %d of its %d features too",
-            run,
-            layout.block_sizes[layout.shared].sum(),
-            len(layout.rows),
-            sum(len(layout.feature_blocks[block]) for block, held in layout.feature_holders.items() if len(held) > 1),
-            len(self._table.features),
-        )
+        for note in layout_notes(layout):
+            log.info("run %s: %s", run, note)
         self.active = active
         return active
 

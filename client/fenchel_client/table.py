@@ -73,7 +73,7 @@ class PartyTable:
         while self._blanks:
             blank = self._blanks.pop()
             self._values[blank.entries] = blank.values
-        left_out = np.arange(len(layout.rows), len(self._rows))
+        left_out = np.setdiff1d(self._rows, layout.rows)
         rows = np.concatenate([layout.rows, left_out])
         moves = np.argsort(self._rows)[rows]
         if isinstance(self._X, csr_array):

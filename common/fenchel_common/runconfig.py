@@ -75,6 +75,7 @@ class RunConfig(_Section):
     key: KeyConfig = KeyConfig()
     alignment: Literal["ecdh", "hmac"] = defaults.ALIGNMENT
     overlap: Literal["error", "first"] = defaults.OVERLAP
+    samples: Literal["complete", "labelled", "impute"] = defaults.SAMPLES
     round: RoundConfig = RoundConfig()
     stop: StopRules = StopRules()
     release: ReleaseConfig | None = None

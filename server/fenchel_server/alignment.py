@@ -27,7 +27,7 @@ from fenchel_common.wire.alignment import (
     relay_to_bytes,
     start_to_bytes,
 )
-from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
+from fenchel_server.cohorts import Alignment, Holding, OverlapRule, SampleRule, lay_out
 from fenchel_server.contract import PhaseRequest
 from fenchel_server.rejection import read_or_reject
 
@@ -46,6 +46,7 @@ class AlignmentServer:
         slots: int,
         seed: int,
         overlap: OverlapRule = OverlapRule.ERROR,
+        samples: SampleRule = SampleRule.LABELLED,
     ) -> None:
         if not clients:
             raise InvalidInput("clients: an alignment needs at least one party")
@@ -55,6 +56,7 @@ class AlignmentServer:
         self._slots = slots
         self._seed = seed
         self._overlap = overlap
+        self._samples = samples
         self._step = 0
         self._listings: dict[ClientId, Listing] = {}
         self._lists: dict[ClientId, TaggedList] = {}
@@ -110,4 +112,4 @@ class AlignmentServer:
             )
             for client in self._clients
         ]
-        return lay_out(holdings, slots=self._slots, seed=self._seed, overlap=self._overlap)
+        return lay_out(holdings, slots=self._slots, seed=self._seed, overlap=self._overlap, samples=self._samples)

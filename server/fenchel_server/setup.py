@@ -22,7 +22,7 @@ from fenchel_common.wire.limits import extents_of, setup_limits
 from fenchel_server.algorithms import ALGORITHMS
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.ceremony import CEREMONY_PHASES, KeyCeremony
-from fenchel_server.cohorts import Alignment, OverlapRule
+from fenchel_server.cohorts import Alignment, OverlapRule, SampleRule
 from fenchel_server.contract import PhaseRequest
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
 from fenchel_server.layoutrecord import agreed_seed, layout_record, opened_results
@@ -48,6 +48,7 @@ class FederationSetup:
             slots=slot_layout(VectorFormat(), config.key.bits).slots,
             seed=config.seed or 0,
             overlap=OverlapRule(config.overlap),
+            samples=SampleRule(config.samples),
         )
         self._aligned: Alignment | None = None
         self._preparations: dict[ClientId, bytes] = {}
@@ -76,7 +77,7 @@ class FederationSetup:
         return result_limits(phase, self._config, extents_of(self._aligned.federation, key_bits=self._config.key.bits))
 
     def _lay_out(self, aligned: Alignment) -> PhaseRequest:
-        self._warnings = check_preconditions(self._config, aligned.federation)
+        self._warnings = (*aligned.notes, *check_preconditions(self._config, aligned.federation))
         for warning in self._warnings:
             log.warning("%s", warning)
         self._aligned = aligned

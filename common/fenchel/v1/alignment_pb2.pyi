@@ -342,6 +342,10 @@ class ClientLayout(_message.Message):
     HAS_LABELS_FIELD_NUMBER: _builtins.int
     COHORTS_FIELD_NUMBER: _builtins.int
     FEATURE_COUNT_FIELD_NUMBER: _builtins.int
+    UNLABELLED_FIELD_NUMBER: _builtins.int
+    INCOMPLETE_FIELD_NUMBER: _builtins.int
+    SAMPLES_BY_HOLDERS_FIELD_NUMBER: _builtins.int
+    FEATURES_BY_HOLDERS_FIELD_NUMBER: _builtins.int
     LEAVES_FIELD_NUMBER: _builtins.int
     sample_count: _builtins.int
     slots: _builtins.int
@@ -353,6 +357,14 @@ class ClientLayout(_message.Message):
     has_labels: _builtins.bytes
     feature_count: _builtins.int
     """The number of distinct features in the federation."""
+    unlabelled: _builtins.bytes
+    """The party's samples that the run leaves out, because no label holder has them, or because their holders lack a
+    feature; ascending.
+    """
+    incomplete: _builtins.bytes
+    samples_by_holders: _builtins.bytes
+    """How many samples of the federation, and how many features, exactly 1, 2, … parties hold."""
+    features_by_holders: _builtins.bytes
     leaves: _builtins.bytes
     """Salted hashes of all cohorts of the federation, 32 bytes each."""
     @_builtins.property
@@ -377,11 +389,15 @@ class ClientLayout(_message.Message):
         has_labels: _builtins.bytes = ...,
         cohorts: _abc.Iterable[Global___LayoutCohort] | None = ...,
         feature_count: _builtins.int = ...,
+        unlabelled: _builtins.bytes = ...,
+        incomplete: _builtins.bytes = ...,
+        samples_by_holders: _builtins.bytes = ...,
+        features_by_holders: _builtins.bytes = ...,
         leaves: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["feature_blocks", b"feature_blocks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "clients", b"clients", "cohorts", b"cohorts", "feature_blocks", b"feature_blocks", "feature_count", b"feature_count", "has_labels", b"has_labels", "ignored", b"ignored", "leaves", b"leaves", "rows", b"rows", "sample_count", b"sample_count", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "clients", b"clients", "cohorts", b"cohorts", "feature_blocks", b"feature_blocks", "feature_count", b"feature_count", "features_by_holders", b"features_by_holders", "has_labels", b"has_labels", "ignored", b"ignored", "incomplete", b"incomplete", "leaves", b"leaves", "rows", b"rows", "sample_count", b"sample_count", "samples_by_holders", b"samples_by_holders", "slots", b"slots", "unlabelled", b"unlabelled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

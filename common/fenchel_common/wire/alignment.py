@@ -192,6 +192,10 @@ def client_layout_to_bytes(layout: ClientLayout) -> bytes:
             for opened in layout.cohorts
         ],
         leaves=b"".join(layout.leaves),
+        unlabelled=numbers_to_bytes(layout.unlabelled),
+        incomplete=numbers_to_bytes(layout.incomplete),
+        samples_by_holders=numbers_to_bytes(layout.samples_by_holders),
+        features_by_holders=numbers_to_bytes(layout.features_by_holders),
     ).SerializeToString(deterministic=True)
 
 
@@ -225,6 +229,10 @@ def client_layout_from_bytes(body: bytes, *, party: ClientId, samples: int, feat
         ),
         leaves=tuple(message.leaves[start : start + LEAF_BYTES] for start in range(0, len(message.leaves), LEAF_BYTES)),
         rows=numbers_from_bytes(message.rows, most=samples, field="rows"),
+        samples_by_holders=_counts(message.samples_by_holders, clients, "samples_by_holders"),
+        features_by_holders=_counts(message.features_by_holders, clients, "features_by_holders"),
+        unlabelled=numbers_from_bytes(message.unlabelled, most=samples, field="unlabelled"),
+        incomplete=numbers_from_bytes(message.incomplete, most=samples, field="incomplete"),
         ignored=tuple(
             IgnoredFeatures(
                 features=numbers_from_bytes(cut.features, most=features, field="ignored.features"),
@@ -234,6 +242,10 @@ def client_layout_from_bytes(body: bytes, *, party: ClientId, samples: int, feat
         ),
         feature_blocks=feature_blocks,
     )
+
+
+def _counts(data: bytes, clients: Sequence[ClientId], field: str) -> tuple[int, ...]:
+    return tuple(numbers_from_bytes(data, most=len(clients), field=field).tolist())
 
 
 def _opened_cohort(

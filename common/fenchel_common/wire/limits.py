@@ -127,7 +127,7 @@ def layout_task_limit(*, samples: int, features: int, parties: int, overlapping:
     cuts = min(samples, 2 ** (parties - 1)) if overlapping else 0
     cohorts = (samples + features) * (_COHORT_BYTES + NUMBER_BYTES * parties)
     leaves = LEAF_BYTES * min(2 ** (parties + 1), MAX_SAMPLES + MAX_FEATURES)
-    named = parties * (MAX_NAME_CHARS + 1) + cohorts + leaves
+    named = parties * (MAX_NAME_CHARS + 1 + 2 * NUMBER_BYTES) + cohorts + leaves
     return _limits(listed + cuts * (NUMBER_BYTES * features + _CUT_BYTES) + NUMBER_BYTES * samples + named, 0).task
 
 
