@@ -17,6 +17,7 @@ from fenchel_client.algorithms.base import MayDiverge
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
+from fenchel_client.featurenames import FeatureNames
 from fenchel_client.layoutnotes import layout_notes
 from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
@@ -54,12 +55,15 @@ class CurrentRun:
         self._stopwatch = stopwatch
         self._consent = consent
 
-    def begin(self, run: RunId, due: PartyRun, *, introductions: bytes, kit: Kit, attempt: int) -> ActiveRun:
+    def begin(
+        self, run: RunId, due: PartyRun, *, introductions: bytes, names: FeatureNames, kit: Kit, attempt: int
+    ) -> ActiveRun:
         """Makes a run active whose set-up has reached its layout, and stores its record for a restart.
 
         `due` has no view yet; it follows from the layout and from `introductions`, the digest of the introductions.
+        The layout must agree with `names`.
         """
-        layout = self._checked_layout(due, kit)
+        layout = self._checked_layout(due, names, kit)
         view = first_view(
             terms=due.config.digest(),
             roster_fingerprint=kit.roster.fingerprint(),
@@ -142,11 +146,12 @@ class CurrentRun:
         self._records.folder.keep_model(active.run, features, weights, figures)
         return release
 
-    def _checked_layout(self, kept: PartyRun, kit: Kit) -> ClientLayout:
+    def _checked_layout(self, kept: PartyRun, names: FeatureNames, kit: Kit) -> ClientLayout:
         """The layout in the record; `Refusal` if it does not cover the party's data as it must."""
         try:
             layout = client_layout_of(kept, self._table, party=kit.client_id)
             check_coverage(layout, table=self._table, config=kept.config, roster=kit.roster)
+            names.check(layout)
         except InvalidInput as error:
             raise Refusal(str(error), public_reason=f"it refused its layout: {error}") from error
         return layout

@@ -132,14 +132,19 @@ class Party:
 
     def _begin(self, setup: SetupClient, task: Task) -> bytes:
         """Makes the run active; returns the algorithm's preparation and the marks of labels with other holders."""
-        if setup.config is None or setup.secrets is None or setup.introductions is None:
-            raise Refusal("the layout came before the key", public_reason="it restarted during the set-up")
+        if setup.config is None or setup.secrets is None or setup.introductions is None or setup.names is None:
+            raise Refusal("the layout came before the key or the names", public_reason="it restarted during the set-up")
         if setup.labels is not None:
             # With a second answer the run would begin anew under the same key, and forget the records of its rounds.
             raise Refusal("the server gives the layout of a set-up a second time", public_reason=ANSWERED)
         due = PartyRun(setup.config, setup.secrets, setup.secrets.digest(), task.body, view=b"")
         active = self._current.begin(
-            setup.run, due, introductions=setup.introductions, kit=self._kit, attempt=task.attempt
+            setup.run,
+            due,
+            introductions=setup.introductions,
+            names=setup.names,
+            kit=self._kit,
+            attempt=task.attempt,
         )
         participant = active.participant
         labels = LabelComparison(

@@ -19,6 +19,7 @@ from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind
 from fenchel_client.crypto.keywrap import unwrap, wrap
+from fenchel_client.featurenames import FeatureNames
 from fenchel_client.labels import LabelComparison
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
@@ -31,6 +32,7 @@ from fenchel_common.setup import (
     INTRODUCE,
     KEY_MAKE,
     KEY_TAKE,
+    NAMES,
     SECRET_BYTES,
     Introduction,
     KeyMade,
@@ -39,6 +41,7 @@ from fenchel_common.setup import (
 )
 from fenchel_common.wire.alignment import AlignmentMethod
 from fenchel_common.wire.ceremony import introductions_from_bytes, wrapped_key_from_bytes, wrapped_key_to_bytes
+from fenchel_common.wire.names import feature_names_from_bytes, names_read_to_bytes
 from fenchel_common.wire.setup import (
     introduction_to_bytes,
     key_made_to_bytes,
@@ -66,6 +69,7 @@ class SetupClient:
     secrets: RunSecrets | None = field(default=None, repr=False)
     introductions: bytes | None = field(default=None, repr=False)
     """The digest of the introductions of this set-up, once this party has verified them."""
+    names: FeatureNames | None = field(default=None, repr=False)
     labels: LabelComparison | None = None
     _alignment: AlignmentClient | None = None
     _introduction: Introduction | None = field(default=None, repr=False)
@@ -84,6 +88,8 @@ class SetupClient:
             return self._make_key(body, self.config)
         if phase == KEY_TAKE:
             return self._take_key(body, self.config)
+        if phase == NAMES:
+            return self._read_names(body)
         return self._aligning(self.config).answer(phase, body)
 
     def features_by_pseudonym(self) -> dict[str, str]:
@@ -91,6 +97,22 @@ class SetupClient:
         assert self.secrets is not None, "the party has made the run's secrets or taken them"
         names = self.table.features
         return dict(zip(pseudonyms(names, tag_secret=self.secrets.tag_secret, run=self.run), names, strict=True))
+
+    def _read_names(self, body: bytes) -> bytes:
+        """Opens the lists of names of all parties, for the comparison with the layout."""
+        if self.secrets is None:
+            raise Refusal("the names of features came before the key", public_reason="it has no key for this run")
+        self.names = FeatureNames.opened(
+            feature_names_from_bytes(body),
+            self.table.features,
+            party=self.kit.client_id,
+            clients=self.kit.roster.names,
+            tag_secret=self.secrets.tag_secret,
+            run=self.run,
+        )
+        for hint in self.names.hints():
+            log.warning("run %s: %s", self.run, hint)
+        return names_read_to_bytes()
 
     def _introduce(self, body: bytes) -> bytes:
         config = terms_from_bytes(body)

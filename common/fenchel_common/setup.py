@@ -7,6 +7,8 @@ phase           task                   result                             partie
 `key_make`      all introductions      `KeyMade`                          the key holder
 `key_take`      `KeyTake`              the fingerprint of the key         all but the key holder
 `align_…`       see `wire/alignment`   see `wire/alignment`               all
+`names`         sealed names of        nothing                            all
+                all parties' features
 `layout`        `ClientLayout`         `LayoutResult`                     all
 `labels`        sums of marks          whether labels differ              those that hold labels of the same
                                                                           samples; no phase if there are none
@@ -33,6 +35,7 @@ INTRODUCTIONS_LABEL = b"fenchel/v1/introductions\x00"
 INTRODUCE = "introduce"
 KEY_MAKE = "key_make"
 KEY_TAKE = "key_take"
+NAMES = "names"
 LAYOUT = "layout"
 LABELS = "labels"
 FINISH = "finish"

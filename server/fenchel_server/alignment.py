@@ -90,6 +90,11 @@ class AlignmentServer:
             tasks={client: relay_to_bytes(self._lists[self._owner(client)]) for client in self._clients},
         )
 
+    @property
+    def sealed_names(self) -> dict[ClientId, bytes]:
+        """The sealed names of features of each party that gave a list, once all parties have answered `align_0`."""
+        return {client: given.sealed_names for client, given in self._listings.items() if given.sealed_names}
+
     def _owner(self, client: ClientId) -> ClientId:
         """Whose list `client` raises in the step under way."""
         return self._clients[(self._clients.index(client) - self._step) % len(self._clients)]

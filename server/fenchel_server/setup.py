@@ -12,13 +12,14 @@ from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import Moment
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import LABELS, LAYOUT
+from fenchel_common.setup import LABELS, LAYOUT, NAMES
 from fenchel_common.wire.alignment import (
     AlignmentMethod,
     client_layout_to_bytes,
     federation_layout_to_bytes,
 )
 from fenchel_common.wire.limits import extents_of, setup_limits
+from fenchel_common.wire.names import feature_names_to_bytes, names_read_from_bytes
 from fenchel_server.algorithms import ALGORITHMS
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.ceremony import CEREMONY_PHASES, KeyCeremony
@@ -27,6 +28,7 @@ from fenchel_server.contract import PhaseRequest
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
 from fenchel_server.layoutrecord import agreed_seed, layout_record, opened_results
 from fenchel_server.preconditions import check_preconditions
+from fenchel_server.rejection import read_or_reject
 from fenchel_server.rounds.setup import SetupDone
 from fenchel_server.runterms import result_limits, run_key
 from fenchel_server.store import SetupRecord
@@ -66,8 +68,16 @@ class FederationSetup:
         if phase == LABELS:
             check_labels(results)
             return self._done()
+        if phase == NAMES:
+            for client, result in results.items():
+                read_or_reject(client, names_read_from_bytes, result)
+            return self._lay_out()
         aligned = self._alignment.advance(phase, results)
-        return self._lay_out(aligned) if isinstance(aligned, Alignment) else aligned
+        if not isinstance(aligned, Alignment):
+            return aligned
+        self._aligned = aligned
+        names = feature_names_to_bytes(self._alignment.sealed_names)
+        return PhaseRequest(NAMES, dict.fromkeys(self._roster.names, names))
 
     def limits(self, phase: str) -> Mapping[ClientId, int]:
         names = self._roster.names
@@ -76,11 +86,12 @@ class FederationSetup:
         assert self._aligned is not None, "layouts follow the alignment"
         return result_limits(phase, self._config, extents_of(self._aligned.federation, key_bits=self._config.key.bits))
 
-    def _lay_out(self, aligned: Alignment) -> PhaseRequest:
+    def _lay_out(self) -> PhaseRequest:
+        aligned = self._aligned
+        assert aligned is not None, "layouts follow the alignment"
         self._warnings = (*aligned.notes, *check_preconditions(self._config, aligned.federation))
         for warning in self._warnings:
             log.warning("%s", warning)
-        self._aligned = aligned
         tasks = {client: client_layout_to_bytes(layout) for client, layout in aligned.clients.items()}
         return PhaseRequest(LAYOUT, tasks)
 

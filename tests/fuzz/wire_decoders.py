@@ -51,6 +51,7 @@ from fenchel_common.wire import (
     ceremony,
     frames,
     labels,
+    names,
     records,
     setup,
     vectors,
@@ -149,13 +150,25 @@ def vector_decoders() -> list[Decoder]:
 
 def alignment_decoders() -> list[Decoder]:
     listed = alignment.TaggedList(bytes(32) + bytes(range(32)), bytes(range(100, 132)))
-    listing = alignment.Listing(features=(bytes(16).hex(), bytes(range(16)).hex()), has_labels=True, ids=listed)
+    features = (bytes(16).hex(), bytes(range(16)).hex())
+    listing = alignment.Listing(features=features, has_labels=True, ids=listed, sealed_names=b"list")
     layout, held = small_federation_layout(), small_client_layout()
     preparations = [alignment.start_to_bytes(method) for method in alignment.AlignmentMethod]
     relay, raised = alignment.relay_to_bytes(listed), alignment.raised_to_bytes(listed)
     return [
         _of_bytes(alignment_pb2.AlignmentStart, alignment.start_from_bytes, *preparations),
         _of_bytes(alignment_pb2.AlignmentListing, alignment.listing_from_bytes, alignment.listing_to_bytes(listing)),
+        _of_bytes(
+            alignment_pb2.NameList,
+            names.name_list_from_bytes,
+            names.name_list_to_bytes(names.NameList(("age", "größe"), (bytes(8), bytes(range(8))))),
+        ),
+        _of_bytes(
+            alignment_pb2.FeatureNames,
+            names.feature_names_from_bytes,
+            names.feature_names_to_bytes({ClientId("north"): b"sealed", ClientId("south"): b"list"}),
+        ),
+        _of_bytes(alignment_pb2.NamesRead, names.names_read_from_bytes, names.names_read_to_bytes()),
         _of_bytes(alignment_pb2.AlignmentRelay, alignment.relay_from_bytes, relay),
         _of_bytes(alignment_pb2.AlignmentRaised, alignment.raised_from_bytes, raised),
         _of_bytes(

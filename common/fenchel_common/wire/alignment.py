@@ -14,6 +14,7 @@ from fenchel_common.layout import MAX_CLIENTS, MAX_FEATURES, MAX_PARTY_SAMPLES, 
 from fenchel_common.layoutroot import LEAF_BYTES, SALT_BYTES, Cohort, OpenedCohort
 from fenchel_common.wire.arrays import names_from_bytes, names_to_bytes, numbers_from_bytes, numbers_to_bytes
 from fenchel_common.wire.blocks import block_positions_from_proto, block_positions_to_proto
+from fenchel_common.wire.names import MAX_SEALED_NAMES_BYTES
 from fenchel_common.wire.parsing import parsed_message
 
 ELEMENT_BYTES = 32
@@ -51,12 +52,14 @@ class TaggedList:
 class Listing:
     """A party's features and labels, and its sample ids under its own secret in its own order.
 
-    `features` are the pseudonyms of its features, in hexadecimal, ascending.
+    `features` are the pseudonyms of its features, in hexadecimal, ascending. `sealed_names` is the list of its names,
+    sealed for the parties, or empty.
     """
 
     features: tuple[str, ...]
     has_labels: bool
     ids: TaggedList
+    sealed_names: bytes = field(default=b"", repr=False)
 
 
 def split_elements(elements: bytes) -> tuple[bytes, ...]:
@@ -93,13 +96,16 @@ def listing_to_bytes(listing: Listing) -> bytes:
         has_labels=listing.has_labels,
         elements=listing.ids.elements,
         tag=listing.ids.tag,
+        sealed_names=listing.sealed_names,
     ).SerializeToString()
 
 
 def listing_from_bytes(body: bytes) -> Listing:
     message = parsed_message(alignment_pb2.AlignmentListing, body)
     ids = _tagged_list(message)
-    return Listing(_pseudonyms(message.features), message.has_labels, ids)
+    if len(message.sealed_names) > MAX_SEALED_NAMES_BYTES:
+        raise InvalidInput(f"alignment listing: sealed_names: more than {MAX_SEALED_NAMES_BYTES} bytes")
+    return Listing(_pseudonyms(message.features), message.has_labels, ids, message.sealed_names)
 
 
 def relay_to_bytes(relayed: TaggedList) -> bytes:

@@ -21,7 +21,7 @@ from fenchel.v1 import (
 )
 from fenchel_common.algorithms.family import Carried, Messages
 from fenchel_common.algorithms.settings import AlgorithmSettings
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT
+from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, NAMES
 from fenchel_common.wire.alignment import phase_name, phase_step
 from fenchel_common.wire.counting import choices_in
 
@@ -53,6 +53,7 @@ SETUP: Final[Mapping[str, PhaseMessages]] = {
     KEY_TAKE: PhaseMessages(setup_pb2.KeyTake, setup_pb2.KeyTaken),
     FIRST_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentStart, alignment_pb2.AlignmentListing),
     LATER_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentRelay, alignment_pb2.AlignmentRaised),
+    NAMES: PhaseMessages(alignment_pb2.FeatureNames, alignment_pb2.NamesRead),
 }
 """The phases whose messages do not depend on the algorithm."""
 
