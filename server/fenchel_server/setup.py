@@ -71,7 +71,8 @@ class FederationSetup:
         if phase == NAMES:
             for client, result in results.items():
                 read_or_reject(client, names_read_from_bytes, result)
-            return self._lay_out()
+            assert self._aligned is not None, "names follow the alignment"
+            return self._lay_out(self._aligned)
         aligned = self._alignment.advance(phase, results)
         if not isinstance(aligned, Alignment):
             return aligned
@@ -86,9 +87,7 @@ class FederationSetup:
         assert self._aligned is not None, "layouts follow the alignment"
         return result_limits(phase, self._config, extents_of(self._aligned.federation, key_bits=self._config.key.bits))
 
-    def _lay_out(self) -> PhaseRequest:
-        aligned = self._aligned
-        assert aligned is not None, "layouts follow the alignment"
+    def _lay_out(self, aligned: Alignment) -> PhaseRequest:
         self._warnings = (*aligned.notes, *check_preconditions(self._config, aligned.federation))
         for warning in self._warnings:
             log.warning("%s", warning)

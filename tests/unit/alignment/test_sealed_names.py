@@ -1,5 +1,7 @@
 """The names of features reach the other parties, and nobody else, unaltered."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from fenchel_client.alignment.sealednames import marks, opened_names, sealed_names
@@ -18,7 +20,7 @@ def sealed(names: tuple[str, ...] = NAMES, party: ClientId = CLINIC) -> bytes:
     return sealed_names(names, tag_secret=SECRET, run=RUN, party=party)
 
 
-def known(lists: dict[ClientId, tuple[str, ...]], own: tuple[str, ...] = NAMES) -> FeatureNames:
+def known(lists: Mapping[ClientId, tuple[str, ...]], own: tuple[str, ...] = NAMES) -> FeatureNames:
     given = {party: sealed(names, party) for party, names in lists.items()}
     return FeatureNames.opened(given, own, party=CLINIC, clients=(CLINIC, LAB, OTHER), tag_secret=SECRET, run=RUN)
 

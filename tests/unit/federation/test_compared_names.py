@@ -85,7 +85,7 @@ def test_names_with_a_zero_character_never_come_so_far() -> None:
 def test_close_names_are_in_the_logs_of_both_parties_before_the_layout(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shards = {
+    shards: dict[str, Shard] = {
         HOLDER: replace(SHARDS[HOLDER], features=("chol", "age")),
         OTHER: replace(SHARDS[OTHER], features=("cholesterol", "sex")),
     }
