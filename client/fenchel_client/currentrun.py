@@ -19,8 +19,11 @@ from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.featurenames import FeatureNames
 from fenchel_client.layoutnotes import layout_notes
+from fenchel_client.moments import FeatureMoments
+from fenchel_client.preparedtable import PreparedTable
 from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
+from fenchel_client.scaling import Scaling
 from fenchel_client.table import PartyTable
 from fenchel_client.task import Task
 from fenchel_client.tasklimits import NO_KEY
@@ -84,8 +87,24 @@ class CurrentRun:
             kept = self._records.kept(run)
             if kept is None:
                 raise Refusal(f"there is no key of run {run} in this party's state folder", public_reason=NO_KEY)
+            if kept.config.features is not None and not kept.scaling:
+                raise Refusal(
+                    f"this process started before the features of run {run} were prepared",
+                    public_reason="it restarted during the set-up",
+                )
             layout = client_layout_of(kept, self._table, party=kit.client_id)
             self.active = self._activated(run, kept, layout, kit)
+        return self.active
+
+    def prepare(self, active: ActiveRun, moments: FeatureMoments, sums: bytes) -> ActiveRun:
+        """Makes the run one of prepared features; `sums` are the moments over all holders of each feature."""
+        config = active.kept.config.features
+        assert config is not None, "without [features] there are no moments"
+        whole = self.guarded(active, lambda: moments.whole(sums, active.participant.transcript))
+        scaling = Scaling.of(whole, config)
+        kept = replace(active.kept, scaling=scaling.to_bytes())
+        self._records.folder.keep_run(active.run, kept)
+        self.active = active.prepared(kept, PreparedTable(self._table, scaling), self._stopwatch)
         return self.active
 
     def answer(self, active: ActiveRun, task: Task) -> bytes:
@@ -143,7 +162,10 @@ class CurrentRun:
         weights = self.guarded(active, lambda: active.participant.final_model(part.state))
         release = _release(active, part, weights)
         figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
-        self._records.folder.keep_model(active.run, features, weights, figures)
+        scaling = None
+        if active.kept.scaling:
+            scaling = Scaling.from_bytes(active.kept.scaling, features=len(features))
+        self._records.folder.keep_model(active.run, features, weights, figures, scaling)
         return release
 
     def _checked_layout(self, kept: PartyRun, names: FeatureNames, kit: Kit) -> ClientLayout:

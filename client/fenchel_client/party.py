@@ -4,17 +4,20 @@ The set-up is in `setup` and `labels`, the rounds and the end in `currentrun`, t
 """
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from fenchel_client.activerun import ActiveRun
 from fenchel_client.alignment import arrange
 from fenchel_client.consent import Consent
 from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.currentrun import CurrentRun
 from fenchel_client.labels import LabelComparison
 from fenchel_client.memory import peak_memory_bytes
+from fenchel_client.moments import FeatureMoments
 from fenchel_client.runrecords import RunRecords
 from fenchel_client.setup import SetupClient
 from fenchel_client.statefolder import StateFolder
@@ -25,7 +28,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.leakage import Direction
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, LayoutResult, PartyRun
+from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, PREPARE, LayoutResult, PartyRun
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.labels import labels_compared_to_bytes, layout_result_to_bytes
 from fenchel_common.wire.setup import phase_result_to_bytes
@@ -85,7 +88,7 @@ class Party:
     def _counted_answer(self, task: Task) -> bytes:
         """The answer to a task; the values in the task and in the answer are counted."""
         settings = self._settings_of(task)
-        if settings is None and (task.round > 0 or task.phase in (LAYOUT, LABELS)):
+        if settings is None and (task.round > 0 or task.phase in (LAYOUT, PREPARE, LABELS)):
             # This process does not know the run and cannot read the task, as the answer says.
             return self._answer(task)
         ledger = self._records.ledger(task.run)
@@ -123,6 +126,8 @@ class Party:
             self._setup = SetupClient(self._kit, self._table, task.run, self._consent)
         if task.phase == LAYOUT:
             return self._begin(self._setup, task)
+        if task.phase == PREPARE:
+            return self._prepare(self._setup, task)
         if task.phase == LABELS:
             return self._compare_labels(self._setup, task.body)
         answered = self._setup.answer(task.phase, task.body)
@@ -158,13 +163,31 @@ class Party:
         )
         setup.labels = labels
         seed = active.settings.seed if setup.config.seed is None else None
+        if setup.config.features is None:
+            return self._given(active, task, lambda: _preparation(active, labels, seed))
+        moments = FeatureMoments(
+            active.layout, self._table, cipher=active.cipher, key=active.key, seal=participant.seal
+        )
+        setup.moments = moments
+        return self._given(active, task, lambda: LayoutResult(b"", None, seed, moments.contribution()))
+
+    def _prepare(self, setup: SetupClient, task: Task) -> bytes:
+        """Prepares the features; returns the algorithm's preparation and the marks of labels with other holders."""
+        if setup.moments is None or setup.labels is None:
+            raise Refusal("no moments were given in this set-up", public_reason="it has given no moments of features")
+        moments, labels, setup.moments = setup.moments, setup.labels, None
+        active = self._current.prepare(self._current.running(setup.run, kit=self._kit), moments, task.body)
+        return self._given(active, task, lambda: _preparation(active, labels, None))
+
+    def _given(self, active: ActiveRun, task: Task, make: Callable[[], LayoutResult]) -> bytes:
+        """A contribution between the layout and the first round."""
 
         def made() -> bytes:
-            result = LayoutResult(participant.algorithm.preparation(), labels.marks(), seed)
+            result = make()
             with self._stopwatch.serialising():
                 return layout_result_to_bytes(result)
 
-        return self._current.guarded(active, lambda: participant.contribution(task.moment, made))
+        return self._current.guarded(active, lambda: active.participant.contribution(task.moment, made))
 
     def _compare_labels(self, setup: SetupClient, sums: bytes) -> bytes:
         """The answer whether labels differ. If they do, training is meaningless, and the party deletes its key."""
@@ -192,3 +215,7 @@ class Party:
         folder.end_run(task.run)
         self._current.active = self._setup = None
         return given
+
+
+def _preparation(active: ActiveRun, labels: LabelComparison, seed: int | None) -> LayoutResult:
+    return LayoutResult(active.participant.algorithm.preparation(), labels.marks(), seed)

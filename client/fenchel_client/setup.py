@@ -21,6 +21,7 @@ from fenchel_client.crypto.keys import KeyKind
 from fenchel_client.crypto.keywrap import unwrap, wrap
 from fenchel_client.featurenames import FeatureNames
 from fenchel_client.labels import LabelComparison
+from fenchel_client.moments import FeatureMoments
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
 from fenchel_common.crypto.paillier import PublicKey
@@ -70,6 +71,7 @@ class SetupClient:
     introductions: bytes | None = field(default=None, repr=False)
     """The digest of the introductions of this set-up, once this party has verified them."""
     names: FeatureNames | None = field(default=None, repr=False)
+    moments: FeatureMoments | None = field(default=None, repr=False)
     labels: LabelComparison | None = None
     _alignment: AlignmentClient | None = None
     _introduction: Introduction | None = field(default=None, repr=False)
@@ -122,6 +124,7 @@ class SetupClient:
             raise Refusal(str(error), public_reason="its certificate or its roster is not valid any more") from error
         self._check_consent(config)
         self._check_labels(config)
+        self._check_features(config)
         self.config = config
         self._ephemeral = fresh_key()
         self._introduction = introduce(self.kit, self._ephemeral.public_key(), run=self.run, terms=config.digest())
@@ -141,6 +144,24 @@ class SetupClient:
             config.algorithm_settings().check_labels(self.table.y)
         except InvalidInput as error:
             raise DataUnfit(str(error), public_reason="its data do not fit this run") from error
+
+    def _check_features(self, config: RunConfig) -> None:
+        """Refuses a run that does not prepare this party's table as it must be prepared."""
+        missing = self.table.missing()
+        if missing and (config.features is None or config.features.missing == "refuse"):
+            name, count = next(iter(missing.items()))
+            raise DataUnfit(
+                f"column {name!r}: {count} cells are missing, as are some in {len(missing) - 1} other columns, and the "
+                'run fills none in; let the operator write [features] into run.toml, or choose missing = "drop" or '
+                '"fill" in shard.toml',
+                public_reason="its data do not fit this run",
+            )
+        if self.table.sparse and config.features is not None and config.features.scale == "standard":
+            raise DataUnfit(
+                "the table is sparse, and the run centres features, which would fill every cell; let the operator "
+                'write scale = "rms" under [features] in run.toml, or leave out sparse = true in shard.toml',
+                public_reason="its data do not fit this run",
+            )
 
     def _make_key(self, body: bytes, config: RunConfig) -> bytes:
         roster = self.kit.roster

@@ -5,6 +5,7 @@ second matrix for the second order would double the memory that a party needs, s
 matrix, a column at a time.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +17,7 @@ from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.data.shard import Matrix, Shard
 
 Positions = NDArray[np.int64]
+Entries = tuple[NDArray[np.int64], ...]
 
 ROWS_AT_ONCE: Final = 256
 """The number of rows that are copied from the shard in one step."""
@@ -25,7 +27,7 @@ ROWS_AT_ONCE: Final = 256
 class _Blank:
     """Entries of X that are zero for the layout at work: their positions, and the values to put back."""
 
-    entries: tuple[NDArray[np.int64], ...]
+    entries: Entries
     values: NDArray[np.float64]
 
 
@@ -55,6 +57,7 @@ class PartyTable:
         self._X = _by_name(shard, order)
         self._rows: Positions = np.arange(len(order))
         """(n,) the position in the list of each row of the matrix."""
+        self.sparse = isinstance(self._X, csr_array)
         self._layout: ClientLayout | None = None
         self._blanks: list[_Blank] = []
 
@@ -68,6 +71,23 @@ class PartyTable:
             self._layout = layout
         count = len(layout.rows)
         return self._X if count == len(self._rows) else self._X[:count]
+
+    def missing(self) -> dict[str, int]:
+        """The number of missing cells of each feature that has any."""
+        if isinstance(self._X, csr_array):
+            columns = self._X.indices[np.isnan(self._X.data)]
+            counts = np.bincount(columns, minlength=len(self.features))
+        else:
+            counts = np.array([int(np.isnan(column).sum()) for column in self._X.T])
+        names = sorted(self.features)
+        return {names[position]: int(counts[position]) for position in np.flatnonzero(counts)}
+
+    def entries(self, layout: ClientLayout) -> Iterator[Entries]:
+        """The index of entries that earlier parties give: into X or, if X is sparse, into its stored values.
+
+        Only while `layout` is the one that `matrix` was called with last.
+        """
+        yield from (self._entries(layout, cut) for cut in layout.ignored)
 
     def _arrange(self, layout: ClientLayout) -> None:
         while self._blanks:
@@ -91,7 +111,7 @@ class PartyTable:
     def _values(self) -> NDArray[np.float64]:
         return self._X.data if isinstance(self._X, csr_array) else self._X
 
-    def _entries(self, layout: ClientLayout, cut: IgnoredFeatures) -> tuple[NDArray[np.int64], ...]:
+    def _entries(self, layout: ClientLayout, cut: IgnoredFeatures) -> Entries:
         """The index into `_values` of the entries that the cut leaves out."""
         ignored = np.repeat(np.isin(layout.block_ids, cut.block_ids), layout.block_sizes)
         if not isinstance(self._X, csr_array):

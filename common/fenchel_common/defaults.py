@@ -22,6 +22,8 @@ KEY_KIND: Final = "standard"
 ALIGNMENT: Final = "ecdh"
 OVERLAP: Final = "error"
 SAMPLES: Final = "labelled"
+SCALE: Final = "standard"
+MISSING: Final = "mean"
 DEADLINE_S: Final = 120.0
 QUORUM: Final = 0.5
 ATTEMPTS: Final = 3
@@ -56,6 +58,7 @@ DEFAULTS: Final[Mapping[str, object]] = {
     "alignment": ALIGNMENT,
     "overlap": OVERLAP,
     "samples": SAMPLES,
+    "features": None,
     "round.deadline_s": DEADLINE_S,
     "round.quorum": QUORUM,
     "round.attempts": ATTEMPTS,

@@ -5,14 +5,14 @@ the set-up is durable before its end: if a party or the server fails, the set-up
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.records import Moment
+from fenchel_common.records import Given, Moment
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import LABELS, LAYOUT, NAMES
+from fenchel_common.setup import LABELS, LAYOUT, NAMES, PREPARE, LayoutResult
 from fenchel_common.wire.alignment import (
     AlignmentMethod,
     client_layout_to_bytes,
@@ -26,7 +26,8 @@ from fenchel_server.ceremony import CEREMONY_PHASES, KeyCeremony
 from fenchel_server.cohorts import Alignment, OverlapRule, SampleRule
 from fenchel_server.contract import PhaseRequest
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
-from fenchel_server.layoutrecord import agreed_seed, layout_record, opened_results
+from fenchel_server.layoutrecord import agreed_seed, opened_results, setup_record
+from fenchel_server.moments import moment_tasks, read_moments
 from fenchel_server.preconditions import check_preconditions
 from fenchel_server.rejection import read_or_reject
 from fenchel_server.rounds.setup import SetupDone
@@ -54,7 +55,7 @@ class FederationSetup:
         )
         self._aligned: Alignment | None = None
         self._preparations: dict[ClientId, bytes] = {}
-        self._record = b""
+        self._records: list[bytes] = []
         self._warnings: tuple[str, ...] = ()
 
     def begin(self) -> PhaseRequest:
@@ -63,8 +64,10 @@ class FederationSetup:
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
         if phase in CEREMONY_PHASES:
             return self._ceremony.advance(phase, results) or self._alignment.begin()
-        if phase == LAYOUT:
-            return self._compare_labels(results)
+        if phase == LAYOUT and self._config.features is not None:
+            return self._prepare(results)
+        if phase in (LAYOUT, PREPARE):
+            return self._compare_labels(phase, results)
         if phase == LABELS:
             check_labels(results)
             return self._done()
@@ -82,7 +85,7 @@ class FederationSetup:
 
     def limits(self, phase: str) -> Mapping[ClientId, int]:
         names = self._roster.names
-        if phase not in (LAYOUT, LABELS):
+        if phase not in (LAYOUT, PREPARE, LABELS):
             return dict.fromkeys(names, setup_limits(phase, parties=len(names)).result)
         assert self._aligned is not None, "layouts follow the alignment"
         return result_limits(phase, self._config, extents_of(self._aligned.federation, key_bits=self._config.key.bits))
@@ -94,18 +97,32 @@ class FederationSetup:
         tasks = {client: client_layout_to_bytes(layout) for client, layout in aligned.clients.items()}
         return PhaseRequest(LAYOUT, tasks)
 
-    def _compare_labels(self, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
+    def _prepare(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
+        """Takes the answers to the layouts of a run with `[features]`, and adds up the moments of the features."""
         assert self._aligned is not None, "layouts follow the alignment"
-        layout = self._aligned.federation
         bodies, given = opened_results(results)
         key = run_key(self._config, self._ceremony.public_key)
-        read = read_layout_results(bodies, layout=layout, key=key)
-        seed = agreed_seed([result.seed for result in read.values()], configured=self._config.seed)
-        moment = Moment(self._attempt, RoundId(0), LAYOUT)
-        self._record = layout_record(given, moment, seed=seed, layout=layout)
+        read = read_moments(bodies, layout=self._aligned.federation, key=key)
+        self._put_on_record(LAYOUT, given, read.values())
+        return PhaseRequest(PREPARE, moment_tasks(read, self._records[-1]))
+
+    def _compare_labels(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
+        assert self._aligned is not None, "layouts follow the alignment"
+        bodies, given = opened_results(results)
+        key = run_key(self._config, self._ceremony.public_key)
+        read = read_layout_results(bodies, layout=self._aligned.federation, key=key)
+        self._put_on_record(phase, given, read.values())
         self._preparations = {client: result.preparation for client, result in read.items()}
-        tasks = label_tasks(read, self._record)
+        tasks = label_tasks(read, self._records[-1])
         return PhaseRequest(LABELS, tasks) if tasks else self._done()
+
+    def _put_on_record(self, phase: str, given: Mapping[ClientId, Given], results: Collection[LayoutResult]) -> None:
+        assert self._aligned is not None, "layouts follow the alignment"
+        seed = None
+        if phase == LAYOUT:
+            seed = agreed_seed([result.seed for result in results], configured=self._config.seed)
+        moment = Moment(self._attempt, RoundId(0), phase)
+        self._records.append(setup_record(given, moment, layout=self._aligned.federation, seed=seed))
 
     def _done(self) -> SetupDone:
         assert self._aligned is not None, "layouts follow the alignment"
@@ -113,7 +130,7 @@ class FederationSetup:
         key = run_key(self._config, self._ceremony.public_key)
         settings = self._config.algorithm_settings()
         half = ALGORITHMS[settings.family.name][self._config.algorithm]
-        algorithm = half(settings, layout=layout, key=key, preparations=self._preparations, record=self._record)
+        algorithm = half(settings, layout=layout, key=key, preparations=self._preparations, records=self._records)
         if key.public is not None:
             log.info(
                 "the run's key: Paillier (%s), %d bits, %d slots, fingerprint %s, made by %s, known to %s",

@@ -30,6 +30,7 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.moments import MOMENT_FIELDS
 from fenchel_common.records import ROUND, Given, Moment, Record, seed_to_bytes
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import (
@@ -191,11 +192,21 @@ def label_decoders() -> list[Decoder]:
     slots, key = cipher(BITS).slots, run_key(BITS)
     marks = BlockVector((2, 5), made(cipher(BITS), np.linspace(0.0, 1.0, 2 * slots), FORMAT))
     given = (LayoutResult(b"preparation", marks), LayoutResult(b"preparation", None, seed=7))
-    results = [labels.layout_result_to_bytes(one) for one in given]
+    moments = tuple(BlockVector((2, 5), marks.vector) for _ in range(MOMENT_FIELDS))
+    first = LayoutResult(b"", None, seed=7, moments=moments)
+    results = [labels.layout_result_to_bytes(one) for one in (*given, first)]
     sums = labels.label_sums_to_bytes(marks, b"record")
     bound = {"blocks": {2, 5, 9}, "slots": slots, "key": key}
     return [
-        _of_bytes(labels_pb2.LayoutResult, labels.layout_result_from_bytes, *results, **bound),
+        _of_bytes(
+            labels_pb2.LayoutResult, labels.layout_result_from_bytes, *results, **bound, feature_blocks={2, 5, 9}
+        ),
+        _of_bytes(
+            labels_pb2.MomentSums,
+            labels.moment_sums_from_bytes,
+            labels.moment_sums_to_bytes(moments, b"record"),
+            **bound,
+        ),
         _of_bytes(labels_pb2.LabelSums, labels.label_sums_from_bytes, sums, **bound),
         _of_bytes(
             labels_pb2.LabelsCompared,

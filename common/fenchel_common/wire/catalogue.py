@@ -21,7 +21,8 @@ from fenchel.v1 import (
 )
 from fenchel_common.algorithms.family import Carried, Messages
 from fenchel_common.algorithms.settings import AlgorithmSettings
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, NAMES
+from fenchel_common.moments import MOMENT_FIELDS
+from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, NAMES, PREPARE
 from fenchel_common.wire.alignment import phase_name, phase_step
 from fenchel_common.wire.counting import choices_in
 
@@ -99,6 +100,13 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
             alignment_pb2.ClientLayout,
             records_pb2.RoundResult,
             layout,
+            result_carries=Carried(by_sample=1 + len(preparation), by_feature=MOMENT_FIELDS),
+        ),
+        PREPARE: PhaseMessages(
+            labels_pb2.MomentSums,
+            records_pb2.RoundResult,
+            layout,
+            task_carries=Carried(by_feature=MOMENT_FIELDS),
             result_carries=Carried(by_sample=1 + len(preparation)),
         ),
         LABELS: PhaseMessages(labels_pb2.LabelSums, labels_pb2.LabelsCompared, task_carries=Carried(by_sample=1)),
