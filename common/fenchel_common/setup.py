@@ -141,7 +141,7 @@ class MaskSecrets:
 
 
 @dataclass(frozen=True, slots=True)
-class SealedGroupKey:
+class GroupKey:
     """The key of a group of holders, sealed by its first holder for another one."""
 
     holders: tuple[ClientId, ...]

@@ -25,7 +25,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import Refusal
 from fenchel_common.framing import framed
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.setup import SECRET_BYTES, Introduction, MaskSecrets, RunSecrets, SealedGroupKey
+from fenchel_common.setup import SECRET_BYTES, GroupKey, Introduction, MaskSecrets, RunSecrets
 
 _PAIR_LABEL: Final = b"fenchel/v1/masks/pair\x00"
 _GROUP_LABEL: Final = b"fenchel/v1/masks/group\x00"
@@ -49,7 +49,7 @@ def fresh_mask_secrets(
     return MaskSecrets(secrets.token_bytes(SECRET_BYTES), pairs)
 
 
-def sealed_group_keys(layout: ClientLayout, masks: MaskSecrets, *, run: RunId, view: bytes) -> list[SealedGroupKey]:
+def sealed_group_keys(layout: ClientLayout, masks: MaskSecrets, *, run: RunId, view: bytes) -> list[GroupKey]:
     """The keys of the groups whose first holder this party is, sealed for each other holder."""
     sealed = []
     for holders in layout.groups:
@@ -59,12 +59,12 @@ def sealed_group_keys(layout: ClientLayout, masks: MaskSecrets, *, run: RunId, v
                 nonce = secrets.token_bytes(_NONCE_BYTES)
                 box = AESGCM(_derived(masks.pairs[other], _SEAL_LABEL, run.encode()))
                 data = nonce + box.encrypt(nonce, key, _context(run, view, holders))
-                sealed.append(SealedGroupKey(holders, other, data))
+                sealed.append(GroupKey(holders, other, data))
     return sealed
 
 
 def mask_keys(
-    run: RunId, run_secrets: RunSecrets, layout: ClientLayout, *, view: bytes, sealed: Sequence[SealedGroupKey]
+    run: RunId, run_secrets: RunSecrets, layout: ClientLayout, *, view: bytes, sealed: Sequence[GroupKey]
 ) -> MaskKeys:
     """All keys of this party; `Refusal` unless `sealed` has the keys of its groups, made for this run and layout."""
     masks = run_secrets.masks
