@@ -85,8 +85,8 @@ class ActiveRun:
         layout = layout.in_columns(columns_by_pseudonym(table.features, tag_secret=tag_secret, run=run))
         if config.features is not None and kept.scaling:
             table = PreparedTable(table, Scaling.from_bytes(kept.scaling, features=len(table.features)))
-        plain_or_paillier, key, pool = run_cipher(run, config, kept.secrets, layout)
-        cipher = TimedCipher(plain_or_paillier, stopwatch)
+        untimed, key, pool = run_cipher(run, kept, kept.secrets, layout)
+        cipher = TimedCipher(untimed, stopwatch)
         try:
             noise = config.release_noise(layout.sample_count) if releases else None
             participant = Participant.of(

@@ -62,7 +62,9 @@ class FeatureMoments:
         if not self._blocks:
             return ()
         return tuple(
-            self._codec.to_blocks(FIELD.format(number), limbs, self._blocks, PRODUCT_FORMAT)
+            self._codec.to_blocks(
+                FIELD.format(number), limbs, self._blocks, PRODUCT_FORMAT, among=lambda holders: holders
+            )
             for number, limbs in enumerate(self._own.limbs())
         )
 

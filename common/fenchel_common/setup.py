@@ -9,6 +9,8 @@ phase           task                   result                             partie
 `align_…`       see `wire/alignment`   see `wire/alignment`               all
 `names`         sealed names of        nothing                            all
                 all parties' features
+`group_keys`    `ClientLayout`         keys of groups of holders, sealed  all; only in a run with masks
+                                       for the other holders
 `layout`        `ClientLayout`         `LayoutResult`                     all
 `prepare`       sums of moments        `LayoutResult`                     all; no phase without `[features]`
 `labels`        sums of marks          whether labels differ              those that hold labels of the same
@@ -37,6 +39,7 @@ INTRODUCE = "introduce"
 KEY_MAKE = "key_make"
 KEY_TAKE = "key_take"
 NAMES = "names"
+GROUP_KEYS = "group_keys"
 LAYOUT = "layout"
 PREPARE = "prepare"
 LABELS = "labels"
@@ -131,8 +134,29 @@ class WrappedKey:
 
 
 @dataclass(frozen=True, slots=True)
+class MaskSecrets:
+    """What one party has of the secrets of a run with masks; nothing of it is ever sent.
+
+    From `group_secret` it makes the keys of the groups whose first holder it is; `pairs` has the key that it has in
+    common with each other party.
+    """
+
+    group_secret: bytes = field(repr=False)
+    pairs: Mapping[ClientId, bytes] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """The key of a group of holders, sealed by its first holder for another one."""
+
+    holders: tuple[ClientId, ...]
+    recipient: ClientId
+    sealed: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class RunSecrets:
-    """The secrets that all parties of a run have and the server must not know.
+    """The secrets that all parties of a run have and the server must not know, and `masks`, which are a party's own.
 
     Pseudonyms of samples (if the alignment is by HMAC) and marks of labels are made with `alignment_secret`. From
     `tag_secret` the parties derive one key for each further purpose.
@@ -141,9 +165,10 @@ class RunSecrets:
     private_key: bytes = field(repr=False)
     alignment_secret: bytes = field(repr=False)
     tag_secret: bytes = field(repr=False)
+    masks: MaskSecrets | None = field(default=None, repr=False)
 
     def digest(self) -> bytes:
-        """SHA-256 of the secrets: a party recognises a key by it, and nobody can compute the secrets from it."""
+        """SHA-256 of the common secrets: a party recognises a key by it, and nobody can compute the secrets from it."""
         return hashlib.sha256(framed(self.private_key, self.alignment_secret, self.tag_secret)).digest()
 
 

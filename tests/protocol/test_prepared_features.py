@@ -131,8 +131,9 @@ def test_the_model_is_that_of_the_pooled_standardised_table(tmp_path: Path, algo
     assert done.scaling("scale") == pytest.approx(deviations, rel=1e-9)
 
 
-def test_a_sealed_run_gives_the_same_model_and_shows_the_server_ciphertext_alone(tmp_path: Path) -> None:
-    terms = config(privacy="sealed", benchmark=False, stop={"gap": 1e-3})
+@pytest.mark.parametrize("cipher", ["paillier", "masks"])
+def test_an_encrypted_run_gives_the_same_model(tmp_path: Path, cipher: str) -> None:
+    terms = config(privacy="sealed", benchmark=False, cipher=cipher, stop={"gap": 1e-3})
     done = trained(tmp_path, two_sites(), terms)
     assert done.ending.status is RunStatus.COMPLETED
     check_optimal(done.w, standardised(TABLE), DATA.y, gap=1e-3)
