@@ -23,6 +23,7 @@ from fenchel_client.moments import FeatureMoments
 from fenchel_client.runsecrets import fresh_secrets, public_key_of
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
+from fenchel_common.data.missingcells import check_prepared
 from fenchel_common.errors import CryptoError, DataUnfit, IdentityError, InvalidInput, Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
@@ -134,8 +135,7 @@ class SetupClient:
         except IdentityError as error:
             raise Refusal(str(error), public_reason="its certificate or its roster is not valid any more") from error
         self._check_consent(config)
-        self._check_labels(config)
-        self._check_features(config)
+        self._check_data(config)
         self.config = config
         self._ephemeral = fresh_key()
         self._introduction = introduce(self.kit, self._ephemeral.public_key(), run=self.run, terms=config.digest())
@@ -147,32 +147,14 @@ class SetupClient:
         if (reason := row_leak(config.algorithm_settings(), width=len(self.table.features))) is not None:
             log.warning("%s", row_leak_warning(reason))
 
-    def _check_labels(self, config: RunConfig) -> None:
-        """Refuses a run whose loss cannot take this party's labels, before any key is made."""
-        if self.table.y is None:
-            return
+    def _check_data(self, config: RunConfig) -> None:
+        """Refuses a run whose loss cannot take this party's labels, or that does not prepare its features as needed."""
         try:
-            config.algorithm_settings().check_labels(self.table.y)
+            if self.table.y is not None:
+                config.algorithm_settings().check_labels(self.table.y)
+            check_prepared(self.table.missing(), sparse=self.table.sparse, config=config.features)
         except InvalidInput as error:
             raise DataUnfit(str(error), public_reason="its data do not fit this run") from error
-
-    def _check_features(self, config: RunConfig) -> None:
-        """Refuses a run that does not prepare this party's table as it must be prepared."""
-        missing = self.table.missing()
-        if missing and (config.features is None or config.features.missing == "refuse"):
-            name, count = next(iter(missing.items()))
-            raise DataUnfit(
-                f"column {name!r}: {count} cells are missing, as are some in {len(missing) - 1} other columns, and the "
-                'run fills none in; let the operator write [features] into run.toml, or choose missing = "drop" or '
-                '"fill" in shard.toml',
-                public_reason="its data do not fit this run",
-            )
-        if self.table.sparse and config.features is not None and config.features.scale == "standard":
-            raise DataUnfit(
-                "the table is sparse, and the run centres features, which would fill every cell; let the operator "
-                'write scale = "rms" under [features] in run.toml, or leave out sparse = true in shard.toml',
-                public_reason="its data do not fit this run",
-            )
 
     def _make_key(self, body: bytes, config: RunConfig) -> bytes:
         roster = self.kit.roster

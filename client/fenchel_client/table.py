@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
+from fenchel_common.data.missingcells import missing_cells
 from fenchel_common.data.shard import Matrix, Shard
 
 Positions = NDArray[np.int64]
@@ -74,13 +75,7 @@ class PartyTable:
 
     def missing(self) -> dict[str, int]:
         """The number of missing cells of each feature that has any."""
-        if isinstance(self._X, csr_array):
-            columns = self._X.indices[np.isnan(self._X.data)]
-            counts = np.bincount(columns, minlength=len(self.features))
-        else:
-            counts = np.array([int(np.isnan(column).sum()) for column in self._X.T])
-        names = sorted(self.features)
-        return {names[position]: int(counts[position]) for position in np.flatnonzero(counts)}
+        return missing_cells(self._X, sorted(self.features))
 
     def entries(self, layout: ClientLayout) -> Iterator[Entries]:
         """The index of entries that earlier parties give: into X or, if X is sparse, into its stored values.
