@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -28,7 +28,10 @@ EXIT_WAIT_S = 20.0
 
 
 class LocalFederation:
-    """Starts and ends the processes of one federation; when the context ends, all of them have ended."""
+    """Starts and ends the processes of one federation; when the context ends, all of them have ended.
+
+    Parties that are in `tables` read their data from there. The shards of the others are written to files.
+    """
 
     def __init__(
         self,
@@ -38,11 +41,13 @@ class LocalFederation:
         *,
         server_options: Sequence[str] = (),
         client_options: Sequence[str] = (),
+        tables: Mapping[str, Path] = MappingProxyType({}),
         release_model_to_server: bool = False,
     ) -> None:
         self._directory = directory
         self._config = config
         self._names = tuple(shards)
+        self._tables = tables
         self._server_options = list(server_options)
         self._client_options = list(client_options)
         self.clients: dict[str, subprocess.Popen[bytes]] = {}
@@ -84,8 +89,8 @@ class LocalFederation:
 
     def start_client(self, name: str) -> None:
         """Starts a party's client process, the first time or again."""
-        kit, shard = kit_folder(self._directory, name), shard_file(self._directory, name)
-        arguments = ["--kit", str(kit), "--data", str(shard)]
+        kit, data = kit_folder(self._directory, name), self._tables.get(name, shard_file(self._directory, name))
+        arguments = ["--kit", str(kit), "--data", str(data)]
         arguments += ["--state", str(self._directory / "clients" / name), "--server", f"localhost:{self.port}"]
         arguments += consenting_options(self._config)
         self.clients[name] = self._start("client", arguments, self._client_options, name=name)
@@ -120,6 +125,7 @@ class LocalFederation:
             self._directory,
             shards,
             self._config,
+            saved=[name for name in shards if name not in self._tables],
             name="local",
             host="localhost",
             release_model_to_server=release_model_to_server,
