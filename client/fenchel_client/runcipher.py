@@ -1,7 +1,6 @@
 """The cipher of a run, with its key and its nonces."""
 
 import logging
-from typing import Final
 
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keyfile import private_key_from_bytes
@@ -14,9 +13,6 @@ from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.ids import RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import RunSecrets
-
-ROUNDS_AHEAD: Final = 2
-"""Nonces for so many rounds are made in idle time; more would only keep the processor busy."""
 
 log = logging.getLogger(__name__)
 
@@ -33,5 +29,6 @@ def run_cipher(
     if private.kind is KeyKind.SUBGROUP:
         log.warning("%s", SUBGROUP_ASSUMPTION)
     settings = config.algorithm_settings()
-    pool = ObfuscatorPool(private, capacity=ROUNDS_AHEAD * settings.family.ciphertexts(settings, layout))
+    # Nonces for more than one round would be made in vain at the end of the run.
+    pool = ObfuscatorPool(private, capacity=settings.family.ciphertexts(settings, layout))
     return PaillierCipher(private, pool, tagger), RunKey.of(private.public_key), pool
