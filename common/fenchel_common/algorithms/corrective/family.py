@@ -40,7 +40,7 @@ MESSAGES: Final = Messages(
 
 
 def _ciphertexts(settings: AlgorithmSettings, layout: ClientLayout) -> int:
-    """By sample: products of the new models, the new point, reported α. By feature: new and reported models. Numbers."""
+    """By sample: products of new models, the new point, reported α. By feature: new and reported models. Numbers."""
     new_models = 2 if layout.label_holders == frozenset(layout.clients) else 1
     solved = len(layout.block_ids) if layout.party in layout.label_holders else 0
     by_sample = new_models * int(layout.shared.sum()) + solved + len(layout.reports)
