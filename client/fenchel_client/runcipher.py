@@ -29,6 +29,9 @@ def run_cipher(
     if private.kind is KeyKind.SUBGROUP:
         log.warning("%s", SUBGROUP_ASSUMPTION)
     settings = config.algorithm_settings()
-    # Nonces for more than one round would be made in vain at the end of the run.
-    pool = ObfuscatorPool(private, capacity=settings.family.ciphertexts(settings, layout))
-    return PaillierCipher(private, pool, tags), RunKey.of(private.public_key), pool
+    # Nonces for more than one round would be made in vain at the end of the run, and no answer takes many more than
+    # half of a round's nonces.
+    a_round = settings.family.ciphertexts(settings, layout)
+    pool = ObfuscatorPool(private, capacity=a_round)
+    cipher = PaillierCipher(private, pool, tags, nonces_meanwhile=a_round // 2)
+    return cipher, RunKey.of(private.public_key), pool
