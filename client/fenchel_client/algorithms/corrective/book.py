@@ -77,6 +77,15 @@ class RoundPlan:
     objectives: bool
     vertices: bool
     blank: bool
+    label_holders: frozenset[ClientId]
+
+    def contributors(self, holders: tuple[ClientId, ...]) -> list[ClientId]:
+        """Those of the holders of a block that take part; of all parties if `holders` is empty."""
+        return [client for client in holders or self.participants if client in self.participants]
+
+    def labelled_contributors(self, holders: tuple[ClientId, ...]) -> list[ClientId]:
+        """Those of the holders of a block that take part and have labels."""
+        return [client for client in self.contributors(holders) if client in self.label_holders]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +238,7 @@ class CorrectiveBook:
             objectives=certifying and complete,
             vertices=not choices.closing and layout.label_holders == frozenset(layout.clients),
             blank=self.blank,
+            label_holders=layout.label_holders,
         )
 
     def _ended(self, record: StampedRecord, begun: RoundChoices, ended: PrimalChoices) -> "CorrectiveBook":
