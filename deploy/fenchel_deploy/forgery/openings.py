@@ -103,9 +103,15 @@ class _WatchedSeal(Seal):
         return vector
 
     def open(
-        self, vector: Vector, *, cipher: Cipher, origins: Sequence[Sequence[Origin]], places: Sequence[Place]
+        self,
+        vector: Vector,
+        *,
+        cipher: Cipher,
+        origins: Sequence[Sequence[Origin]],
+        places: Sequence[Place],
+        among: Among | None = None,
     ) -> Array:
-        values = super().open(vector, cipher=cipher, origins=origins, places=places)
+        values = super().open(vector, cipher=cipher, origins=origins, places=places, among=among)
         expected = self._record.expected(origins, places)
         for block, given, place, pads in zip(self._record.blocks_of(vector), origins, places, expected, strict=True):
             fields = sorted({f"{origin.stamp.moment.phase} {origin.field}" for origin in given})
