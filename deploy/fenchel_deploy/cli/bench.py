@@ -1,4 +1,4 @@
-"""`fenchel bench`: measures the cost of encryption and counts rounds, on this machine."""
+"""`fenchel bench`: measures encryption and runs, and counts rounds, on this machine."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,8 @@ from fenchel_deploy.bench import crypto
 from fenchel_deploy.bench import rounds as rounds_bench
 from fenchel_deploy.bench import tables as tables_bench
 from fenchel_deploy.bench.peers import Peer, load_peer
-from fenchel_deploy.cli.choices import parse_choice, parse_grid
+from fenchel_deploy.cli.benchrun import bench_run
+from fenchel_deploy.cli.choices import parse_choice, parse_grid, words
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
@@ -26,11 +27,12 @@ KEY_SIZES = (2048, 3072)
 ROWS = {"encrypt, with nonces": "encrypt", "encrypt online": "encrypt_online", "decrypt": "decrypt", "add": "add"}
 
 
-bench_app = typer.Typer(help="Measure encryption and count rounds on this machine.", no_args_is_help=True)
+bench_app = typer.Typer(help="Measure encryption and runs, and count rounds, on this machine.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
     app.add_typer(bench_app, name="bench")
+    bench_app.command("run", epilog=epilog("bench run"))(bench_run)
 
 
 @bench_app.command("crypto", epilog=epilog("bench crypto"))
@@ -97,12 +99,12 @@ def bench_rounds(
 ) -> None:
     """Count the rounds to within 1e-2 and 1e-3 of the optimum, for each kind of local step of HyFDCA."""
     sweep = rounds_bench.Sweep(
-        datasets=_words(datasets),
-        lambdas=[_number("--lambdas", word) for word in _words(lambdas)],
-        grids=[parse_grid(word) for word in _words(grids)],
-        columns=[parse_choice("--columns", word, "contiguous", "shuffled") for word in _words(columns)],
-        losses=[parse_choice("--losses", word, "hinge", "smoothed_hinge", "logistic") for word in _words(losses)],
-        methods=[parse_choice("--methods", word, *rounds_bench.METHODS) for word in _words(methods)],
+        datasets=words(datasets),
+        lambdas=[_number("--lambdas", word) for word in words(lambdas)],
+        grids=[parse_grid(word) for word in words(grids)],
+        columns=[parse_choice("--columns", word, "contiguous", "shuffled") for word in words(columns)],
+        losses=[parse_choice("--losses", word, "hinge", "smoothed_hinge", "logistic") for word in words(losses)],
+        methods=[parse_choice("--methods", word, *rounds_bench.METHODS) for word in words(methods)],
         maximum_rounds=rounds,
         rows=rows,
         seed=seed,
@@ -135,10 +137,6 @@ def bench_tables(
         table.add_row(name, f"{report[name]['seconds']:.2f}", f"{report[name]['bytes'] / 1e6:.0f}")
     table.add_row("fenchel ÷ arrow", f"{report['ratio']['seconds']:.2f}", f"{report['ratio']['bytes']:.2f}")
     PlainConsole().print(table)
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _number(option: str, text: str) -> float:
