@@ -33,13 +33,14 @@ def check(row: dict[str, Any]) -> None:
 
 
 def test_every_cipher_has_the_same_run_and_its_costs() -> None:
-    plain, paillier = rows("--grid", "1x2", "--ciphers", "plain,paillier")
-    for row in (plain, paillier):
+    found = rows("--grid", "1x2", "--ciphers", "plain,masks,paillier")
+    for row in found:
         check(row)
-    assert [row["cipher"] for row in (plain, paillier)] == ["plain", "paillier"]
+    assert [row["cipher"] for row in found] == ["plain", "masks", "paillier"]
+    plain, masks, paillier = found
     assert plain["ratio_to_plain"] == {"seconds": 1.0, "cpu": 1.0, "bytes": 1.0}
     for same in ("rounds", "gap", "model"):
-        assert plain[same] == paillier[same]
+        assert plain[same] == masks[same] == paillier[same]
     assert plain["rounds"] == 2
     assert plain["gap"] > 0.0
     ratio = paillier["ratio_to_plain"]

@@ -39,6 +39,7 @@ from fenchel_server.rounds.ledger import TOTAL
 PLAIN: Final = "plain"
 CIPHERS: Final[Mapping[str, Mapping[str, Any]]] = {
     PLAIN: {"privacy": Privacy.PLAIN},
+    "masks": {"cipher": "masks"},
     "paillier": {"key_kind": "standard"},
     "paillier-subgroup": {"key_kind": "subgroup"},
 }

@@ -123,8 +123,11 @@ def test_the_ciphers_differ_in_nothing_else(demonstration: Demonstration) -> Non
     configs = {name: bench.config(name) for name in ciphers.CIPHERS}
     assert configs["plain"].privacy is Privacy.PLAIN
     assert configs["paillier-subgroup"].key.kind == "subgroup"
+    assert configs["masks"].cipher == "masks"
     alike = {
-        config.model_copy(update={"privacy": Privacy.PLAIN, "benchmark": True, "key": configs["plain"].key}).to_json()
+        config.model_copy(
+            update={"privacy": Privacy.PLAIN, "benchmark": True, "cipher": "masks", "key": configs["plain"].key}
+        ).to_json()
         for config in configs.values()
     }
     assert len(alike) == 1
