@@ -90,6 +90,7 @@ def bench_run(
         seed=seed,
         key_bits=key_bits,
         privacy=defaults.PRIVACY,
+        cipher=defaults.CIPHER,
     )
     chosen = list(dict.fromkeys(parse_choice("--ciphers", word, *CIPHERS) for word in words(ciphers)))
     if not chosen:

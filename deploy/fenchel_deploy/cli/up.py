@@ -11,6 +11,7 @@ from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import (
     AlgorithmOption,
     BandwidthOption,
+    CipherOption,
     DatasetOption,
     FormatOption,
     GapOption,
@@ -42,6 +43,7 @@ def up(
     wan: WanOption = "none",
     bandwidth: BandwidthOption = None,
     privacy: PrivacyOption = defaults.PRIVACY,
+    cipher: CipherOption = defaults.CIPHER,
     loss: LossOption = defaults.LOSS,
     lambda_: LambdaOption = defaults.LAMBDA,
     gap: GapOption = None,
@@ -69,6 +71,7 @@ def up(
         seed=seed,
         key_bits=key_bits,
         privacy=privacy,
+        cipher=cipher,
     )
     deployment = Deployment(image=image, wan=Wan(wan, bandwidth), keep=keep)
     # The containers are removed before the process ends. SIGINT too: a shell starts background commands with it
