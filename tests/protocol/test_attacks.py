@@ -79,13 +79,13 @@ def test_no_attack_by_a_server_alone_is_said_to_succeed_on_a_sealed_run() -> Non
     assert claimed == []
 
 
-def test_every_kind_of_safety_has_an_attack_that_bites_where_there_is_none(
-    found: Callable[[str], list[Finding]],
-) -> None:
+def test_every_kind_of_safety_has_an_attack_that_bites_where_there_is_none() -> None:
+    """An attack that is said to succeed at a level that is tried does so, or the test of its claims fails."""
     by_rows = [name for name in ATTACKS if name.startswith(("rows-", "words-"))]
     assert len(by_rows) >= 5
     for name in by_rows:
-        assert any(finding.succeeds for finding in found(name)), name
+        claims = ATTACKS[name].claims.values()
+        assert any(claimed[level] == "leaks" for claimed in claims for level in LEVELS_TRIED.get(name, LEVELS)), name
 
 
 def test_a_sealed_run_leaves_the_server_no_nearer_to_rows_than_to_rows_of_strangers(

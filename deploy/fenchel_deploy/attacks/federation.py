@@ -38,6 +38,7 @@ class Bench:
         self._folder = folder
         self._party = party
         self._recorded: dict[Scenario, Recorded] = {}
+        self._kits: dict[tuple[int, str], dict[str, Kit]] = {}
         self._restarts = itertools.count()
 
     @cached_property
@@ -48,11 +49,16 @@ class Bench:
 
     def kits(self, count: int, federation: str = USUAL) -> dict[ClientId, Kit]:
         """The kits of a federation of that many parties, made on first use."""
-        folders = provisioned(self._folder, count, federation)
-        return {ClientId(name): Kit.load(folder) for name, folder in folders.items() if name != SERVER}
+        return {ClientId(name): kit for name, kit in self._all_kits(count, federation).items() if name != SERVER}
 
     def server_kit(self, count: int) -> Kit:
-        return Kit.load(provisioned(self._folder, count, USUAL)[SERVER])
+        return self._all_kits(count, USUAL)[SERVER]
+
+    def _all_kits(self, count: int, federation: str) -> dict[str, Kit]:
+        if (count, federation) not in self._kits:
+            folders = provisioned(self._folder, count, federation)
+            self._kits[count, federation] = {name: Kit.load(folder) for name, folder in folders.items()}
+        return self._kits[count, federation]
 
     def state_of(self, client: ClientId, run: str) -> Path:
         """The state folder of a party of a recorded run."""

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import weakref
 from collections import Counter
 
 import gmpy2
@@ -12,7 +13,7 @@ from phe import paillier as phe
 from scipy import stats
 
 from fenchel_client.crypto.cipher import PaillierCipher
-from fenchel_client.crypto.fixed_base import FixedBase
+from fenchel_client.crypto.fixed_base import FixedBase, shared_table
 from fenchel_client.crypto.interop import private_key_from_phe
 from fenchel_client.crypto.keys import KeyKind, PrivateKey, SecretPrime
 from fenchel_client.crypto.obfuscators import ObfuscatorPool, primitive_root, residue_sampler
@@ -33,6 +34,16 @@ def test_fixed_base_powers_equal_exponentiation() -> None:
     table = FixedBase(mpz(7), modulus, modulus)
     for exponent in (0, 1, 255, 256, 65535, int(modulus) - 1):
         assert table.power(exponent) == pow(7, exponent, int(modulus))
+
+
+def test_a_table_is_shared_as_long_as_somebody_holds_it() -> None:
+    numbers = (mpz(7), mpz(10) ** 9 + 7, mpz(10) ** 9 + 6)
+    table = shared_table(*numbers)
+    assert shared_table(*numbers) is table
+    assert shared_table(mpz(5), *numbers[1:]) is not table
+    held = weakref.ref(table)
+    del table
+    assert held() is None
 
 
 @KINDS
