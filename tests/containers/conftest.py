@@ -13,12 +13,6 @@ ROOT = Path(__file__).parents[2]
 IMAGE, CLIENT_IMAGE = "fenchel:test", "fenchel-client:test"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.alone)
-
-
 @pytest.fixture(scope="session")
 def docker_engine() -> Iterator[Any]:
     if shutil.which("docker") is None:

@@ -95,9 +95,11 @@ def test_a_sealed_run_leaves_the_server_no_nearer_to_rows_than_to_rows_of_strang
     sealed = [finding for name in names for finding in found(name) if finding.level == "sealed"]
     nearer = [finding.score - float(finding.note.rpartition("chance ")[2]) for finding in sealed]
     # The guesses are at random: measured standard deviations are 0.05 of one difference and 0.01 of their mean.
-    assert max(np.abs(nearer)) < 0.25
+    assert max(np.abs(nearer)) < 0.3
     assert abs(np.mean(nearer)) < 0.06
-    assert all(finding.note.startswith("0 of 40 rows found") for finding in sealed)
+    # Some 500 guesses in ten dimensions, each with a chance of 8e-6 to be as near as a row that counts as found: three
+    # of them have one of 1e-8.
+    assert sum(int(finding.note.partition(" of 40 rows found")[0]) for finding in sealed) < 3
 
 
 def test_every_attack_is_in_the_documentation_with_what_is_claimed_of_it() -> None:

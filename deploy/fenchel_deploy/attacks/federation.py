@@ -1,5 +1,6 @@
 """Small federations of real halves in this process, and a record of the server's messages up to a last round."""
 
+import gc
 import itertools
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -34,7 +35,7 @@ from fenchel_server.runterms import run_key
 class Bench:
     """Records each run that is asked for once. Folders of kits and parties last as long as the bench."""
 
-    def __init__(self, folder: Path, party: type[Party] = Party) -> None:
+    def __init__(self, folder: Path, party: type[Party]) -> None:
         self._folder = folder
         self._party = party
         self._recorded: dict[Scenario, Recorded] = {}
@@ -84,6 +85,11 @@ class Bench:
         if scenario not in self._recorded:
             self._recorded[scenario] = self._run(scenario, RunId(f"run-{len(self._recorded)}"))
         return self._recorded[scenario]
+
+    def forget(self) -> None:
+        """Frees the recorded runs, about 35 MB each: parties refer to themselves, and would stay for a long time."""
+        self._recorded.clear()
+        gc.collect()
 
     def _run(self, scenario: Scenario, run: RunId) -> Recorded:
         parties, shards, roster = self.parties(scenario, run)
@@ -143,10 +149,12 @@ class Bench:
 
 
 @contextmanager
-def bench() -> Iterator[Bench]:
-    """A bench in a temporary folder."""
+def bench(party: type[Party] = Party) -> Iterator[Bench]:
+    """A bench in a temporary folder, whose parties are of this class."""
     with tempfile.TemporaryDirectory(prefix="fenchel-attacks-") as folder:
-        yield Bench(Path(folder))
+        made = Bench(Path(folder), party)
+        yield made
+        made.forget()
 
 
 class _Recorder(Parties):
