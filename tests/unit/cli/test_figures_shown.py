@@ -55,7 +55,7 @@ def test_the_server_shows_what_a_round_measured(
 
 def test_the_server_shows_the_outcome_of_a_run_that_diverged(capsys: pytest.CaptureFixture[str]) -> None:
     ended: dict[str, Any] = {"event": "ended", "run": "run-1", "name": "trial", "status": "diverged", "reason": "why"}
-    ended |= {"key_bits": 2048, "privacy": "sealed"}
+    ended |= {"key_bits": 2048, "privacy": "sealed", "cipher": "paillier"}
     server._print_lines(ended | {"outcome": outcome(LastCertificate(primal=math.inf, gap=math.nan)).to_mapping()})
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in capsys.readouterr().out.splitlines()]
     assert ["objective P(w)", "inf"] in rows
