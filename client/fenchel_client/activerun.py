@@ -1,21 +1,17 @@
 """A run whose set-up is over at this party."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fenchel_client.algorithms import ALGORITHMS
-from fenchel_client.algorithms.base import AlgorithmClient
 from fenchel_client.alignment import columns_by_pseudonym
+from fenchel_client.clienthalf import client_half
 from fenchel_client.crypto.derivedkeys import seed_of
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.crypto.plain import Cipher
-from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.timed import Stopwatch, TimedCipher
 from fenchel_client.participant import Participant
 from fenchel_client.preparedtable import PreparedTable
 from fenchel_client.release import check_rows
 from fenchel_client.runcipher import run_cipher
-from fenchel_client.scaling import Scaling
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
@@ -23,7 +19,6 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import DataUnfit, InvalidInput, Refusal
 from fenchel_common.ids import RunId
 from fenchel_common.release import ReleaseNoise
-from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import PartyRun
 from fenchel_common.wire.limits import Extent
 
@@ -84,13 +79,13 @@ class ActiveRun:
         settings = config.algorithm_settings().model_copy(update={"seed": seed})
         layout = layout.in_columns(columns_by_pseudonym(table.features, tag_secret=tag_secret, run=run))
         if config.features is not None and kept.scaling:
-            table = PreparedTable(table, Scaling.from_bytes(kept.scaling, features=len(table.features)))
+            table = PreparedTable.recorded(table, kept.scaling)
         untimed, key, pool = run_cipher(run, kept, kept.secrets, layout)
         cipher = TimedCipher(untimed, stopwatch)
         try:
             noise = config.release_noise(layout.sample_count) if releases else None
             participant = Participant.of(
-                _half(config, settings, layout=layout, table=table, cipher=cipher, key=key, stopwatch=stopwatch),
+                client_half(config, settings, layout=layout, table=table, cipher=cipher, key=key, stopwatch=stopwatch),
                 layout=layout,
                 tag_secret=tag_secret,
                 run=run,
@@ -118,7 +113,7 @@ class ActiveRun:
 
     def prepared(self, kept: PartyRun, table: PreparedTable, stopwatch: Stopwatch) -> "ActiveRun":
         """The same run, once its features are prepared: `table` has them, and `kept` their scaling."""
-        make = _half(
+        make = client_half(
             kept.config,
             self.settings,
             layout=self.layout,
@@ -134,25 +129,3 @@ class ActiveRun:
         """Raises `Refusal` if a row is known to be longer than the noise on the released model allows for."""
         if self.noise is not None:
             check_rows(self.participant.algorithm, self.noise)
-
-
-def _half(
-    config: RunConfig,
-    settings: AlgorithmSettings,
-    *,
-    layout: ClientLayout,
-    table: PartyTable,
-    cipher: Cipher,
-    key: RunKey,
-    stopwatch: Stopwatch,
-) -> Callable[[Seal], AlgorithmClient]:
-    """Makes the client half of the run's algorithm, which works on the rows of `table`."""
-    return lambda seal: ALGORITHMS[settings.family.name][config.algorithm](
-        settings,
-        layout=layout,
-        table=table,
-        cipher=cipher,
-        key=key,
-        seal=seal,
-        serialising=stopwatch.serialising,
-    )

@@ -17,13 +17,10 @@ from fenchel_client.algorithms.base import MayDiverge
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
-from fenchel_client.featurenames import FeatureNames
 from fenchel_client.layoutnotes import layout_notes
-from fenchel_client.moments import FeatureMoments
 from fenchel_client.preparedtable import PreparedTable
 from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
-from fenchel_client.scaling import Scaling
 from fenchel_client.table import PartyTable
 from fenchel_client.task import Task
 from fenchel_client.tasklimits import NO_KEY
@@ -31,6 +28,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import FenchelError, InvalidInput, Refusal, ValueNotFinite, ValueOutOfRange
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
+from fenchel_common.moments import Moments
 from fenchel_common.records import first_view
 from fenchel_common.setup import NOT_USABLE, ModelPart, PartyRun
 from fenchel_common.wire.setup import model_part_from_bytes, model_release_to_bytes
@@ -59,14 +57,21 @@ class CurrentRun:
         self._consent = consent
 
     def begin(
-        self, run: RunId, due: PartyRun, *, introductions: bytes, names: FeatureNames, kit: Kit, attempt: int
+        self,
+        run: RunId,
+        due: PartyRun,
+        *,
+        introductions: bytes,
+        check: Callable[[ClientLayout], None],
+        kit: Kit,
+        attempt: int,
     ) -> ActiveRun:
         """Makes a run active whose set-up has reached its layout, and stores its record for a restart.
 
         `due` has no view yet; it follows from the layout and from `introductions`, the digest of the introductions.
-        The layout must agree with `names`.
+        `check` raises `InvalidInput` for a layout that the party knows to be wrong.
         """
-        layout = self._checked_layout(due, names, kit)
+        layout = self._checked_layout(due, check, kit)
         view = first_view(
             terms=due.config.digest(),
             roster_fingerprint=kit.roster.fingerprint(),
@@ -96,15 +101,14 @@ class CurrentRun:
             self.active = self._activated(run, kept, layout, kit)
         return self.active
 
-    def prepare(self, active: ActiveRun, moments: FeatureMoments, sums: bytes) -> ActiveRun:
-        """Makes the run one of prepared features; `sums` are the moments over all holders of each feature."""
+    def prepare(self, active: ActiveRun, whole: Callable[[], Moments]) -> ActiveRun:
+        """Makes the run one of prepared features; `whole` opens their moments over all holders of each."""
         config = active.kept.config.features
         assert config is not None, "without [features] there are no moments"
-        whole = self.guarded(active, lambda: moments.whole(sums, active.participant.transcript))
-        scaling = Scaling.of(whole, config)
-        kept = replace(active.kept, scaling=scaling.to_bytes())
+        table = PreparedTable.learnt(self._table, self.guarded(active, whole), config)
+        kept = replace(active.kept, scaling=table.scaling.to_bytes())
         self._records.folder.keep_run(active.run, kept)
-        self.active = active.prepared(kept, PreparedTable(self._table, scaling), self._stopwatch)
+        self.active = active.prepared(kept, table, self._stopwatch)
         return self.active
 
     def answer(self, active: ActiveRun, task: Task) -> bytes:
@@ -162,18 +166,15 @@ class CurrentRun:
         weights = self.guarded(active, lambda: active.participant.final_model(part.state))
         release = _release(active, part, weights)
         figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
-        scaling = None
-        if active.kept.scaling:
-            scaling = Scaling.from_bytes(active.kept.scaling, features=len(features))
-        self._records.folder.keep_model(active.run, features, weights, figures, scaling)
+        self._records.folder.keep_model(active.run, features, weights, figures, active.kept.scaling)
         return release
 
-    def _checked_layout(self, kept: PartyRun, names: FeatureNames, kit: Kit) -> ClientLayout:
+    def _checked_layout(self, kept: PartyRun, check: Callable[[ClientLayout], None], kit: Kit) -> ClientLayout:
         """The layout in the record; `Refusal` if it does not cover the party's data as it must."""
         try:
             layout = client_layout_of(kept, self._table, party=kit.client_id)
             check_coverage(layout, table=self._table, config=kept.config, roster=kit.roster)
-            names.check(layout)
+            check(layout)
         except InvalidInput as error:
             raise Refusal(str(error), public_reason=f"it refused its layout: {error}") from error
         return layout

@@ -8,9 +8,11 @@ from fenchel_client.closenames import close_pairs
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.wire.names import NameList
+from fenchel_common.wire.names import NameList, feature_names_from_bytes, names_read_to_bytes
 
 SHOWN: Final = 10
+NAMES_READ: Final = names_read_to_bytes()
+"""The answer of a party that has opened the lists."""
 
 
 class FeatureNames:
@@ -45,7 +47,7 @@ class FeatureNames:
     @classmethod
     def opened(
         cls,
-        sealed: Mapping[ClientId, bytes],
+        relayed: bytes,
         features: Sequence[str],
         *,
         party: ClientId,
@@ -53,7 +55,8 @@ class FeatureNames:
         tag_secret: bytes,
         run: RunId,
     ) -> "FeatureNames":
-        """Opens the sealed lists; `Refusal` if one of them is not what that party sealed in this set-up."""
+        """Opens the relayed lists; `Refusal` if one of them is not what that party sealed in this set-up."""
+        sealed = feature_names_from_bytes(relayed)
         if not sealed.keys() <= set(clients):
             raise InvalidInput("names: lists: a party is not on the roster")
         lists = {

@@ -10,14 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from fenchel_client.activerun import ActiveRun
 from fenchel_client.alignment import arrange
 from fenchel_client.consent import Consent
 from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.currentrun import CurrentRun
-from fenchel_client.labels import LabelComparison
+from fenchel_client.firstresults import FirstResults
 from fenchel_client.memory import peak_memory_bytes
-from fenchel_client.moments import FeatureMoments
 from fenchel_client.runrecords import RunRecords
 from fenchel_client.setup import SetupClient
 from fenchel_client.statefolder import StateFolder
@@ -61,6 +59,7 @@ class Party:
         self._consent = consent or Consent()
         self._stopwatch = Stopwatch()
         self._setup: SetupClient | None = None
+        self._first: FirstResults | None = None
         self._current = CurrentRun(self._table, self._records, stopwatch=self._stopwatch, consent=self._consent)
 
     def handle(self, task: Task) -> bytes:
@@ -76,12 +75,17 @@ class Party:
         return replace(self._stopwatch)
 
     def idle(self) -> AbstractContextManager[object]:
-        """A context during which nonces for later rounds are made; the ledger is saved before it begins."""
+        """A context during which nonces for the next round are made; the ledger is saved before it begins.
+
+        No nonces are made if the run is about to end by what this party has opened.
+        """
         active = self._current.active
         if active is None:
             return nullcontext()
         self._records.save_ledger(active.run)
-        return nullcontext() if active.pool is None else active.pool.idle()
+        if active.pool is None or active.participant.reached(active.settings.stop.gap):
+            return nullcontext()
+        return active.pool.idle()
 
     def task_limit(self, key: TaskKey) -> int:
         """The most bytes of a task; `Refusal` if this party does not know the run.
@@ -159,39 +163,25 @@ class Party:
             setup.run,
             due,
             introductions=setup.introductions,
-            names=setup.names,
+            check=setup.names.check,
             kit=self._kit,
             attempt=task.attempt,
         )
-        participant = active.participant
-        labels = LabelComparison(
-            active.layout,
-            self._table,
-            cipher=active.cipher,
-            key=active.key,
-            seal=participant.seal,
-            secret=setup.secrets.alignment_secret,
-            run=setup.run,
-        )
-        setup.labels = labels
-        seed = active.settings.seed if setup.config.seed is None else None
-        if setup.config.features is None:
-            return self._given(active, task, lambda: _preparation(active, labels, seed))
-        moments = FeatureMoments(
-            active.layout, self._table, cipher=active.cipher, key=active.key, seal=participant.seal
-        )
-        setup.moments = moments
-        return self._given(active, task, lambda: LayoutResult(b"", None, seed, moments.contribution()))
+        first = FirstResults(active, self._table, secret=setup.secrets.alignment_secret, run=setup.run)
+        self._first, setup.labels = first, first.labels
+        return self._given(task, lambda: first.first(active))
 
     def _prepare(self, setup: SetupClient, task: Task) -> bytes:
         """Prepares the features; returns the algorithm's preparation and the marks of labels with other holders."""
-        if setup.moments is None or setup.labels is None:
+        first = self._first
+        if setup.labels is None or first is None or first.moments is None:
             raise Refusal("no moments were given in this set-up", public_reason="it has given no moments of features")
-        moments, labels, setup.moments = setup.moments, setup.labels, None
-        active = self._current.prepare(self._current.running(setup.run, kit=self._kit), moments, task.body)
-        return self._given(active, task, lambda: _preparation(active, labels, None))
+        moments, first.moments = first.moments, None
+        running = self._current.running(setup.run, kit=self._kit)
+        active = self._current.prepare(running, lambda: moments.whole(task.body, running.participant.transcript))
+        return self._given(task, lambda: first.second(active))
 
-    def _given(self, active: ActiveRun, task: Task, make: Callable[[], LayoutResult]) -> bytes:
+    def _given(self, task: Task, make: Callable[[], LayoutResult]) -> bytes:
         """A contribution between the layout and the first round."""
 
         def made() -> bytes:
@@ -199,6 +189,8 @@ class Party:
             with self._stopwatch.serialising():
                 return layout_result_to_bytes(result)
 
+        active = self._current.active
+        assert active is not None, "the run is active since its layout"
         return self._current.guarded(active, lambda: active.participant.contribution(task.moment, made))
 
     def _compare_labels(self, setup: SetupClient, sums: bytes) -> bytes:
@@ -227,7 +219,3 @@ class Party:
         folder.end_run(task.run)
         self._current.active = self._setup = None
         return given
-
-
-def _preparation(active: ActiveRun, labels: LabelComparison, seed: int | None) -> LayoutResult:
-    return LayoutResult(active.participant.algorithm.preparation(), labels.marks(), seed)

@@ -7,6 +7,8 @@ from fenchel_client.scaling import Scaling
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.data.shard import Matrix
+from fenchel_common.moments import Moments
+from fenchel_common.runconfig import FeaturesConfig
 
 
 class PreparedTable(PartyTable):
@@ -18,8 +20,18 @@ class PreparedTable(PartyTable):
     def __init__(self, table: PartyTable, scaling: Scaling) -> None:
         self.ids, self.features, self.y, self.sparse = table.ids, table.features, table.y, table.sparse
         self._table = table
-        self._scaling = scaling
+        self.scaling = scaling
         self._prepared: tuple[ClientLayout, Matrix] | None = None
+
+    @classmethod
+    def learnt(cls, table: PartyTable, moments: Moments, config: FeaturesConfig) -> "PreparedTable":
+        """The table, prepared by the moments of its features over all their holders."""
+        return cls(table, Scaling.of(moments, config))
+
+    @classmethod
+    def recorded(cls, table: PartyTable, scaling: bytes) -> "PreparedTable":
+        """The table, prepared as the record of a run says."""
+        return cls(table, Scaling.from_bytes(scaling, features=len(table.features)))
 
     def matrix(self, layout: ClientLayout) -> Matrix:
         """As for `PartyTable`; entries that an earlier party gives are zero here too."""
@@ -29,7 +41,7 @@ class PreparedTable(PartyTable):
         return self._prepared[1]
 
     def _applied(self, X: Matrix, layout: ClientLayout) -> Matrix:
-        scaling, missing = self._scaling, self._scaling.prepared_missing
+        scaling, missing = self.scaling, self.scaling.prepared_missing
         prepared = X.copy() if isinstance(X, csr_array) else X.copy(order="F")
         if isinstance(prepared, csr_array):
             assert not scaling.shift.any(), "a shift would fill every cell of a sparse matrix"

@@ -69,14 +69,17 @@ class StateFolder:
         features: list[str],
         weights: NDArray[np.float64],
         figures: dict[str, float | None],
-        scaling: Scaling | None = None,
+        scaling: bytes = b"",
     ) -> None:
         """Stores the model; `figures` are P, D and the gap, and an unknown one is stored as NaN.
 
-        With a scaling, the weights are those of prepared features, and the file has what prepares them.
+        With the bytes of a scaling, the weights are those of prepared features, and the file has what prepares them.
         """
         arrays = {name: np.float64(np.nan if value is None else value) for name, value in figures.items()}
-        prepared = {} if scaling is None else {name: getattr(scaling, name) for name in ("shift", "scale", "missing")}
+        prepared = {}
+        if scaling:
+            found = Scaling.from_bytes(scaling, features=len(features))
+            prepared = {"shift": found.shift, "scale": found.scale, "missing": found.missing}
         content = io.BytesIO()
         np.savez(content, allow_pickle=False, features=np.array(features), weights=weights, **arrays, **prepared)
         write_private(self._file(run, MODEL), content.getvalue())

@@ -139,16 +139,23 @@ class Demonstration:
 
     @classmethod
     def prepare(cls, options: DemonstrationOptions) -> "Demonstration":
-        """Loads and splits the data set, or pools the tables, and finds the centralized optimum."""
+        """Loads and splits the data set that the options name, or pools the tables; finds the centralized optimum."""
         options.check()
+        if not options.tables:
+            return cls.of(load_dataset(options.dataset), options)
+        shards = read_tables(options.tables)
+        return cls._solved(pooled(options.dataset, shards), shards, options)
+
+    @classmethod
+    def of(cls, dataset: Dataset, options: DemonstrationOptions) -> "Demonstration":
+        """Splits a data set and finds its centralized optimum."""
+        options.check()
+        shards = {f"hospital-{number}": shard for number, shard in enumerate(_dealt_out(dataset, options), 1)}
+        return cls._solved(dataset, shards, options)
+
+    @classmethod
+    def _solved(cls, dataset: Dataset, shards: Mapping[str, Shard], options: DemonstrationOptions) -> "Demonstration":
         loss = options.parsed().loss_function
-        if options.tables:
-            shards = read_tables(options.tables)
-            dataset = pooled(options.dataset, shards)
-        else:
-            dataset = load_dataset(options.dataset)
-            dealt_out = _dealt_out(dataset, options)
-            shards = {f"hospital-{number}": shard for number, shard in enumerate(dealt_out, 1)}
         optimum = solve_centralized(dataset.X, dataset.y, loss=loss, lambda_=options.lambda_)
         return cls(options, dataset, shards, loss, optimum)
 
@@ -222,7 +229,7 @@ class Demonstration:
             "clients": len(self.shards),
             "key_bits": options.key_bits,
             "privacy": options.privacy,
-            "cipher": options.cipher if options.privacy.encrypts_samples else None,
+            "cipher": ended["cipher"],
             "dataset": dataset.name,
             "status": ended["status"],
             "reason": ended["reason"],

@@ -13,9 +13,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.errors import AlignmentIncomplete, InvalidInput, ResultRejected
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import MAX_CLIENTS, check_names
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import NAMES
 from fenchel_common.wire.alignment import (
     ELEMENT_BYTES,
     AlignmentMethod,
@@ -27,9 +30,11 @@ from fenchel_common.wire.alignment import (
     relay_to_bytes,
     start_to_bytes,
 )
-from fenchel_server.cohorts import Alignment, Holding, OverlapRule, SampleRule, lay_out
+from fenchel_common.wire.names import feature_names_to_bytes, names_read_from_bytes
+from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
 from fenchel_server.contract import PhaseRequest
 from fenchel_server.rejection import read_or_reject
+from fenchel_server.samplerule import SampleRule
 
 
 class AlignmentServer:
@@ -61,6 +66,18 @@ class AlignmentServer:
         self._listings: dict[ClientId, Listing] = {}
         self._lists: dict[ClientId, TaggedList] = {}
 
+    @classmethod
+    def of_run(cls, config: RunConfig, clients: Sequence[ClientId]) -> "AlignmentServer":
+        """The alignment of a run with this configuration."""
+        return cls(
+            clients,
+            method=AlignmentMethod(config.alignment),
+            slots=slot_layout(VectorFormat(), config.key.bits).slots,
+            seed=config.seed or 0,
+            overlap=OverlapRule(config.overlap),
+            samples=SampleRule(config.samples),
+        )
+
     def begin(self) -> PhaseRequest:
         """Starts from the beginning, forgetting whatever went before."""
         self._step = 0
@@ -90,10 +107,10 @@ class AlignmentServer:
             tasks={client: relay_to_bytes(self._lists[self._owner(client)]) for client in self._clients},
         )
 
-    @property
-    def sealed_names(self) -> dict[ClientId, bytes]:
-        """The sealed names of features of each party that gave a list, once all parties have answered `align_0`."""
-        return {client: given.sealed_names for client, given in self._listings.items() if given.sealed_names}
+    def names_request(self) -> PhaseRequest:
+        """The phase that relays the sealed names of features, once all parties have answered `align_0`."""
+        sealed = {client: given.sealed_names for client, given in self._listings.items() if given.sealed_names}
+        return PhaseRequest(NAMES, dict.fromkeys(self._clients, feature_names_to_bytes(sealed)))
 
     def _owner(self, client: ClientId) -> ClientId:
         """Whose list `client` raises in the step under way."""
@@ -118,3 +135,9 @@ class AlignmentServer:
             for client in self._clients
         ]
         return lay_out(holdings, slots=self._slots, seed=self._seed, overlap=self._overlap, samples=self._samples)
+
+
+def check_names_read(results: Mapping[ClientId, bytes]) -> None:
+    """Raises `ResultRejected` for a malformed answer to the names of features."""
+    for client, result in results.items():
+        read_or_reject(client, names_read_from_bytes, result)

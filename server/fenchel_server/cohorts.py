@@ -22,6 +22,7 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import Block, BlockIndex, FederationLayout
 from fenchel_common.layoutroot import SALT_BYTES, OpenedCohort
 from fenchel_common.layoutroot import Cohort as BlockCohort
+from fenchel_server.samplerule import SampleRule
 
 _SHUFFLE_STREAM = int.from_bytes(b"cohorts", "big")
 _NAMES_SHOWN = 5
@@ -34,19 +35,6 @@ class OverlapRule(Enum):
 
     ERROR = "error"
     FIRST = "first"
-
-
-class SampleRule(Enum):
-    """Which samples a run uses; the values are those of the configuration.
-
-    Samples that no label holder has are never used. `COMPLETE` also leaves out samples whose holders together lack a
-    feature. The other two use them: what is lacking adds nothing to a product, and `IMPUTE` demands features whose mean
-    is zero, so that this means the mean.
-    """
-
-    COMPLETE = "complete"
-    LABELLED = "labelled"
-    IMPUTE = "impute"
 
 
 @dataclass(frozen=True, slots=True)

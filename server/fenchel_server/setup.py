@@ -8,24 +8,21 @@ import logging
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import Given, Moment
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import GROUP_KEYS, LABELS, LAYOUT, NAMES, PREPARE, LayoutResult
 from fenchel_common.wire.alignment import (
-    AlignmentMethod,
     client_layout_to_bytes,
     federation_layout_to_bytes,
     group_keys_from_bytes,
 )
 from fenchel_common.wire.limits import extents_of, group_keys_limit, setup_limits
-from fenchel_common.wire.names import feature_names_to_bytes, names_read_from_bytes
 from fenchel_server.algorithms import ALGORITHMS
-from fenchel_server.alignment import AlignmentServer
+from fenchel_server.alignment import AlignmentServer, check_names_read
 from fenchel_server.ceremony import CEREMONY_PHASES, KeyCeremony
-from fenchel_server.cohorts import Alignment, OverlapRule, SampleRule
+from fenchel_server.cohorts import Alignment
 from fenchel_server.contract import PhaseRequest
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
 from fenchel_server.layoutrecord import agreed_seed, opened_results, setup_record
@@ -47,14 +44,7 @@ class FederationSetup:
         self._attempt = attempt
         self._roster = roster
         self._ceremony = KeyCeremony(config, roster)
-        self._alignment = AlignmentServer(
-            roster.names,
-            method=AlignmentMethod(config.alignment),
-            slots=slot_layout(VectorFormat(), config.key.bits).slots,
-            seed=config.seed or 0,
-            overlap=OverlapRule(config.overlap),
-            samples=SampleRule(config.samples),
-        )
+        self._alignment = AlignmentServer.of_run(config, roster.names)
         self._aligned: Alignment | None = None
         self._preparations: dict[ClientId, bytes] = {}
         self._records: list[bytes] = []
@@ -76,16 +66,14 @@ class FederationSetup:
             check_labels(results)
             return self._done()
         if phase == NAMES:
-            for client, result in results.items():
-                read_or_reject(client, names_read_from_bytes, result)
+            check_names_read(results)
             assert self._aligned is not None, "names follow the alignment"
             return self._lay_out(self._aligned)
         aligned = self._alignment.advance(phase, results)
         if not isinstance(aligned, Alignment):
             return aligned
         self._aligned = aligned
-        names = feature_names_to_bytes(self._alignment.sealed_names)
-        return PhaseRequest(NAMES, dict.fromkeys(self._roster.names, names))
+        return self._alignment.names_request()
 
     def limits(self, phase: str) -> Mapping[ClientId, int]:
         names = self._roster.names

@@ -4,7 +4,7 @@ Nothing outside the tests can make such parties.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,6 @@ from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.crypto.plain import Cipher, PlainCipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.currentrun import CurrentRun
-from fenchel_client.featurenames import FeatureNames
 from fenchel_client.party import Party
 from fenchel_client.runcipher import run_cipher
 from fenchel_client.runrecords import RunRecords
@@ -60,7 +59,7 @@ class SaysWhy(CurrentRun):
     def answer(self, active: ActiveRun, task: Task) -> bytes:
         return self.guarded(active, lambda: active.participant.answer(task.moment, task.body))
 
-    def _checked_layout(self, kept: PartyRun, _names: FeatureNames, kit: Kit) -> ClientLayout:
+    def _checked_layout(self, kept: PartyRun, _check: Callable[[ClientLayout], None], kit: Kit) -> ClientLayout:
         return client_layout_of(kept, self._table, party=kit.client_id)
 
     def _not_usable(self, _active: ActiveRun, error: Exception) -> Refusal:

@@ -118,7 +118,7 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
             records_pb2.RoundResult,
             layout,
             task_carries=Carried(by_feature=MOMENT_FIELDS),
-            result_carries=Carried(by_sample=1 + len(preparation)),
+            result_carries=Carried(by_sample=1 + len(preparation), by_feature=MOMENT_FIELDS),
         ),
         LABELS: PhaseMessages(labels_pb2.LabelSums, labels_pb2.LabelsCompared, task_carries=Carried(by_sample=1)),
         FINISH: PhaseMessages(

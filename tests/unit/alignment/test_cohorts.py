@@ -5,7 +5,8 @@ import pytest
 
 from fenchel_common.errors import AlignmentError, ResultRejected
 from fenchel_common.ids import ClientId
-from fenchel_server.cohorts import Alignment, Holding, OverlapRule, SampleRule, lay_out
+from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
+from fenchel_server.samplerule import SampleRule
 from support.layouts import unsalted
 
 A, B, C = ClientId("a"), ClientId("b"), ClientId("c")

@@ -8,7 +8,13 @@ from fenchel_client.alignment.sealednames import marks, opened_names, sealed_nam
 from fenchel_client.featurenames import FeatureNames
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.wire.names import MAX_SEALED_NAMES_BYTES, PADDED_TO, name_list_from_bytes, name_list_to_bytes
+from fenchel_common.wire.names import (
+    MAX_SEALED_NAMES_BYTES,
+    PADDED_TO,
+    feature_names_to_bytes,
+    name_list_from_bytes,
+    name_list_to_bytes,
+)
 
 CLINIC, LAB, OTHER = ClientId("clinic"), ClientId("lab"), ClientId("other")
 RUN = RunId("run-1")
@@ -22,7 +28,8 @@ def sealed(names: tuple[str, ...] = NAMES, party: ClientId = CLINIC) -> bytes:
 
 def known(lists: Mapping[ClientId, tuple[str, ...]], own: tuple[str, ...] = NAMES) -> FeatureNames:
     given = {party: sealed(names, party) for party, names in lists.items()}
-    return FeatureNames.opened(given, own, party=CLINIC, clients=(CLINIC, LAB, OTHER), tag_secret=SECRET, run=RUN)
+    relayed = feature_names_to_bytes(given)
+    return FeatureNames.opened(relayed, own, party=CLINIC, clients=(CLINIC, LAB, OTHER), tag_secret=SECRET, run=RUN)
 
 
 def test_a_party_opens_the_names_of_columns_and_a_mark_of_each_feature() -> None:

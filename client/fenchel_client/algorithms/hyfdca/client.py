@@ -106,6 +106,10 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         given = () if book.current is None or not book.current.rules.certifying else book.current.figures
         return self._gap[1] if given and self._gap is not None and self._gap[0] == given else None
 
+    @property
+    def last_gap(self) -> float | None:
+        return None if self._gap is None else self._gap[1]
+
     def _model_in(self, state: bytes) -> BlockVector | None:
         return wire.state_from_bytes(state, self._scope).model
 
@@ -257,4 +261,4 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         regulariser = self._settings.lambda_ / 2.0 * float(weights @ weights)
         count = self._rows.sample_count
         figures = [loss / count, conjugate / count, correct / count, regulariser, len(reported) / SAMPLES_UNIT]
-        return self._codec.to_numbers(FIGURES, np.array(figures))
+        return self._codec.to_numbers(FIGURES, np.array(figures), among=lambda _: self._layout.clients)
