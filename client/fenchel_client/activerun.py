@@ -6,6 +6,7 @@ from fenchel_client.algorithms import ALGORITHMS
 from fenchel_client.alignment import columns_by_pseudonym
 from fenchel_client.crypto.derivedkeys import seed_of
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
+from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.timed import Stopwatch, TimedCipher
 from fenchel_client.participant import Participant
 from fenchel_client.release import check_rows
@@ -14,7 +15,6 @@ from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.errors import DataUnfit, InvalidInput, Refusal
 from fenchel_common.ids import RunId
 from fenchel_common.release import ReleaseNoise
@@ -77,8 +77,8 @@ class ActiveRun:
         seed = seed_of(tag_secret, run, kept.view) if config.seed is None else config.seed
         settings = config.algorithm_settings().model_copy(update={"seed": seed})
         layout = layout.in_columns(columns_by_pseudonym(table.features, tag_secret=tag_secret, run=run))
-        plain_or_paillier, key, pool = run_cipher(run, config, kept.secrets, layout)
-        cipher = TimedCipher(plain_or_paillier, stopwatch)
+        untimed, key, pool = run_cipher(run, kept, kept.secrets, layout)
+        cipher = TimedCipher(untimed, stopwatch)
         try:
             noise = config.release_noise(layout.sample_count) if releases else None
             participant = Participant.of(

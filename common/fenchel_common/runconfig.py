@@ -16,7 +16,7 @@ from fenchel_common.algorithms.fitting import check_loss, check_privacy
 from fenchel_common.algorithms.row_leak import check_row_leak
 from fenchel_common.algorithms.settings import RUN_LEVEL, AlgorithmSettings, PositiveFloat, PrivacyWord, StopRules
 from fenchel_common.errors import InvalidConfig
-from fenchel_common.privacy import Privacy
+from fenchel_common.privacy import CipherWord, Privacy
 from fenchel_common.release import ReleaseNoise, checked_goal
 
 TERMS_LABEL = b"fenchel/v1/terms\x00"
@@ -29,7 +29,10 @@ class _Section(BaseModel):
 
 
 class KeyConfig(_Section):
-    """The Paillier key of the run; `subgroup` keys decrypt faster under one more assumption."""
+    """The Paillier key of the run; `subgroup` keys decrypt faster under one more assumption.
+
+    With every cipher, and without any, blocks of vectors are as large as under a key of `bits` bits.
+    """
 
     bits: Literal[2048, 3072] = defaults.KEY_BITS
     kind: Literal["standard", "subgroup"] = defaults.KEY_KIND
@@ -72,6 +75,7 @@ class RunConfig(_Section):
     privacy: PrivacyWord = defaults.PRIVACY
     benchmark: bool = False
     acknowledge_row_leak: bool = False
+    cipher: CipherWord = defaults.CIPHER
     key: KeyConfig = KeyConfig()
     alignment: Literal["ecdh", "hmac"] = defaults.ALIGNMENT
     overlap: Literal["error", "first"] = defaults.OVERLAP
@@ -157,6 +161,16 @@ class RunConfig(_Section):
             return SETTINGS[self.algorithm].parse({**self.settings, **run_level})
         except InvalidConfig as error:
             raise InvalidConfig(f"settings.{error}") from None
+
+    @property
+    def has_paillier_key(self) -> bool:
+        """Whether vectors are encrypted under a Paillier key."""
+        return self.privacy.encrypts_samples and self.cipher == "paillier"
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether vectors are hidden by masks."""
+        return self.privacy.encrypts_samples and self.cipher == "masks"
 
     def release_noise(self, samples: int) -> ReleaseNoise | None:
         """The noise on the released model of a run with `samples` samples; None if the model gets no noise."""

@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.rows import PartyRows, Positions, positions_of
+from fenchel_client.crypto.plain import Among, Cipher
 from fenchel_client.crypto.seal import Seal
-from fenchel_client.crypto.stamps import Origin, block_token, number_tokens
+from fenchel_client.crypto.stamps import Origin, Place, block_places, block_token, number_places
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector, filled
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher, Vector
+from fenchel_common.crypto.vectors import Vector
+from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
 
 Array = NDArray[np.float64]
@@ -38,6 +40,8 @@ class BlockCodec:
         The positions of each block's values in the array.
     names
         The name of each entry of the array, the same at every party that holds the entry.
+    holders
+        The holders of each block, in roster order.
     cipher
         Encrypts the values that leave the party, decrypts those that come.
     """
@@ -45,43 +49,60 @@ class BlockCodec:
     kind: str
     positions: Mapping[int, Positions]
     names: Sequence[str]
+    holders: Mapping[int, tuple[ClientId, ...]]
     cipher: Cipher
     seal: Seal
 
     @cached_property
-    def _tokens(self) -> dict[int, bytes]:
-        return {
+    def _places(self) -> dict[int, Place]:
+        tokens = {
             block: block_token(self.kind, block, [self.names[position] for position in own])
             for block, own in self.positions.items()
         }
+        return block_places(tokens, self.holders)
 
     def positions_of(self, blocks: Sequence[int]) -> Positions:
         """The positions of the values of these blocks, in the given order of blocks."""
         return positions_of(self.positions, blocks)
 
-    def to_blocks(self, field: str, values: Array, blocks: Sequence[int], vector_format: VectorFormat) -> BlockVector:
+    def to_blocks(
+        self,
+        field: str,
+        values: Array,
+        blocks: Sequence[int],
+        vector_format: VectorFormat,
+        *,
+        among: Among | None = None,
+    ) -> BlockVector:
         """The values of these blocks, encrypted, as a field of the message that is being made."""
         padded = np.zeros((len(blocks), self.cipher.slots))
         padded[filled(self._sizes(blocks), self.cipher.slots)] = values[self.positions_of(blocks)]
-        tokens = [self._tokens[block] for block in blocks]
-        vector = self.seal.close(padded.reshape(-1), vector_format, cipher=self.cipher, field=field, tokens=tokens)
+        vector = self.seal.close(
+            padded.reshape(-1),
+            vector_format,
+            cipher=self.cipher,
+            field=field,
+            places=[self._places[block] for block in blocks],
+            among=among,
+        )
         return BlockVector(tuple(blocks), vector)
 
-    def from_blocks(self, vector: BlockVector, origins: Origins) -> Array:
-        """The decrypted values at `positions_of(vector.blocks)`."""
+    def from_blocks(self, vector: BlockVector, origins: Origins, *, among: Among | None = None) -> Array:
+        """The decrypted values at `positions_of(vector.blocks)`; `among` as for `Cipher.decrypt`."""
         opened = self.seal.open(
             vector.vector,
             cipher=self.cipher,
             origins=[origins(block) for block in vector.blocks],
-            tokens=[self._tokens[block] for block in vector.blocks],
+            places=[self._places[block] for block in vector.blocks],
+            among=among,
         )
         slots = vector.vector.slots
         return opened.reshape(len(vector.blocks), slots)[filled(self._sizes(vector.blocks), slots)]
 
-    def put_into(self, values: Array, vector: BlockVector, origins: Origins) -> Array:
+    def put_into(self, values: Array, vector: BlockVector, origins: Origins, *, among: Among | None = None) -> Array:
         """A copy of `values` with the decrypted values of the vector in it."""
         changed = values.copy()
-        changed[self.positions_of(vector.blocks)] = self.from_blocks(vector, origins)
+        changed[self.positions_of(vector.blocks)] = self.from_blocks(vector, origins, among=among)
         return changed
 
     def _sizes(self, blocks: Sequence[int]) -> list[int]:
@@ -108,14 +129,24 @@ class RowCodec:
         seal: Seal,
     ) -> None:
         self._number_cipher = cipher if key.by_feature(privacy) == key else cipher.in_clear()
-        self._samples = BlockCodec("samples", rows.positions, rows.ids, cipher, seal)
-        self._features = BlockCodec("features", layout.feature_blocks, rows.features, self._number_cipher, seal)
+        self._samples = BlockCodec("samples", rows.positions, rows.ids, layout.holders, cipher, seal)
+        self._features = BlockCodec(
+            "features", layout.feature_blocks, rows.features, layout.feature_holders, self._number_cipher, seal
+        )
         self._seal = seal
         self._width = rows.width
 
-    def to_blocks(self, field: str, blocks: Sequence[int], values: Array, vector_format: VectorFormat) -> BlockVector:
+    def to_blocks(
+        self,
+        field: str,
+        blocks: Sequence[int],
+        values: Array,
+        vector_format: VectorFormat,
+        *,
+        among: Among | None = None,
+    ) -> BlockVector:
         """Of values by sample, those of these blocks, encrypted."""
-        return self._samples.to_blocks(field, values, blocks, vector_format)
+        return self._samples.to_blocks(field, values, blocks, vector_format, among=among)
 
     def from_blocks(self, vector: BlockVector, origins: Origins) -> Array:
         """The decrypted values at `PartyRows.positions_of(vector.blocks)`."""
@@ -125,22 +156,26 @@ class RowCodec:
         """The positions of the features of these blocks, ascending: sums do not depend on the server's order."""
         return np.sort(self._features.positions_of(blocks))
 
-    def to_features(self, field: str, values: Array, blocks: Sequence[int] | None = None) -> BlockVector:
+    def to_features(
+        self, field: str, values: Array, blocks: Sequence[int] | None = None, *, among: Among | None = None
+    ) -> BlockVector:
         """Values by feature, encrypted; always whole blocks, so that nobody learns which entries have changed."""
         chosen = tuple(self._features.positions) if blocks is None else tuple(blocks)
-        return self._features.to_blocks(field, values, chosen, PRODUCT_FORMAT)
+        return self._features.to_blocks(field, values, chosen, PRODUCT_FORMAT, among=among)
 
     def from_features(self, vector: BlockVector, origins: Origins) -> Array:
         """The decrypted values by feature; zero in blocks that the vector does not have."""
         return self._features.put_into(np.zeros(self._width), vector, origins)
 
-    def to_numbers(self, field: str, numbers: Array) -> Vector:
-        tokens = number_tokens(-(-len(numbers) // self._number_cipher.slots))
-        return self._seal.close(numbers, PRODUCT_FORMAT, cipher=self._number_cipher, field=field, tokens=tokens)
+    def to_numbers(self, field: str, numbers: Array, *, among: Among | None = None) -> Vector:
+        places = number_places(-(-len(numbers) // self._number_cipher.slots))
+        return self._seal.close(
+            numbers, PRODUCT_FORMAT, cipher=self._number_cipher, field=field, places=places, among=among
+        )
 
     def from_numbers(self, vector: Vector, origins: Sequence[Origin]) -> Array:
-        tokens = number_tokens(vector.block_count)
-        return self._seal.open(vector, cipher=self._number_cipher, origins=[origins] * len(tokens), tokens=tokens)
+        places = number_places(vector.block_count)
+        return self._seal.open(vector, cipher=self._number_cipher, origins=[origins] * len(places), places=places)
 
     def digest(self, content: bytes) -> bytes:
         """32 bytes by which the server can compare what parties found, and cannot guess it."""

@@ -28,10 +28,12 @@ from fenchel_client.algorithms.averaging.work import (
     State,
     Update,
     checkpoint_field,
+    trained_among,
     vector_field,
 )
 from fenchel_client.algorithms.codec import BlockCodec
 from fenchel_client.algorithms.rows import PartyRows
+from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.averaging.choices import RecordedPlan
@@ -52,10 +54,9 @@ from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher, Vector
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.data.shard import Matrix
 from fenchel_common.errors import InvalidInput, ValueNotFinite, ValueOutOfRange
-from fenchel_common.ids import ClientId
 from fenchel_common.objectives import correct_predictions
 from fenchel_common.wire import averaging as wire
 
@@ -97,9 +98,9 @@ class AveragingClient(ABC, Generic[S]):
         if self._rows.y is not None:
             self.check_labels(self._rows.y)
         self._serialising = serialising
-        self._samples = BlockCodec("samples", self._rows.positions, self._rows.ids, cipher, seal)
+        self._samples = BlockCodec("samples", self._rows.positions, self._rows.ids, layout.holders, cipher, seal)
         self._figures = FigureCodec(layout.sample_count, cipher, seal)
-        self._first_book = AveragingBook.first(settings, layout)
+        self._first_book = AveragingBook.first(settings, layout, masked=key.masked)
         self._own = self._first_book.log.own
         self._memory = Memory(
             self._own,
@@ -251,7 +252,7 @@ class AveragingClient(ABC, Generic[S]):
         if current.plan is not None and self._layout.party in current.trainers:
             given = self.train(state, self._job(current, current.plan))
             vectors = self._returned(given, current.plan)
-            restated = self._first_held(current.trainers) if current.plan.restating else ()
+            restated = self._own.first_held_of(current.trainers) if current.plan.restating else ()
         return Result(
             vectors=vectors,
             reported=dict(given.reported),
@@ -282,21 +283,28 @@ class AveragingClient(ABC, Generic[S]):
         for name in names.returned:
             codec = chosen if name in names.summed else self._memory.coordinates
             values = given[name] * plan.weights[self._layout.party] if name in names.summed else given[name]
-            vectors[name] = codec.to_blocks(vector_field(name), values, tuple(codec.positions), MODEL_FORMAT)
+            among = trained_among(plan.trainers) if name in names.summed else None
+            vectors[name] = codec.to_blocks(
+                vector_field(name), values, tuple(codec.positions), MODEL_FORMAT, among=among
+            )
         self._memory.keep(given)
         return vectors
 
     def _products(self, state: State) -> BlockVector:
         blocks = tuple(block for block in self._rows.positions if block in self._rows.shared)
-        return self._samples.to_blocks(PRODUCTS_FIELD, self.predictions(state), blocks, MODEL_FORMAT)
+        predictions = self.predictions(state)
+        return self._samples.to_blocks(PRODUCTS_FIELD, predictions, blocks, MODEL_FORMAT, among=lambda holders: holders)
 
     def _own_figures(self, state: State) -> Vector:
         """Of the samples that this client alone holds, and of the blocks of coordinates that it holds first."""
         alone = tuple(block for block in self._layout.reports if block not in self._rows.shared)
         measured = self._measurement(alone, self.predictions(state)) if alone else Measurement()
         # In ascending order, so that the sum does not depend on the server's order of features.
-        weights = state[MODEL][np.sort(self._memory.coordinates.positions_of(self._first_held(self._layout.clients)))]
-        return self._figures.closed(replace(measured, squared_norm=float(weights @ weights)))
+        weights = state[MODEL][
+            np.sort(self._memory.coordinates.positions_of(self._own.first_held_of(self._layout.clients)))
+        ]
+        whole = replace(measured, squared_norm=float(weights @ weights))
+        return self._figures.closed(whole, among=lambda _: self._layout.clients)
 
     def _shared_figures(self, task: Task, book: AveragingBook, state: State) -> Vector:
         """Of the samples that this client reports on and holds together with others, by the secure sums."""
@@ -319,11 +327,6 @@ class AveragingClient(ABC, Generic[S]):
         self._measured_in = current
         numbers = {} if self._rows.shared else self.measured_numbers(self._memory.state_before(current))
         return Result(reported=dict(numbers), measurement=whole)
-
-    def _first_held(self, parties: tuple[ClientId, ...]) -> tuple[int, ...]:
-        """The blocks of coordinates of which this client is the first holder among some parties."""
-        first = self._own.first_holders(parties)
-        return tuple(block for block, client in first.items() if client == self._layout.party)
 
     def _in_own_order(self, coordinates: Positions) -> Positions:
         """The positions among this client's coordinates of those that the server names."""

@@ -134,7 +134,9 @@ def _measured(
     points = pending.by_kind()
     fields = {POINT: POINT_FIELD, VERTEX: VERTEX_FIELD}
     models = {
-        kind: codec.to_features(fields[kind], np.asarray(rows.X.T @ (alpha - base)) / scale)
+        kind: codec.to_features(
+            fields[kind], np.asarray(rows.X.T @ (alpha - base)) / scale, among=current.plan.contributors
+        )
         for kind, alpha in points.items()
     }
     reports = rows.positions_of(current.plan.report_blocks)
@@ -143,5 +145,5 @@ def _measured(
         result,
         point=models[POINT],
         vertex=models.get(VERTEX),
-        conjugates_and_products=codec.to_numbers(NUMBERS_FIELD, numbers),
+        conjugates_and_products=codec.to_numbers(NUMBERS_FIELD, numbers, among=current.plan.contributors),
     )

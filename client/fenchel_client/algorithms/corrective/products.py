@@ -31,16 +31,16 @@ COARSE_UNIT: Final = 2.0**20
 
 def products_of(rows: PartyRows, codec: RowCodec, current: ClientRound) -> Products:
     """The client's contribution to the inner products of the new entries."""
-    blocks = _shared_live_blocks(rows, current)
+    blocks, among = _shared_live_blocks(rows, current), current.plan.contributors
     vectors: list[BlockVector | None] = [None, None]
     if blocks:
         samples = rows.positions_of(blocks)
         for position, (name, entry) in enumerate(zip(_FIELDS, current.new.values(), strict=False)):
             values = rows.products(samples, entry.weights)
-            vectors[position] = codec.to_blocks(name, blocks, values, POINT_PRODUCT_FORMAT)
+            vectors[position] = codec.to_blocks(name, blocks, values, POINT_PRODUCT_FORMAT, among=among)
     gram_rows = _gram_rows(current, codec.feature_positions(current.plan.feature_blocks))
     coarse = np.round(gram_rows / COARSE_UNIT)
-    gram = codec.to_numbers(GRAM_FIELD, np.concatenate([coarse, gram_rows - coarse * COARSE_UNIT]))
+    gram = codec.to_numbers(GRAM_FIELD, np.concatenate([coarse, gram_rows - coarse * COARSE_UNIT]), among=among)
     return Products(vectors[0], vectors[1], gram)
 
 
