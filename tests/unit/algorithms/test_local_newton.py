@@ -82,9 +82,7 @@ def test_with_a_smooth_loss_no_point_gains_more_than_the_stated_share_beyond_the
     start, reached = (objective(F, y, alpha, z, a, kappa=kappa, loss=loss) for a in (alpha, found))
     v = kappa * F.T @ (found - alpha)
     bound = float(v @ v / (2.0 * kappa) + loss.value(z + F @ v, y).sum() + alpha @ (F @ v))
-    exact = objective(
-        F, y, alpha, z, coordinate_ascent(F, y, alpha, z, kappa=kappa, loss=loss), kappa=kappa, loss=loss
-    )
+    exact = objective(F, y, alpha, z, coordinate_ascent(F, y, alpha, z, kappa=kappa, loss=loss), kappa=kappa, loss=loss)
     assert exact <= bound
     assert exact - reached <= local_newton.SHARE * (reached - start)
 
