@@ -110,6 +110,7 @@ class LabelComparison:
             "samples",
             dict(zip(self._blocks, positions, strict=False)),
             [table.ids[row] for row in rows],
+            layout.slots,
             cipher,
             seal,
         )

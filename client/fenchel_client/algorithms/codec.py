@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms.rows import PartyRows, Positions, positions_of
 from fenchel_client.crypto.seal import Seal
-from fenchel_client.crypto.stamps import Origin, block_token, number_tokens
+from fenchel_client.crypto.stamps import Origin, block_token, number_tokens, piece_tokens
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
-from fenchel_common.blocks import BlockVector, filled
+from fenchel_common.blocks import BlockVector, filled, piece_count
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
@@ -30,6 +30,8 @@ Origins = Callable[[int], Sequence[Origin]]
 class BlockCodec:
     """Turns an array of values into vectors of whole blocks of one kind, and back.
 
+    A block whose values do not fit into one ciphertext of their format takes several, its *pieces*.
+
     Attributes
     ----------
     kind
@@ -38,6 +40,8 @@ class BlockCodec:
         The positions of each block's values in the array.
     names
         The name of each entry of the array, the same at every party that holds the entry.
+    slots
+        The most values in a block.
     cipher
         Encrypts the values that leave the party, decrypts those that come.
     """
@@ -45,6 +49,7 @@ class BlockCodec:
     kind: str
     positions: Mapping[int, Positions]
     names: Sequence[str]
+    slots: int
     cipher: Cipher
     seal: Seal
 
@@ -61,28 +66,34 @@ class BlockCodec:
 
     def to_blocks(self, field: str, values: Array, blocks: Sequence[int], vector_format: VectorFormat) -> BlockVector:
         """The values of these blocks, encrypted, as a field of the message that is being made."""
-        padded = np.zeros((len(blocks), self.cipher.slots))
-        padded[filled(self._sizes(blocks), self.cipher.slots)] = values[self.positions_of(blocks)]
-        tokens = [self._tokens[block] for block in blocks]
+        in_piece = self.cipher.slots_of(vector_format)
+        pieces = piece_count(self.slots, in_piece)
+        padded = np.zeros((len(blocks), pieces * in_piece))
+        padded[filled(self._sizes(blocks), pieces * in_piece)] = values[self.positions_of(blocks)]
+        tokens = self._piece_tokens(blocks, pieces)
         vector = self.seal.close(padded.reshape(-1), vector_format, cipher=self.cipher, field=field, tokens=tokens)
         return BlockVector(tuple(blocks), vector)
 
     def from_blocks(self, vector: BlockVector, origins: Origins) -> Array:
         """The decrypted values at `positions_of(vector.blocks)`."""
+        pieces = piece_count(self.slots, vector.vector.slots)
         opened = self.seal.open(
             vector.vector,
             cipher=self.cipher,
-            origins=[origins(block) for block in vector.blocks],
-            tokens=[self._tokens[block] for block in vector.blocks],
+            origins=[given for block in vector.blocks for given in [origins(block)] * pieces],
+            tokens=self._piece_tokens(vector.blocks, pieces),
         )
-        slots = vector.vector.slots
-        return opened.reshape(len(vector.blocks), slots)[filled(self._sizes(vector.blocks), slots)]
+        width = pieces * vector.vector.slots
+        return opened.reshape(len(vector.blocks), width)[filled(self._sizes(vector.blocks), width)]
 
     def put_into(self, values: Array, vector: BlockVector, origins: Origins) -> Array:
         """A copy of `values` with the decrypted values of the vector in it."""
         changed = values.copy()
         changed[self.positions_of(vector.blocks)] = self.from_blocks(vector, origins)
         return changed
+
+    def _piece_tokens(self, blocks: Sequence[int], pieces: int) -> list[bytes]:
+        return [token for block in blocks for token in piece_tokens(self._tokens[block], pieces)]
 
     def _sizes(self, blocks: Sequence[int]) -> list[int]:
         return [len(self.positions[block]) for block in blocks]
@@ -108,8 +119,10 @@ class RowCodec:
         seal: Seal,
     ) -> None:
         self._number_cipher = cipher if key.by_feature(privacy) == key else cipher.in_clear()
-        self._samples = BlockCodec("samples", rows.positions, rows.ids, cipher, seal)
-        self._features = BlockCodec("features", layout.feature_blocks, rows.features, self._number_cipher, seal)
+        self._samples = BlockCodec("samples", rows.positions, rows.ids, layout.slots, cipher, seal)
+        self._features = BlockCodec(
+            "features", layout.feature_blocks, rows.features, layout.feature_slots, self._number_cipher, seal
+        )
         self._seal = seal
         self._width = rows.width
 

@@ -27,15 +27,17 @@ class PaillierCipher:
     key: PrivateKey
     pool: ObfuscatorPool
     tagger: Tagger
-    slot_bits: int = 64
     threads: int | None = None
 
     @property
     def slots(self) -> int:
-        return slot_layout(VectorFormat(slot_bits=self.slot_bits), self.key.public_key.bits).slots
+        return self.slots_of(VectorFormat())
+
+    def slots_of(self, vector_format: VectorFormat) -> int:
+        return slot_layout(vector_format, self.key.public_key.bits).slots
 
     def in_clear(self) -> PlainCipher:
-        return PlainCipher(self.key.public_key.bits, self.tagger, self.slot_bits)
+        return PlainCipher(self.key.public_key.bits, self.tagger)
 
     def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]) -> EncryptedVector:
         """The encrypted values: one ciphertext for every S values, each with a nonce and a pad of its own.

@@ -87,6 +87,12 @@ def block_token(kind: str, block: int, names: Sequence[str]) -> bytes:
     return hashlib.blake2b(content, digest_size=TOKEN_BYTES).digest()
 
 
+def piece_tokens(token: bytes, pieces: int) -> list[bytes]:
+    """The tokens of the pieces of a block whose values take several ciphertexts; a single piece has the block's."""
+    later = (hashlib.blake2b(framed(token, bytes([piece])), digest_size=TOKEN_BYTES) for piece in range(1, pieces))
+    return [token, *(content.digest() for content in later)]
+
+
 def number_tokens(count: int) -> list[bytes]:
     """The tokens of the blocks of a vector of numbers."""
     return [position.to_bytes(TOKEN_BYTES, "big") for position in range(count)]

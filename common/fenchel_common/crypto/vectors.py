@@ -60,12 +60,16 @@ V = TypeVar("V", bound=Vector)
 
 
 class Cipher(Protocol):
-    """Turns values into vectors and back. Only parties have one; `slots` is the number of values in a block."""
+    """Turns values into vectors and back. Only parties have one; `slots` is the number of 64-bit values in a block."""
 
     @property
     def slots(self) -> int: ...
+    def slots_of(self, vector_format: VectorFormat) -> int:
+        """The number of values of this format in a block."""
+        ...
+
     def in_clear(self) -> "Cipher":
-        """A cipher of the same block size and with the same tags that encrypts nothing."""
+        """A cipher of the same block sizes and with the same tags that encrypts nothing."""
         ...
 
     def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]) -> Vector:
@@ -249,7 +253,7 @@ class PlainVector:
 
     def __post_init__(self) -> None:
         self.layout.check_terms(self.terms)
-        limit = self.terms * self.format.integer_bound
+        limit = self.format.largest_sum(self.terms)
         if self.integers.size and max(int(self.integers.max()), -int(self.integers.min())) > limit:
             raise ValueOutOfRange("a value of a plain vector is beyond the bound of its terms")
         if self.tags and len(self.tags) != self.block_count:
@@ -320,11 +324,13 @@ class PlainCipher:
 
     key_bits: int
     tagger: Tagger | None = None
-    slot_bits: int = 64
 
     @property
     def slots(self) -> int:
-        return slot_layout(VectorFormat(slot_bits=self.slot_bits), self.key_bits).slots
+        return self.slots_of(VectorFormat())
+
+    def slots_of(self, vector_format: VectorFormat) -> int:
+        return slot_layout(vector_format, self.key_bits).slots
 
     def in_clear(self) -> "PlainCipher":
         return self

@@ -8,18 +8,22 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector, PlainVector, Vector
 from fenchel_common.errors import IncompatibleVectors, MalformedVector
 
+SHORT_BITS = 32
+"""Values in clear take 4 bytes each in a format of this width, 8 in any other."""
 TAG_BYTES = 16
 """A tag of a block in clear: the sum of the tags of at most 2^39 blocks."""
 
 
 def format_to_proto(vector_format: VectorFormat) -> vectors_pb2.VectorFormat:
-    return vectors_pb2.VectorFormat(slot_bits=vector_format.slot_bits, bound=vector_format.bound)
+    return vectors_pb2.VectorFormat(
+        slot_bits=vector_format.slot_bits, bound=vector_format.bound, shares=vector_format.shares
+    )
 
 
 def format_from_proto(message: vectors_pb2.VectorFormat) -> VectorFormat:
     if not message.bound > 0:
         raise MalformedVector("the format of a vector has no bound")
-    made = VectorFormat(slot_bits=message.slot_bits, bound=message.bound)
+    made = VectorFormat(slot_bits=message.slot_bits, bound=message.bound, shares=message.shares)
     if made.bound < made.resolution:
         raise MalformedVector("the format of a vector holds no value but 0")
     return made
@@ -40,9 +44,12 @@ def vector_to_proto(vector: Vector) -> vectors_pb2.Vector:
     plain = vectors_pb2.PlainVector(
         format=format_to_proto(vector.format),
         terms=vector.terms,
-        values=vector.integers.astype("<i8").tobytes(),
         tags=b"".join(tag.to_bytes(TAG_BYTES, "little") for tag in vector.tags),
     )
+    if vector.format.slot_bits == SHORT_BITS:
+        plain.short_values = vector.integers.astype("<i4").tobytes()
+    else:
+        plain.values = vector.integers.astype("<i8").tobytes()
     return vectors_pb2.Vector(plain=plain)
 
 
@@ -63,16 +70,19 @@ def vector_from_proto(message: vectors_pb2.Vector, key: RunKey) -> Vector:
     if message.WhichOneof("kind") != "plain":
         raise IncompatibleVectors("this run is in clear, but the vector is encrypted")
     plain = message.plain
-    if len(plain.values) % 8:
-        raise MalformedVector("the values of a plain vector are not a whole number of 64-bit integers")
+    vector_format = format_from_proto(plain.format)
+    short = vector_format.slot_bits == SHORT_BITS
+    values, width = (plain.short_values, 4) if short else (plain.values, 8)
+    if len(values) % width or len(plain.values if short else plain.short_values):
+        raise MalformedVector(f"the values of a plain vector of this format must have {width} bytes each")
     if len(plain.tags) % TAG_BYTES:
         raise MalformedVector(f"the tags of a plain vector must have {TAG_BYTES} bytes each")
-    integers = np.frombuffer(plain.values, dtype="<i8").astype(np.int64)
+    integers = np.frombuffer(values, dtype=f"<i{width}").astype(np.int64)
     tags = tuple(
         int.from_bytes(plain.tags[start : start + TAG_BYTES], "little")
         for start in range(0, len(plain.tags), TAG_BYTES)
     )
-    return PlainVector(key.bits, format_from_proto(plain.format), plain.terms, integers, tags)
+    return PlainVector(key.bits, vector_format, plain.terms, integers, tags)
 
 
 def vector_to_bytes(vector: Vector) -> bytes:

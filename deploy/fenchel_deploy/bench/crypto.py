@@ -71,7 +71,7 @@ class Ours:
         return self.cipher.encrypt(values, self.vector_format, self.pads.of(origin, self.tokens(values)))
 
     def tokens(self, values: NDArray[np.float64]) -> list[bytes]:
-        return number_tokens(-(-values.size // self.cipher.slots))
+        return number_tokens(-(-values.size // self.cipher.slots_of(self.vector_format)))
 
     def measure(self, values: NDArray[np.float64]) -> None:
         cipher, timings, count = self.cipher, self.timings, values.size
@@ -101,7 +101,7 @@ def make_ours(bits: int, kind: KeyKind, slot_bits: int) -> Ours:
     key = generate_private_key(bits, kind)
     vector_format = VectorFormat(slot_bits=slot_bits)
     tagger = Tagger(secrets.token_bytes(KEY_BYTES), slots=slot_layout(vector_format, bits).slots)
-    cipher = PaillierCipher(key, ObfuscatorPool(key), tagger, slot_bits=slot_bits, threads=1)
+    cipher = PaillierCipher(key, ObfuscatorPool(key), tagger, threads=1)
     return Ours(cipher, Timings(), vector_format, Pads(secrets.token_bytes(KEY_BYTES)))
 
 
@@ -170,7 +170,7 @@ def _report(
     limits: Timings,
 ) -> dict[str, Any]:
     standard = sides[KeyKind.STANDARD]
-    slots = standard.cipher.slots
+    slots = standard.cipher.slots_of(standard.vector_format)
     ours = standard.times(values)
     report: dict[str, Any] = {
         "bits": standard.cipher.key.public_key.bits,

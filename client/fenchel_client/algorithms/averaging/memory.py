@@ -72,7 +72,7 @@ class Memory:
         self._seal = seal
         self._apply = apply
         self._in_own_order = in_own_order
-        self.coordinates = BlockCodec("coordinates", own.positions, names, cipher, seal)
+        self.coordinates = BlockCodec("coordinates", own.positions, names, own.slots, cipher, seal)
         self._held: _Held | None = None
         self.kept: State = self._zeros(vectors.kept)
         self._kept_in: Stamp | None = None
@@ -82,7 +82,7 @@ class Memory:
         if coordinates is None:
             return self.coordinates
         blocks = chosen_blocks(self._in_own_order(coordinates), self._own.slots)
-        return BlockCodec("chosen coordinates", blocks, self._names, self._cipher, self._seal)
+        return BlockCodec("chosen coordinates", blocks, self._names, self._own.slots, self._cipher, self._seal)
 
     def take(self, update: StateUpdate, book: AveragingBook, current: RoundOnRecord) -> State:
         """Brings the memory to the state before the round under way, and gives this state.

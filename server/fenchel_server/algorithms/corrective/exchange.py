@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from fenchel_common.algorithms.corrective.formats import SampleFormats
 from fenchel_common.algorithms.corrective.messages import FIGURE_COUNT, DualResult, PrimalResult, Products
-from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
@@ -26,10 +26,12 @@ class CorrectiveExchange:
     round's clients.
     """
 
-    def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy, alpha_format: VectorFormat) -> None:
+    def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy, formats: SampleFormats) -> None:
         self._shared = layout.sample_index.shared
         self._label_holders = layout.label_holders
-        self._scopes = Scope.of_every_client(layout, key=key, privacy=privacy, alpha_format=alpha_format)
+        self._scopes = Scope.of_every_client(
+            layout, key=key, privacy=privacy, alpha_format=formats.alpha, product_formats=formats.products
+        )
 
     @property
     def vertices(self) -> bool:

@@ -10,6 +10,8 @@ D at the anchor cannot fall, and a round in which a client fails before `primal`
 from collections.abc import Iterable, Mapping, Set
 from typing import Final, TypeVar
 
+from fenchel_common.algorithms.corrective.formats import SampleFormats
+from fenchel_common.algorithms.corrective.messages import POINT_FIELD, VERTEX_FIELD
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
 from fenchel_common.blocks import joined_on
@@ -92,7 +94,8 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
     ) -> None:
         super().__init__(settings, layout, round_id=saved.round_id, records=records)
         self._state = saved.state
-        self._exchange = CorrectiveExchange(layout, key, privacy=settings.privacy, alpha_format=settings.alpha_format)
+        formats = SampleFormats.of(settings, len(layout.clients))
+        self._exchange = CorrectiveExchange(layout, key, privacy=settings.privacy, formats=formats)
         self._knowing_norms: frozenset[ClientId] = frozenset()
 
     def _last_state(self, client: ClientId) -> bytes:
@@ -136,6 +139,10 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
         self._put_on_record(current.products)
         lengths = (answer.gram.length for answer in current.products.values())
         check_agree(lengths, "gram: clients disagree on what they remember")
+        for name in (POINT_FIELD, VERTEX_FIELD):
+            vectors = [getattr(answer, name) for answer in current.products.values()]
+            formats = (vector.vector.format for vector in vectors if vector is not None)
+            check_agree(formats, f"{name}: clients chose different formats")
         return self._void_after(read)
 
     def _dual_request(self) -> PhaseRequest:
