@@ -6,6 +6,7 @@ from fenchel_client.algorithms import ALGORITHMS
 from fenchel_client.alignment import columns_by_pseudonym
 from fenchel_client.crypto.derivedkeys import seed_of
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
+from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.timed import Stopwatch, TimedCipher
 from fenchel_client.participant import Participant
 from fenchel_client.release import check_rows
@@ -14,7 +15,6 @@ from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.errors import DataUnfit, InvalidInput, Refusal
 from fenchel_common.ids import RunId
 from fenchel_common.release import ReleaseNoise

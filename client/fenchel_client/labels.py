@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.codec import BlockCodec
+from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Origin
 from fenchel_client.table import PartyTable
@@ -32,7 +33,6 @@ from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector, filled
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.errors import CryptoError, InvalidInput, Refusal
 from fenchel_common.ids import RunId
 from fenchel_common.wire.labels import label_sums_from_bytes
@@ -110,6 +110,7 @@ class LabelComparison:
             "samples",
             dict(zip(self._blocks, positions, strict=False)),
             [table.ids[row] for row in rows],
+            layout.holders,
             layout.slots,
             cipher,
             seal,

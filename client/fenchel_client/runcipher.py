@@ -3,14 +3,14 @@
 import logging
 from typing import Final
 
+from fenchel_client.crypto.blocktags import BlockTags
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION, KeyKind
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
-from fenchel_client.crypto.seal import run_tagger
+from fenchel_client.crypto.plain import Cipher, PlainCipher
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.ids import RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import RunSecrets
@@ -27,11 +27,11 @@ def run_cipher(
     """The cipher, key and nonces of a run. The terms alone say whether it is encrypted, never the absence of a key."""
     if not config.privacy.encrypts_samples:
         return PlainCipher(config.key.bits), RunKey.in_clear(config.key.bits), None
-    tagger = run_tagger(secrets.tag_secret, run, slots=layout.slots)
+    tags = BlockTags.of(secrets.tag_secret, run, slots=layout.slots)
     private = private_key_from_bytes(secrets.private_key)
     log.info("run %s: %r, %d slots", run, private, layout.slots)
     if private.kind is KeyKind.SUBGROUP:
         log.warning("%s", SUBGROUP_ASSUMPTION)
     settings = config.algorithm_settings()
     pool = ObfuscatorPool(private, capacity=ROUNDS_AHEAD * settings.family.ciphertexts(settings, layout))
-    return PaillierCipher(private, pool, tagger), RunKey.of(private.public_key), pool
+    return PaillierCipher(private, pool, tags), RunKey.of(private.public_key), pool

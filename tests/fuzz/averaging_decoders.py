@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from fenchel.v1 import averaging_pb2 as pb
+from fenchel_client.crypto.plain import Cipher, PlainCipher
 from fenchel_common.algorithms.averaging.choices import RecordedPlan, RoundChoices
 from fenchel_common.algorithms.averaging.rails import (
     FIGURES,
@@ -18,7 +19,7 @@ from fenchel_common.algorithms.averaging.rails import (
 )
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher, PlainCipher, Vector
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire import averaging as wire
 from fenchel_common.wire import averaging_choices as choices_wire

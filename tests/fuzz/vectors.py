@@ -9,7 +9,7 @@ import numpy as np
 
 from fenchel.v1 import alignment_pb2, federation_pb2, setup_pb2, vectors_pb2
 from fenchel_client.crypto.keyfile import private_key_to_bytes
-from fenchel_common.crypto.vectors import PlainCipher
+from fenchel_client.crypto.plain import PlainCipher
 from fenchel_common.errors import (
     FenchelError,
     InvalidConfig,
@@ -24,6 +24,7 @@ from fenchel_common.layout import MAX_FEATURES
 from fenchel_common.wire.parsing import MAX_ELEMENTS
 from fenchel_common.wire.vectors import vector_to_proto
 from fuzz.wire_decoders import BITS, FORMAT, federation
+from support import tagged
 from support.keys import private_key
 
 DEEP = b"[" * 3000
@@ -162,7 +163,7 @@ def _inside(number: int, content: bytes) -> bytes:
 
 
 def _messages() -> list[Vector]:
-    tiny: vectors_pb2.Vector = vector_to_proto(PlainCipher(BITS).encrypt(np.zeros(3), FORMAT, []))
+    tiny: vectors_pb2.Vector = vector_to_proto(tagged.encrypted(PlainCipher(BITS), np.zeros(3), FORMAT))
     tiny.plain.format.bound = 5e-324
     key = federation_pb2.TaskKey(run="../../outside", round=1, phase="finish").SerializeToString()
     return [

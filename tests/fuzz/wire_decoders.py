@@ -21,12 +21,13 @@ from fenchel.v1 import (
 from fenchel_client.crypto.introductions import fresh_key, introduce
 from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_client.crypto.keywrap import unwrap, wrap
+from fenchel_client.crypto.plain import PlainCipher
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto import paillier
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import EncryptedVector, PlainCipher
+from fenchel_common.crypto.vectors import EncryptedVector
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.records import ROUND, Given, Moment, Record, seed_to_bytes
@@ -58,7 +59,7 @@ from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, private_key, run_key
 from support.kits import make_federation
 from support.layouts import small_client_layout, small_federation_layout
-from support.tagged import PAD
+from support.tagged import encrypted as made
 
 BITS = 2048
 FORMAT = VectorFormat()
@@ -86,11 +87,10 @@ def _of_bytes(kind: type[Message] | None, function: Callable[..., object], *seed
 def vector_decoders() -> list[Decoder]:
     slots = PlainCipher(BITS).slots
     values = np.linspace(-1.0, 1.0, 2 * slots)
-    pads = [PAD, PAD + 1]
     key, in_clear = private_key(BITS).public_key, RunKey.in_clear(BITS)
-    encrypted = vectors.vector_to_bytes(cipher(BITS).encrypt(values, FORMAT, pads))
-    plain = cipher(BITS).in_clear().encrypt(values, FORMAT, pads)
-    untagged = PlainCipher(BITS).encrypt(values, FORMAT, pads)
+    encrypted = vectors.vector_to_bytes(made(cipher(BITS), values, FORMAT))
+    plain = made(cipher(BITS).in_clear(), values, FORMAT)
+    untagged = made(PlainCipher(BITS), values, FORMAT)
     block_vector = blocks.block_vector_to_proto(BlockVector((2, 5), plain)).SerializeToString()
     allowed = {2: slots, 5: 4, 9: 1}
     ciphertexts = vectors_pb2.Vector.FromString(encrypted).encrypted.ciphertexts
@@ -176,7 +176,7 @@ def alignment_decoders() -> list[Decoder]:
 
 def label_decoders() -> list[Decoder]:
     slots, key = cipher(BITS).slots, run_key(BITS)
-    marks = BlockVector((2, 5), cipher(BITS).encrypt(np.linspace(0.0, 1.0, 2 * slots), FORMAT, [PAD, PAD]))
+    marks = BlockVector((2, 5), made(cipher(BITS), np.linspace(0.0, 1.0, 2 * slots), FORMAT))
     given = (LayoutResult(b"preparation", marks), LayoutResult(b"preparation", None, seed=7))
     results = [labels.layout_result_to_bytes(one) for one in given]
     sums = labels.label_sums_to_bytes(marks, b"record")

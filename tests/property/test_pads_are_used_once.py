@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fenchel_client.crypto.seal import Seal
-from fenchel_client.crypto.stamps import Origin
+from fenchel_client.crypto.stamps import Origin, Place
 from fenchel_client.task import Task
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId, RoundId
@@ -45,11 +45,11 @@ def used(monkeypatch: pytest.MonkeyPatch) -> Used:
     counted: Used = Counter()
     close = Seal.close
 
-    def recorded(seal: Seal, *args: Any, field: str, tokens: Sequence[bytes], **values: Any) -> Any:
+    def recorded(seal: Seal, *args: Any, field: str, places: Sequence[Place], **values: Any) -> Any:
         assert seal.stamp is not None
         label = Origin(seal.stamp, field).label()
-        counted.update((label, token) for token in tokens)
-        return close(seal, *args, field=field, tokens=tokens, **values)
+        counted.update((label, place.token) for place in places)
+        return close(seal, *args, field=field, places=places, **values)
 
     monkeypatch.setattr(Seal, "close", recorded)
     return counted

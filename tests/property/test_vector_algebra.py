@@ -12,8 +12,9 @@ from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.tags import TAG_PRIME
 from fenchel_common.crypto.vectors import total
 from fenchel_common.errors import TagMismatch
-from support.keys import SMALL_BITS, cipher, tagger
-from support.tagged import PAD, decrypted, encrypted, padded
+from support.keys import SMALL_BITS, cipher
+from support.keys import tags as block_tags
+from support.tagged import ORIGIN, PLACE, decrypted, encrypted
 
 FORMATS = st.sampled_from([VectorFormat(), VectorFormat(slot_bits=48), VectorFormat(bound=2.0), VectorFormat(48, 2.0)])
 SMALL = cipher(SMALL_BITS)
@@ -66,13 +67,14 @@ def test_no_change_of_one_number_keeps_the_tag(case: Case, position: int, change
     vector_format, integers = case
     layout = slot_layout(vector_format, SMALL_BITS)
     grids = [layout.grid(vector) for vector in integers]
-    tags = [tagger(SMALL_BITS).tags(grid, [PAD] * len(grid)) for grid in grids]
+    tags = [block_tags(SMALL_BITS).made(grid, ORIGIN, [PLACE] * len(grid)) for grid in grids]
     summed, summed_tags = grids[0] + grids[1], [left + right for left, right in zip(*tags, strict=True)]
-    tagger(SMALL_BITS).check(summed, summed_tags, padded([2] * len(summed)))
+    expected = block_tags(SMALL_BITS).expected([[ORIGIN] * 2] * len(summed), [PLACE] * len(summed))
+    block_tags(SMALL_BITS).check(summed, summed_tags, expected)
     altered = summed.copy()
     altered.reshape(-1)[position % altered.size] += change
     with pytest.raises(TagMismatch):
-        tagger(SMALL_BITS).check(altered, summed_tags, padded([2] * len(summed)))
+        block_tags(SMALL_BITS).check(altered, summed_tags, expected)
 
 
 @given(st.lists(st.floats(-2e6, 2e6, allow_nan=False), min_size=1, max_size=8).map(np.array), st.sampled_from([64, 48]))

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from fenchel_common.crypto.vectors import PlainCipher
+from fenchel_client.crypto.plain import PlainCipher
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import TagMismatch
 from fenchel_common.ids import ClientId

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from fenchel.v1 import corrective_pb2 as pb
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
 from fenchel_client.algorithms.codec import RowCodec
-from fenchel_common.crypto.vectors import EncryptedVector, PlainVector
+from fenchel_common.crypto.vectors import EncryptedVector
+from fenchel_common.crypto.words import PlainVector
 from support.corrective import LAST, LEVELS, RESULTS, SECOND, at_level, halves_of, state_of
 from support.messages import vectors_in
 from support.problems import problem

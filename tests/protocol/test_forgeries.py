@@ -118,7 +118,7 @@ def test_a_server_that_knew_the_weights_could_forge(run: Recorded) -> None:
     """The tag of a value that was moved by one unit is moved by the weight of its slot, modulo q."""
     for opening in openings_of(run):
         layout = opening.block.vector.layout
-        (weight,) = run.cipher.tagger.tags(layout.grid(np.ones(1, dtype=np.int64)), [0])
+        (weight,) = run.cipher.tags.tagger.tags(layout.grid(np.ones(1, dtype=np.int64)), [0])
         target = Target(opening, run)
         changes = (weight, weight - TAG_PRIME)
         moved = [Mixture(((1, opening.block),), 1 + (change << layout.slots_width)) for change in changes]

@@ -5,7 +5,8 @@ import pytest
 
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
-from fenchel_common.crypto.vectors import EncryptedVector, PlainVector
+from fenchel_common.crypto.vectors import EncryptedVector
+from fenchel_common.crypto.words import PlainVector
 from fenchel_common.data.partition import partition
 from fenchel_common.ids import ClientId
 from fenchel_server.algorithms.hyfdca.state import HyfdcaState

@@ -5,21 +5,22 @@ from typing import Final
 
 import numpy as np
 
+from fenchel_client.crypto.plain import PlainCipher
 from fenchel_common.algorithms.corrective.messages import FIGURE_COUNT, DualResult, Objectives, PrimalResult
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
-from fenchel_common.crypto.vectors import PlainCipher, Vector
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.corrective_snapshot import Blocks, CorrectiveState, Memories, PendingPoints, StoredAnchor
 from fenchel_server.algorithms.corrective.round import CorrectiveRound, begin_round
-from support.keys import tagger
+from support.keys import tags
 from support.layouts import A, B, small_federation_layout
 from support.simulation import read_unchecked
 from support.tagged import encrypted
 
-CIPHER: Final = PlainCipher(2048, tagger())
+CIPHER: Final = PlainCipher(2048, tags())
 BOTH: Final = frozenset({A, B})
 LAYOUT: Final = replace(small_federation_layout(), label_holders=BOTH)
 """A holds the blocks of samples 0, 1 and 2 and the block of features 0; B the blocks of samples 1 and 2 and 1."""

@@ -15,6 +15,7 @@ from fenchel_client.consent import Consent
 from fenchel_client.coverage import client_layout_of
 from fenchel_client.crypto.introductions import fresh_key
 from fenchel_client.crypto.keyfile import private_key_from_bytes
+from fenchel_client.crypto.plain import Cipher, PlainCipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.currentrun import CurrentRun
 from fenchel_client.party import Party
@@ -27,7 +28,6 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.tags import Tagger
-from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit

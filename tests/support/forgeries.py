@@ -13,7 +13,8 @@ from fenchel_common.crypto import paillier
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.tags import TAG_PRIME
-from fenchel_common.crypto.vectors import EncryptedVector, PlainVector, Vector
+from fenchel_common.crypto.vectors import EncryptedVector, Vector
+from fenchel_common.crypto.words import PlainVector
 from fenchel_common.ids import ClientId
 from fenchel_common.records import Record
 from fenchel_common.wire.records import (

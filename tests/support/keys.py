@@ -2,17 +2,20 @@
 
 from functools import lru_cache
 
+from fenchel_client.crypto.blocktags import BlockTags
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind, PrivateKey
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
+from fenchel_client.crypto.stamps import Pads
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.tags import Tagger
 
 SMALL_BITS = 256
 WEIGHTS_KEY = bytes(range(96, 128))
-"""The key of the weights of all taggers of tests."""
+PADS_KEY = bytes(range(160, 192))
+"""The keys of the weights and pads of all tags of tests."""
 
 
 def private_key(bits: int = 2048, kind: KeyKind = KeyKind.STANDARD) -> PrivateKey:
@@ -26,9 +29,10 @@ def cipher(bits: int = 2048, kind: KeyKind = KeyKind.STANDARD) -> PaillierCipher
 
 
 @lru_cache(maxsize=16)
-def tagger(bits: int = 2048) -> Tagger:
-    """A tagger of blocks of all formats, under keys of that size."""
-    return Tagger(WEIGHTS_KEY, slots=slot_layout(VectorFormat(slot_bits=48), bits).slots)
+def tags(bits: int = 2048) -> BlockTags:
+    """The tags of blocks of all formats, under keys of that size."""
+    slots = slot_layout(VectorFormat(slot_bits=48), bits).slots
+    return BlockTags(Tagger(WEIGHTS_KEY, slots=slots), Pads(PADS_KEY))
 
 
 def run_key(bits: int = 2048) -> RunKey:
@@ -39,4 +43,4 @@ def run_key(bits: int = 2048) -> RunKey:
 @lru_cache(maxsize=16)
 def _made_once(bits: int, kind: KeyKind) -> PaillierCipher:
     key = generate_private_key(bits, kind, test_only_small=bits < 2048)
-    return PaillierCipher(key, ObfuscatorPool(key), tagger(bits))
+    return PaillierCipher(key, ObfuscatorPool(key), tags(bits))

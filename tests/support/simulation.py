@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms.corrective.client import CorrectiveClient
 from fenchel_client.algorithms.hyfdca.client import HyfdcaClient
 from fenchel_client.crypto.cipher import PaillierCipher
+from fenchel_client.crypto.plain import Cipher
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.crypto.paillier import split
-from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainVector, Vector
+from fenchel_common.crypto.vectors import EncryptedVector, Vector
+from fenchel_common.crypto.words import PlainVector
 from fenchel_common.data.shard import Shard
 from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.algorithms.hyfdca.server import HyfdcaServer

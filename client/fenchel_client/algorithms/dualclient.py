@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms.codec import Origins, RowCodec
 from fenchel_client.algorithms.duals import own_norms
 from fenchel_client.algorithms.rows import PartyRows
+from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.table import PartyTable
 from fenchel_client.transcript import Book
@@ -18,7 +19,6 @@ from fenchel_common.algorithms.dual import DualSettings, ProductResult
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.errors import InvalidInput
 from fenchel_common.wire.hyfdca import product_result_to_bytes
 from fenchel_common.wire.scope import Scope

@@ -7,12 +7,15 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
+from fenchel_client.crypto.blocktags import BlockTags
 from fenchel_client.crypto.keys import PrivateKey
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
+from fenchel_client.crypto.plain import Among, PlainCipher
+from fenchel_client.crypto.stamps import Origin, Place
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import concatenate, split
-from fenchel_common.crypto.tags import NOT_THE_SUM, PadSum, Tagger
-from fenchel_common.crypto.vectors import EncryptedVector, PlainCipher, Vector
+from fenchel_common.crypto.tags import NOT_THE_SUM, PadSum
+from fenchel_common.crypto.vectors import EncryptedVector, Vector
 from fenchel_common.errors import IncompatibleVectors, TagMismatch, WrongKey
 
 
@@ -26,7 +29,7 @@ class PaillierCipher:
 
     key: PrivateKey
     pool: ObfuscatorPool
-    tagger: Tagger
+    tags: BlockTags
     threads: int | None = None
 
     @property
@@ -37,9 +40,17 @@ class PaillierCipher:
         return slot_layout(vector_format, self.key.public_key.bits).slots
 
     def in_clear(self) -> PlainCipher:
-        return PlainCipher(self.key.public_key.bits, self.tagger)
+        return PlainCipher(self.key.public_key.bits, self.tags)
 
-    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]) -> EncryptedVector:
+    def encrypt(
+        self,
+        values: NDArray[np.float64],
+        vector_format: VectorFormat,
+        *,
+        origin: Origin,
+        places: Sequence[Place],
+        among: Among | None = None,  # noqa: ARG002 - whoever has the key reads each contribution
+    ) -> EncryptedVector:
         """The encrypted values: one ciphertext for every S values, each with a nonce and a pad of its own.
 
         Raises
@@ -50,7 +61,7 @@ class PaillierCipher:
         public = self.key.public_key
         layout = slot_layout(vector_format, public.bits)
         grid = layout.grid(vector_format.quantise(values))
-        plaintexts = layout.pack(grid, self.tagger.tags(grid, pads))
+        plaintexts = layout.pack(grid, self.tags.made(grid, origin, places))
         n, n_squared = public.n, public.n_squared
         numbers = []
         for m, nonce in zip(plaintexts, self.pool.take(len(plaintexts)), strict=True):
@@ -60,8 +71,10 @@ class PaillierCipher:
         ciphertexts = concatenate(numbers, public.ciphertext_bytes)
         return EncryptedVector(public, vector_format, int(values.size), 1, ciphertexts)
 
-    def decrypt(self, vector: Vector, expected: Sequence[PadSum]) -> NDArray[np.float64]:
-        """The values of a vector, or of a sum of vectors, whose tags have these pads.
+    def decrypt(
+        self, vector: Vector, *, origins: Sequence[Sequence[Origin]], places: Sequence[Place]
+    ) -> NDArray[np.float64]:
+        """The values of a vector each of whose blocks is the sum of these origins.
 
         Raises
         ------
@@ -76,14 +89,15 @@ class PaillierCipher:
                 f"this party has {self.key.public_key.short_fingerprint}"
             )
         numbers = split(vector.ciphertexts, vector.key.ciphertext_bytes)
-        return self.checked(vector, self.key.raw_decrypt(numbers, threads=self.threads), expected)
+        plaintexts = self.key.raw_decrypt(numbers, threads=self.threads)
+        return self.checked(vector, plaintexts, self.tags.expected(origins, places))
 
     def checked(
         self, vector: EncryptedVector, plaintexts: Sequence[mpz], expected: Sequence[PadSum]
     ) -> NDArray[np.float64]:
         """The values of a vector that decrypts to these plaintexts; `TagMismatch` if it is not the expected sum."""
         grid, tags = vector.layout.unpack(plaintexts)
-        self.tagger.check(grid, tags, expected)
+        self.tags.check(grid, tags, expected)
         if grid.reshape(-1)[vector.length :].any():
             raise TagMismatch(NOT_THE_SUM)
         return vector.format.dequantise(grid.reshape(-1)[: vector.length].copy())

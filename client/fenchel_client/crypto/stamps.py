@@ -8,7 +8,7 @@ random bytes, no two blocks of any two messages have the same origin and token, 
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,6 +46,19 @@ class Origin:
     def label(self) -> bytes:
         stamp = self.stamp
         return framed(stamp.party.encode(), stamp.moment.to_bytes(), stamp.view, stamp.nonce, self.field.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a block: its token, its holders, and its index in the stretch of blocks that has the same holders.
+
+    `holders` is empty for blocks that every party holds. `stretch` names a stretch by its content.
+    """
+
+    token: bytes
+    holders: tuple[ClientId, ...]
+    stretch: bytes
+    index: int
 
 
 class Pads:
@@ -87,12 +100,29 @@ def block_token(kind: str, block: int, names: Sequence[str]) -> bytes:
     return hashlib.blake2b(content, digest_size=TOKEN_BYTES).digest()
 
 
-def piece_tokens(token: bytes, pieces: int) -> list[bytes]:
-    """The tokens of the pieces of a block whose values take several ciphertexts; a single piece has the block's."""
-    later = (hashlib.blake2b(framed(token, bytes([piece])), digest_size=TOKEN_BYTES) for piece in range(1, pieces))
-    return [token, *(content.digest() for content in later)]
+def piece_places(place: Place, pieces: int) -> list[Place]:
+    """The places of the pieces of a block whose values take several ciphertexts; a single piece has the block's."""
+    contents = (framed(place.token, bytes([piece])) for piece in range(1, pieces))
+    tokens = [place.token, *(hashlib.blake2b(content, digest_size=TOKEN_BYTES).digest() for content in contents)]
+    first = place.index * pieces
+    return [Place(token, place.holders, place.stretch, first + piece) for piece, token in enumerate(tokens)]
 
 
-def number_tokens(count: int) -> list[bytes]:
-    """The tokens of the blocks of a vector of numbers."""
-    return [position.to_bytes(TOKEN_BYTES, "big") for position in range(count)]
+def number_places(count: int) -> list[Place]:
+    """The places of the blocks of a vector of numbers, which every party holds."""
+    return [Place(position.to_bytes(TOKEN_BYTES, "big"), (), b"", position) for position in range(count)]
+
+
+def block_places(tokens: Mapping[int, bytes], holders: Mapping[int, tuple[ClientId, ...]]) -> dict[int, Place]:
+    """The place of each block: blocks with the same holders make a stretch, in the order of `tokens`.
+
+    All holders of a stretch must have the same blocks in it.
+    """
+    stretches: dict[tuple[ClientId, ...], list[int]] = {}
+    for block in tokens:
+        stretches.setdefault(holders[block], []).append(block)
+    places: dict[int, Place] = {}
+    for held_by, blocks in stretches.items():
+        name = hashlib.blake2b(framed(*(tokens[block] for block in blocks)), digest_size=TOKEN_BYTES).digest()
+        places |= {block: Place(tokens[block], held_by, name, index) for index, block in enumerate(blocks)}
+    return {block: places[block] for block in tokens}

@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.crypto.plain import Among, Cipher
+from fenchel_client.crypto.stamps import Origin, Place
 from fenchel_common.crypto.packing import VectorFormat
-from fenchel_common.crypto.tags import PadSum
-from fenchel_common.crypto.vectors import Cipher, Vector
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.setup import Spent
 
 STEPS_PER_SECOND: Final = 100
@@ -84,15 +85,25 @@ class TimedCipher:
     def in_clear(self) -> Cipher:
         return TimedCipher(self.cipher.in_clear(), self.stopwatch)
 
-    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]) -> Vector:
+    def encrypt(
+        self,
+        values: NDArray[np.float64],
+        vector_format: VectorFormat,
+        *,
+        origin: Origin,
+        places: Sequence[Place],
+        among: Among | None = None,
+    ) -> Vector:
         began = time.perf_counter()
-        vector = self.cipher.encrypt(values, vector_format, pads)
+        vector = self.cipher.encrypt(values, vector_format, origin=origin, places=places, among=among)
         self.stopwatch.encrypt_s += time.perf_counter() - began
         return vector
 
-    def decrypt(self, vector: Vector, expected: Sequence[PadSum]) -> NDArray[np.float64]:
+    def decrypt(
+        self, vector: Vector, *, origins: Sequence[Sequence[Origin]], places: Sequence[Place]
+    ) -> NDArray[np.float64]:
         began = time.perf_counter()
         self.stopwatch.opened += 1
-        values = self.cipher.decrypt(vector, expected)
+        values = self.cipher.decrypt(vector, origins=origins, places=places)
         self.stopwatch.decrypt_s += time.perf_counter() - began
         return values

@@ -1,8 +1,9 @@
 """Vectors that can be added without being decrypted.
 
-A vector is a sequence of blocks of S slots each; under encryption a block is one ciphertext. `EncryptedVector` hides
-its values from everyone without the private key. `PlainVector` has the same fixed-point numbers in clear and follows
-the same rules, so that a run in clear and an encrypted run of one seed give the same numbers.
+A vector is a sequence of blocks of S slots each. `EncryptedVector` has one Paillier ciphertext for each block, and
+hides its values from everyone without the private key. `fenchel_common.crypto.words` has vectors of machine words:
+`MaskedVector`, whose values are hidden by masks, and `PlainVector` with the same fixed-point numbers in clear. All
+follow the same rules, so that runs of one seed give the same numbers with every cipher.
 
 Addition needs no key and is exact: fixed-point sums do not depend on their order.
 """
@@ -11,18 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fenchel_common.crypto import paillier
 from fenchel_common.crypto.packing import SlotLayout, VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import PublicKey
-from fenchel_common.crypto.tags import TAG_PRIME, PadSum, Tagger
-from fenchel_common.errors import IncompatibleVectors, MalformedVector, ValueOutOfRange, WrongKey
+from fenchel_common.errors import IncompatibleVectors, MalformedVector, WrongKey
 
 
 class Vector(Protocol):
-    """The operations of both kinds of vector; none of them needs a private key or changes a vector.
+    """The operations of every kind of vector; none of them needs a private key or changes a vector.
 
     `format` and `slots` say how values lie in blocks, `length` counts the values, `block_count` the blocks, and `terms`
     the fresh vectors whose sum this one is, or a bound on their number. Operations raise `IncompatibleVectors` or
@@ -59,34 +56,6 @@ class Vector(Protocol):
 V = TypeVar("V", bound=Vector)
 
 
-class Cipher(Protocol):
-    """Turns values into vectors and back. Only parties have one; `slots` is the number of 64-bit values in a block."""
-
-    @property
-    def slots(self) -> int: ...
-    def slots_of(self, vector_format: VectorFormat) -> int:
-        """The number of values of this format in a block."""
-        ...
-
-    def in_clear(self) -> "Cipher":
-        """A cipher of the same block sizes and with the same tags that encrypts nothing."""
-        ...
-
-    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]) -> Vector:
-        """A fresh vector of one term, whose blocks have tags with these pads.
-
-        The caller must never use a pad twice. Raises `ValueNotFinite` or `ValueOutOfRange` before it encrypts anything.
-        """
-        ...
-
-    def decrypt(self, vector: Vector, expected: Sequence[PadSum]) -> NDArray[np.float64]:
-        """The values of a vector under this cipher's key, whose blocks must have tags with these pads.
-
-        Raises a `CryptoError` instead of returning wrong values.
-        """
-        ...
-
-
 def join(vectors: Sequence[V]) -> V:
     """One vector with the blocks of all, in order. All but the last must end with a full block."""
     if not vectors:
@@ -101,10 +70,10 @@ def total(vectors: Sequence[V]) -> V:
     return vectors[0].summed_with(vectors[1:])
 
 
-def _check_same_shape(left: "EncryptedVector | PlainVector", right: object) -> None:
+def check_same_shape(left: Vector, right: Vector) -> None:
+    """Raises `IncompatibleVectors` unless both vectors are of one kind, format and length."""
     if type(right) is not type(left):
-        raise IncompatibleVectors("an encrypted and a plain vector cannot be combined")
-    assert isinstance(right, EncryptedVector | PlainVector)
+        raise IncompatibleVectors("vectors of two kinds, such as encrypted and plain ones, cannot be combined")
     if (left.format, left.length, left.slots) != (right.format, right.length, right.slots):
         raise IncompatibleVectors(
             f"vectors differ in shape: {left.length} values of {left.format} in blocks of {left.slots}, "
@@ -112,7 +81,8 @@ def _check_same_shape(left: "EncryptedVector | PlainVector", right: object) -> N
         )
 
 
-def _check_joinable(vectors: Sequence["EncryptedVector | PlainVector"]) -> None:
+def check_joinable(vectors: Sequence[Vector]) -> None:
+    """Raises `IncompatibleVectors` unless the vectors can be joined in this order."""
     first = vectors[0]
     for vector in vectors[1:]:
         if (type(vector), vector.format, vector.slots) != (type(first), first.format, first.slots):
@@ -122,7 +92,8 @@ def _check_joinable(vectors: Sequence["EncryptedVector | PlainVector"]) -> None:
             raise IncompatibleVectors("only the last of joined vectors may end with a partly filled block")
 
 
-def _selected_length(vector: "EncryptedVector | PlainVector", blocks: Sequence[int]) -> int:
+def selected_length(vector: Vector, blocks: Sequence[int]) -> int:
+    """The number of values in these blocks of a vector; `IncompatibleVectors` if they cannot be selected."""
     last = vector.block_count - 1
     if any(not 0 <= block <= last for block in blocks):
         raise IncompatibleVectors(f"a vector of {vector.block_count} blocks has no block outside 0 to {last}")
@@ -199,7 +170,7 @@ class EncryptedVector:
 
     def select(self, blocks: Sequence[int]) -> "EncryptedVector":
         width = self.key.ciphertext_bytes
-        length = _selected_length(self, blocks)
+        length = selected_length(self, blocks)
         chosen = b"".join([self.ciphertexts[block * width : (block + 1) * width] for block in blocks])
         return replace(self, length=length, ciphertexts=chosen)
 
@@ -211,7 +182,7 @@ class EncryptedVector:
 
     def joined_with(self, others: Sequence["EncryptedVector"]) -> "EncryptedVector":
         parts = [self, *others]
-        _check_joinable(parts)
+        check_joinable(parts)
         self._check_keys(others)
         return replace(
             self,
@@ -229,122 +200,9 @@ class EncryptedVector:
         return replace(self, terms=terms, ciphertexts=paillier.add_many(self.key, buffers))
 
     def _check_addable(self, other: "EncryptedVector") -> None:
-        _check_same_shape(self, other)
+        check_same_shape(self, other)
         self._check_keys([other])
 
     def _check_keys(self, others: Sequence["EncryptedVector"]) -> None:
         if any(other.key.n != self.key.n for other in others):
             raise WrongKey("vectors under different keys cannot be combined")
-
-
-@dataclass(frozen=True, slots=True)
-class PlainVector:
-    """The same fixed-point values in clear; it protects nothing.
-
-    `key_bits` is the size of the key that an encrypted run would have: blocks and term limits follow from it. `tags`
-    has the tag of each block; it is empty in a run without any encryption.
-    """
-
-    key_bits: int
-    format: VectorFormat
-    terms: int
-    integers: NDArray[np.int64]
-    tags: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        self.layout.check_terms(self.terms)
-        limit = self.format.largest_sum(self.terms)
-        if self.integers.size and max(int(self.integers.max()), -int(self.integers.min())) > limit:
-            raise ValueOutOfRange("a value of a plain vector is beyond the bound of its terms")
-        if self.tags and len(self.tags) != self.block_count:
-            raise MalformedVector(f"{self.block_count} blocks have {len(self.tags)} tags")
-        if any(not 0 <= tag < self.terms * TAG_PRIME for tag in self.tags):
-            raise MalformedVector("a tag of a plain vector is beyond that of its terms")
-
-    def __repr__(self) -> str:
-        return f"PlainVector({self.length} values, {self.terms} terms)"
-
-    @property
-    def layout(self) -> SlotLayout:
-        return slot_layout(self.format, self.key_bits)
-
-    @property
-    def length(self) -> int:
-        return int(self.integers.size)
-
-    @property
-    def slots(self) -> int:
-        return self.layout.slots
-
-    @property
-    def block_count(self) -> int:
-        return self.layout.block_count(self.length)
-
-    def select(self, blocks: Sequence[int]) -> "PlainVector":
-        _selected_length(self, blocks)
-        pieces = [self.integers[block * self.slots : (block + 1) * self.slots] for block in blocks]
-        tags = tuple(self.tags[block] for block in blocks) if self.tags else ()
-        return replace(self, integers=np.concatenate([np.empty(0, dtype=np.int64), *pieces]), tags=tags)
-
-    def plus(self, other: "PlainVector") -> "PlainVector":
-        return self.summed_with([other])
-
-    def joined_with(self, others: Sequence["PlainVector"]) -> "PlainVector":
-        parts = [self, *others]
-        _check_joinable(parts)
-        self._check_tagged(others)
-        return replace(
-            self,
-            terms=max(part.terms for part in parts),
-            integers=np.concatenate([part.integers for part in parts]),
-            tags=tuple(tag for part in parts for tag in part.tags),
-        )
-
-    def summed_with(self, others: Sequence["PlainVector"]) -> "PlainVector":
-        for other in others:
-            _check_same_shape(self, other)
-        self._check_tagged(others)
-        terms = self.terms + sum(other.terms for other in others)
-        self.layout.check_terms(terms)
-        summed = sum((other.integers for other in others), start=self.integers)
-        tags = tuple(map(sum, zip(self.tags, *(other.tags for other in others), strict=True)))
-        return replace(self, terms=terms, integers=np.asarray(summed, dtype=np.int64), tags=tags)
-
-    def _check_tagged(self, others: Sequence["PlainVector"]) -> None:
-        if any(bool(other.tags) != bool(self.tags) for other in others if other.length and self.length):
-            raise IncompatibleVectors("vectors with tags and vectors without cannot be combined")
-
-
-@dataclass(frozen=True, slots=True)
-class PlainCipher:
-    """The cipher of vectors in clear: it encrypts nothing.
-
-    Without a tagger, vectors have no tags, and whatever comes is taken for true: only for runs that protect nothing.
-    """
-
-    key_bits: int
-    tagger: Tagger | None = None
-
-    @property
-    def slots(self) -> int:
-        return self.slots_of(VectorFormat())
-
-    def slots_of(self, vector_format: VectorFormat) -> int:
-        return slot_layout(vector_format, self.key_bits).slots
-
-    def in_clear(self) -> "PlainCipher":
-        return self
-
-    def encrypt(self, values: NDArray[np.float64], vector_format: VectorFormat, pads: Sequence[int]) -> PlainVector:
-        integers = vector_format.quantise(values)
-        tags: list[int] = []
-        if self.tagger is not None:
-            tags = self.tagger.tags(slot_layout(vector_format, self.key_bits).grid(integers), pads)
-        return PlainVector(self.key_bits, vector_format, 1, integers, tuple(tags))
-
-    def decrypt(self, vector: Vector, expected: Sequence[PadSum]) -> NDArray[np.float64]:
-        if not isinstance(vector, PlainVector):
-            raise IncompatibleVectors("this run is in clear, but the vector is encrypted")
-        if self.tagger is not None:
-            self.tagger.check(vector.layout.grid(vector.integers), vector.tags, expected)
-        return vector.format.dequantise(vector.integers)

@@ -5,7 +5,8 @@ import numpy as np
 from fenchel.v1 import vectors_pb2
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import EncryptedVector, PlainVector, Vector
+from fenchel_common.crypto.vectors import EncryptedVector, Vector
+from fenchel_common.crypto.words import PlainVector
 from fenchel_common.errors import IncompatibleVectors, MalformedVector
 
 SHORT_BITS = 32

@@ -16,7 +16,8 @@ from fenchel.v1 import vectors_pb2
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import concatenate, split
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import EncryptedVector, PlainCipher, PlainVector, Vector
+from fenchel_common.crypto.vectors import EncryptedVector, Vector
+from fenchel_common.crypto.words import PlainVector
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.setup import FINISH, ModelPart
@@ -272,7 +273,7 @@ def encrypted_by_anybody(values: Array, vector_format: VectorFormat, key: RunKey
     """
     public = key.public
     if public is None:
-        return PlainCipher(key.bits).encrypt(values, vector_format, ())
+        return PlainVector(key.bits, vector_format, 1, vector_format.quantise(values))
     layout = slot_layout(vector_format, key.bits)
     grid = layout.grid(vector_format.quantise(values))
     numbers = [(1 + m * public.n) % public.n_squared for m in layout.pack(grid, [UNTAGGED] * len(grid))]

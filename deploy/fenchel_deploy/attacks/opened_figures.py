@@ -26,7 +26,8 @@ from fenchel_common.algorithms.averaging.rails import MEASURED, MODEL_FORMAT, Me
 from fenchel_common.algorithms.dual import INNER_PRODUCT, PRIMAL, PRODUCT_FORMAT
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import EncryptedVector, PlainVector, Vector
+from fenchel_common.crypto.vectors import EncryptedVector, Vector
+from fenchel_common.crypto.words import PlainVector
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.arrays import numbers_to_bytes

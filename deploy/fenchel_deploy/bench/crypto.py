@@ -18,16 +18,16 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
+from fenchel_client.crypto.blocktags import BlockTags
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
-from fenchel_client.crypto.stamps import Origin, Pads, Stamp, number_tokens
+from fenchel_client.crypto.stamps import Origin, Place, Stamp, number_places
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
-from fenchel_common.crypto.tags import Tagger
 from fenchel_common.crypto.vectors import EncryptedVector
 from fenchel_common.errors import InvalidInput
-from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.records import Moment
 from fenchel_common.wire.vectors import vector_to_bytes
 from fenchel_deploy.bench.peers import Peer
@@ -65,13 +65,12 @@ class Ours:
     cipher: PaillierCipher
     timings: Timings
     vector_format: VectorFormat
-    pads: Pads
 
     def encrypted(self, values: NDArray[np.float64], origin: Origin) -> EncryptedVector:
-        return self.cipher.encrypt(values, self.vector_format, self.pads.of(origin, self.tokens(values)))
+        return self.cipher.encrypt(values, self.vector_format, origin=origin, places=self.places(values))
 
-    def tokens(self, values: NDArray[np.float64]) -> list[bytes]:
-        return number_tokens(-(-values.size // self.cipher.slots_of(self.vector_format)))
+    def places(self, values: NDArray[np.float64]) -> list[Place]:
+        return number_places(-(-values.size // self.cipher.slots_of(self.vector_format)))
 
     def measure(self, values: NDArray[np.float64]) -> None:
         cipher, timings, count = self.cipher, self.timings, values.size
@@ -84,8 +83,8 @@ class Ours:
         with timings.measuring("add", count):
             summed = first.plus(second)
         with timings.measuring("decrypt", count):
-            tokens = self.tokens(values)
-            decrypted = cipher.decrypt(summed, self.pads.sums([origins] * len(tokens), tokens))
+            places = self.places(values)
+            decrypted = cipher.decrypt(summed, origins=[origins] * len(places), places=places)
         if np.abs(decrypted - 2 * values).max() > self.vector_format.error_bound(2):
             raise AssertionError("a decrypted sum is not what was encrypted")
 
@@ -100,9 +99,9 @@ class Ours:
 def make_ours(bits: int, kind: KeyKind, slot_bits: int) -> Ours:
     key = generate_private_key(bits, kind)
     vector_format = VectorFormat(slot_bits=slot_bits)
-    tagger = Tagger(secrets.token_bytes(KEY_BYTES), slots=slot_layout(vector_format, bits).slots)
-    cipher = PaillierCipher(key, ObfuscatorPool(key), tagger, threads=1)
-    return Ours(cipher, Timings(), vector_format, Pads(secrets.token_bytes(KEY_BYTES)))
+    tags = BlockTags.of(secrets.token_bytes(KEY_BYTES), RunId("bench"), slots=slot_layout(vector_format, bits).slots)
+    cipher = PaillierCipher(key, ObfuscatorPool(key), tags, threads=1)
+    return Ours(cipher, Timings(), vector_format)
 
 
 def fresh_origin() -> Origin:

@@ -165,7 +165,8 @@ class Target:
 
     def _opened(self, vector: Vector) -> Array | None:
         try:
-            return self.opening.cipher.decrypt(vector, [self.opening.expected])
+            opening = self.opening
+            return opening.cipher.decrypt(vector, origins=[opening.origins], places=[opening.place])
         except CryptoError:
             return None
 

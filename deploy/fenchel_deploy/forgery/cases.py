@@ -26,7 +26,7 @@ from fenchel_common.data.partition import partition
 from fenchel_common.ids import RunId
 from fenchel_deploy.forgery.marks import compare_labels
 from fenchel_deploy.forgery.openings import Record
-from fenchel_deploy.inprocess.halves import Halves, tagger_of
+from fenchel_deploy.inprocess.halves import Halves, tags_of
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.contract import AlgorithmServer
 
@@ -93,7 +93,7 @@ def recorded(case: Case) -> Recorded:
     private = generate_private_key(KEY_BITS)
     pool, key = ObfuscatorPool(private), RunKey.of(private.public_key)
     slots = key.slots(VectorFormat(slot_bits=32))
-    ciphers = {run: PaillierCipher(private, pool, tagger_of(slots, run)) for run in (RUN, OTHER_RUN)}
+    ciphers = {run: PaillierCipher(private, pool, tags_of(slots, run)) for run in (RUN, OTHER_RUN)}
     records = {run: Record(cipher) for run, cipher in ciphers.items()}
     for run, cipher in ciphers.items():
         _run(case, run, cipher, key, records[run])

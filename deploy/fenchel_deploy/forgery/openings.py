@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from gmpy2 import mpz
 
 from fenchel_client.crypto.cipher import PaillierCipher
+from fenchel_client.crypto.plain import Among, Cipher
 from fenchel_client.crypto.seal import Array, Seal
-from fenchel_client.crypto.stamps import Origin, Pads
+from fenchel_client.crypto.stamps import Origin, Pads, Place
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import split
 from fenchel_common.crypto.tags import PadSum
-from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainVector, Vector
+from fenchel_common.crypto.vectors import EncryptedVector, Vector
+from fenchel_common.crypto.words import PlainVector
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,8 +38,8 @@ class Opening:
         The phases and fields of the messages that the sum consists of.
     cipher
         The cipher with which the party opened the block.
-    origins, token
-        The contributions that the party expects, and its name of the block.
+    origins, place
+        The contributions that the party expects, and the place of the block.
     expected
         The pads that follow from them.
     """
@@ -46,7 +48,7 @@ class Opening:
     block: Block
     cipher: Cipher
     origins: tuple[Origin, ...]
-    token: bytes
+    place: Place
     expected: PadSum
 
 
@@ -61,6 +63,10 @@ class Record:
     def seal(self, pads: Pads) -> Seal:
         """A seal that puts everything on this record."""
         return _WatchedSeal(pads, self)
+
+    def expected(self, origins: Sequence[Sequence[Origin]], places: Sequence[Place]) -> list[PadSum]:
+        """What the tags of blocks at these places must be made of, if they are the sums of these origins."""
+        return self._cipher.tags.expected(origins, places)
 
     def blocks_of(self, vector: Vector) -> list[Block]:
         return [self.block(vector.select([position])) for position in range(vector.block_count)]
@@ -80,22 +86,29 @@ class _WatchedSeal(Seal):
         self._record = record
 
     def close(
-        self, values: Array, vector_format: VectorFormat, *, cipher: Cipher, field: str, tokens: Sequence[bytes]
+        self,
+        values: Array,
+        vector_format: VectorFormat,
+        *,
+        cipher: Cipher,
+        field: str,
+        places: Sequence[Place],
+        among: Among | None = None,
     ) -> Vector:
-        vector = super().close(values, vector_format, cipher=cipher, field=field, tokens=tokens)
+        vector = super().close(values, vector_format, cipher=cipher, field=field, places=places, among=among)
         assert self.stamp is not None
         origin = Origin(self.stamp, field)
-        for token, block in zip(tokens, self._record.blocks_of(vector), strict=True):
-            self._record.sealed[origin, token] = block
+        for place, block in zip(places, self._record.blocks_of(vector), strict=True):
+            self._record.sealed[origin, place.token] = block
         return vector
 
     def open(
-        self, vector: Vector, *, cipher: Cipher, origins: Sequence[Sequence[Origin]], tokens: Sequence[bytes]
+        self, vector: Vector, *, cipher: Cipher, origins: Sequence[Sequence[Origin]], places: Sequence[Place]
     ) -> Array:
-        values = super().open(vector, cipher=cipher, origins=origins, tokens=tokens)
-        expected = self._pads.sums(origins, tokens)
-        for block, given, token, pads in zip(self._record.blocks_of(vector), origins, tokens, expected, strict=True):
+        values = super().open(vector, cipher=cipher, origins=origins, places=places)
+        expected = self._record.expected(origins, places)
+        for block, given, place, pads in zip(self._record.blocks_of(vector), origins, places, expected, strict=True):
             fields = sorted({f"{origin.stamp.moment.phase} {origin.field}" for origin in given})
-            opening = Opening(" + ".join(fields), block, cipher, tuple(given), token, pads)
+            opening = Opening(" + ".join(fields), block, cipher, tuple(given), place, pads)
             self._record.opened.append(opening)
         return values

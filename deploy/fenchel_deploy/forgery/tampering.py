@@ -15,7 +15,8 @@ from gmpy2 import mpz
 
 from fenchel_common.crypto.paillier import concatenate, split
 from fenchel_common.crypto.tags import TAG_PRIME
-from fenchel_common.crypto.vectors import EncryptedVector, PlainVector
+from fenchel_common.crypto.vectors import EncryptedVector
+from fenchel_common.crypto.words import PlainVector
 from fenchel_deploy.forgery.openings import Block, Opening, Record
 
 SHIFTS: Final = (1, -1, 1 << 32, -(1 << 32), 1 << 53, -(1 << 53), 1 << 62, 1 << 63, 1 << 64, -(1 << 64))
@@ -90,16 +91,16 @@ class Surroundings:
         fields = {origin.field for origin in opening.origins}
         near = [entry for entry in record.sealed.items() if isinstance(entry[1].vector, alike)]
         return cls(
-            contributions=tuple(record.sealed[origin, opening.token] for origin in opening.origins),
+            contributions=tuple(record.sealed[origin, opening.place.token] for origin in opening.origins),
             replays=tuple(
                 block
                 for (origin, token), block in near
-                if token == opening.token and origin.field in fields and origin not in own
+                if token == opening.place.token and origin.field in fields and origin not in own
             ),
             exchanged=tuple(
                 block
                 for (origin, token), block in near
-                if origin.stamp in stamps and not (token == opening.token and origin in own)
+                if origin.stamp in stamps and not (token == opening.place.token and origin in own)
             ),
             foreign=tuple(
                 block

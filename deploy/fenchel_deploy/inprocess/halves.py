@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_client.algorithms.base import AlgorithmClient
-from fenchel_client.crypto.seal import Seal, run_tagger
+from fenchel_client.crypto.blocktags import BlockTags
+from fenchel_client.crypto.plain import Cipher, PlainCipher
+from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Pads
 from fenchel_client.participant import Participant
 from fenchel_common.algorithms.dual import DualSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.tags import Tagger
-from fenchel_common.crypto.vectors import Cipher, PlainCipher
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.records import Moment, Record, seed_to_bytes
@@ -43,8 +43,8 @@ class Halves(Generic[C, S]):
     """Clients and server of one run.
 
     `client_half` and `server_half` make the halves, with the arguments of the algorithms' own; `settings` are the
-    settings of their algorithm. With a `key` the caller must give a `cipher` that decrypts under it, with the tagger
-    that `tagger_of` gives for the same `run`.
+    settings of their algorithm. With a `key` the caller must give a `cipher` that decrypts under it, with the tags
+    that `tags_of` gives for the same `run`.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Halves(Generic[C, S]):
         self.shards, self.alignment = aligned(shards, seed=settings.seed, key=key, slot_bits=bits, overlap=overlap)
         self.settings = settings
         slots = self.alignment.federation.slots
-        self.cipher = PlainCipher(key.bits, tagger_of(slots, run)) if cipher is None else cipher
+        self.cipher = PlainCipher(key.bits, tags_of(slots, run)) if cipher is None else cipher
         self.key = key
         self.attempt = ATTEMPT
         self.reports: list[RoundReport] = []
@@ -159,9 +159,9 @@ class Halves(Generic[C, S]):
         return preparations, record_to_bytes(record, self.alignment.federation.clients)
 
 
-def tagger_of(slots: int, run: RunId = RUN) -> Tagger:
-    """The tagger of halves in one process, for a caller's own cipher."""
-    return run_tagger(_TAG_SECRET, run, slots=slots)
+def tags_of(slots: int, run: RunId = RUN) -> BlockTags:
+    """The tags of halves in one process, for a caller's own cipher."""
+    return BlockTags.of(_TAG_SECRET, run, slots=slots)
 
 
 def hyfdca_halves(shards: Sequence[Shard], settings: DualSettings) -> Halves[AlgorithmClient, AlgorithmServer]:

@@ -8,7 +8,7 @@ import pytest
 
 from fenchel_common.algorithms.averaging.rails import CHECKPOINT_AFTER, LOCAL, MEASURED, MODEL, SURVEY, Result, Task
 from fenchel_common.blocks import BlockVector
-from fenchel_common.crypto.vectors import PlainVector
+from fenchel_common.crypto.words import PlainVector
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput, TagMismatch
 from fenchel_common.ids import ClientId, RoundId

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fenchel.v1 import averaging_pb2 as pb
+from fenchel_client.crypto.plain import PlainCipher
 from fenchel_common.algorithms.averaging.choices import RecordedPlan, RoundChoices
 from fenchel_common.algorithms.averaging.rails import (
     FIGURES,
@@ -20,7 +21,7 @@ from fenchel_common.algorithms.averaging.rails import (
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import PlainCipher, Vector
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.averaging import Scope, result_from_bytes, result_to_bytes, task_from_bytes, task_to_bytes

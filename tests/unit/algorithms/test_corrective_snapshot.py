@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from fenchel.v1 import corrective_pb2 as pb
+from fenchel_client.crypto.plain import Cipher, PlainCipher
 from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher, PlainCipher, Vector
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.privacy import Privacy
@@ -22,12 +23,12 @@ from fenchel_common.wire.corrective_snapshot import (
     snapshot_from_bytes,
     snapshot_to_bytes,
 )
-from support.keys import cipher, run_key, tagger
+from support.keys import cipher, run_key, tags
 from support.tagged import decrypted, encrypted
 
 KEY_BITS = 2048
 IN_CLEAR = RunKey.in_clear(KEY_BITS)
-PLAIN = PlainCipher(KEY_BITS, tagger())
+PLAIN = PlainCipher(KEY_BITS, tags())
 
 
 def vector(of: Cipher, vector_format: VectorFormat, seed: int) -> Vector:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fenchel.v1 import corrective_pb2 as pb
+from fenchel_client.crypto.plain import PlainCipher
 from fenchel_common.algorithms.corrective.messages import (
     FIGURE_COUNT,
     POINT_PRODUCT_FORMAT,
@@ -25,13 +26,13 @@ from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import PlainCipher, Vector
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.privacy import Privacy
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.arrays import numbers_to_bytes
 from fenchel_common.wire.scope import MAXIMUM_NUMBERS, Scope
-from support.keys import cipher, run_key, tagger
+from support.keys import cipher, run_key, tags
 from support.layouts import A, B
 from support.listed import add_numbers, drop_last
 from support.tagged import decrypted, encrypted
@@ -257,7 +258,7 @@ def test_vectors_by_feature_must_be_of_the_level(level: Privacy, accepted: str) 
     values = np.linspace(0.0, 1.0, cipher().slots)
     made: dict[str, Vector] = {
         "encrypted": encrypted(cipher(), values),
-        "plain": encrypted(PlainCipher(key.bits, tagger()), values),
+        "plain": encrypted(PlainCipher(key.bits, tags()), values),
     }
     for kind, vector in made.items():
         body = wire.model_to_bytes(BlockVector((0,), vector))

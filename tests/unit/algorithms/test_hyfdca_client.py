@@ -15,13 +15,14 @@ from fenchel_client.algorithms.codec import Origins
 from fenchel_client.algorithms.duals import checked_duals
 from fenchel_client.algorithms.hyfdca.book import FIGURES
 from fenchel_client.algorithms.hyfdca.client import HyfdcaClient
+from fenchel_client.crypto.plain import PlainCipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Pads
 from fenchel_common.algorithms.dual import ALPHA_FORMAT
 from fenchel_common.algorithms.hyfdca.messages import SAMPLES_UNIT
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.blocks import BlockVector
-from fenchel_common.crypto.vectors import PlainCipher, Vector
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, Refusal

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fenchel.v1 import hyfdca_pb2
+from fenchel_client.crypto.plain import PlainCipher
 from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT, ProductResult
 from fenchel_common.algorithms.hyfdca.messages import (
     DualResult,
@@ -22,7 +23,8 @@ from fenchel_common.algorithms.hyfdca.rounds import RoundChoices
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import PlainCipher, PlainVector, Vector
+from fenchel_common.crypto.vectors import Vector
+from fenchel_common.crypto.words import PlainVector
 from fenchel_common.errors import FenchelError, IncompatibleVectors, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy

@@ -13,21 +13,23 @@ from fenchel_client.algorithms import rows as rows_module
 from fenchel_client.algorithms.codec import BlockCodec, RowCodec
 from fenchel_client.algorithms.duals import NORMS, checked_duals, feasible_duals, own_norms, whole_norms
 from fenchel_client.algorithms.rows import COPIED_BYTES, PartyRows
+from fenchel_client.crypto.plain import Cipher, PlainCipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Origin, Pads, Stamp
 from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainCipher, PlainVector
+from fenchel_common.crypto.vectors import EncryptedVector
+from fenchel_common.crypto.words import PlainVector
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, TagMismatch
-from fenchel_common.ids import RoundId
+from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.losses import LOSSES
 from fenchel_common.privacy import Privacy
 from fenchel_common.records import Moment
 from fenchel_deploy.inprocess.layouts import table_of
-from support.keys import cipher, run_key, tagger
+from support.keys import cipher, run_key, tags
 from support.layouts import A, B, client_layout
 
 Array = NDArray[np.float64]
@@ -76,13 +78,16 @@ def own(
     ignored: tuple[IgnoredFeatures, ...] = (),
     shared: bool = True,
 ) -> Own:
-    used: Cipher = PlainCipher(KEY_BITS, tagger()) if level == "plain" else cipher()
+    used: Cipher = PlainCipher(KEY_BITS, tags()) if level == "plain" else cipher()
     key = RunKey.in_clear(KEY_BITS) if level == "plain" else run_key()
     laid_out = layout(ignored=ignored, shared=shared)
     shard = Shard(("a", "b", "c", "d"), ("sex", "age", "bmi"), csr_array(X) if sparse else X, y)
     rows = PartyRows(laid_out, table_of(shard))
     seal = stamped()
     return Own(rows, RowCodec(rows, layout=laid_out, cipher=used, key=key, privacy=Privacy(level), seal=seal), seal)
+
+
+ALONE = dict.fromkeys(range(6), (ClientId("a"),))
 
 
 def stamped() -> Seal:
@@ -177,16 +182,16 @@ def test_no_vector_opens_as_another_field_or_as_a_block_of_another_number(level:
 
 def test_no_block_opens_at_a_party_with_other_samples_or_features_in_it() -> None:
     """The pads depend on ids and names: equal numbers of blocks and equal sizes are not enough."""
-    seal, used = stamped(), PlainCipher(KEY_BITS, tagger())
+    seal, used = stamped(), PlainCipher(KEY_BITS, tags())
     positions = {2: np.array([0, 1])}
-    codec = BlockCodec("samples", positions, ["a", "b"], SLOTS, used, seal)
+    codec = BlockCodec("samples", positions, ["a", "b"], ALONE, SLOTS, used, seal)
     vector = codec.to_blocks("point", np.array([0.5, 0.25]), [2], PRODUCT_FORMAT)
     assert seal.stamp is not None
     origins = [Origin(seal.stamp, "point")]
     np.testing.assert_array_equal(codec.from_blocks(vector, lambda _block: origins), [0.5, 0.25])
     for kind, names in (("samples", ["b", "a"]), ("samples", ["a", "c"]), ("features", ["a", "b"])):
         with pytest.raises(TagMismatch):
-            BlockCodec(kind, positions, names, SLOTS, used, seal).from_blocks(vector, lambda _block: origins)
+            BlockCodec(kind, positions, names, ALONE, SLOTS, used, seal).from_blocks(vector, lambda _block: origins)
 
 
 def test_vectors_by_feature_are_of_whole_blocks_and_tell_all_of_them() -> None:
@@ -202,15 +207,17 @@ def test_vectors_by_feature_are_of_whole_blocks_and_tell_all_of_them() -> None:
 
 def test_values_of_one_sample_and_one_feature_stand_alone_in_their_slots() -> None:
     vector = own().codec.to_blocks("point", [1, 4], np.array([0.25, 0.5, 0.75, 1.0]), ALPHA_FORMAT).vector
-    values = PlainCipher(KEY_BITS).decrypt(vector, []).reshape(2, SLOTS)
+    values = PlainCipher(KEY_BITS).decrypt(vector, origins=[], places=[]).reshape(2, SLOTS)
     np.testing.assert_array_equal(values[:, :2], [[0.25, 0.5], [0.75, 1.0]])
     assert not values[:, 2:].any()
 
 
 def test_a_vector_is_put_into_a_copy_at_the_positions_of_its_blocks() -> None:
     seal = stamped()
-    cipher_in_clear = PlainCipher(KEY_BITS, tagger())
-    codec = BlockCodec("features", {2: np.array([3, 0]), 5: np.array([1])}, list("abcd"), SLOTS, cipher_in_clear, seal)
+    cipher_in_clear = PlainCipher(KEY_BITS, tags())
+    codec = BlockCodec(
+        "features", {2: np.array([3, 0]), 5: np.array([1])}, list("abcd"), ALONE, SLOTS, cipher_in_clear, seal
+    )
     values = np.array([1.0, 2.0, 3.0, 4.0])
     vector = codec.to_blocks("model", 10.0 * values, [2], PRODUCT_FORMAT)
     assert seal.stamp is not None

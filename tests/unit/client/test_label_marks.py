@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fenchel.v1 import labels_pb2
+from fenchel_client.crypto.plain import Cipher, PlainCipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Pads
 from fenchel_client.labels import LabelComparison, label_marks
@@ -19,7 +20,7 @@ from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto import paillier
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher, EncryptedVector, PlainCipher, Vector
+from fenchel_common.crypto.vectors import EncryptedVector, Vector
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, LabelsDiffer, Refusal, ResultRejected
 from fenchel_common.ids import ClientId, RoundId, RunId
@@ -35,7 +36,7 @@ from fenchel_common.wire.labels import (
 from fenchel_common.wire.records import record_from_bytes, record_to_bytes
 from fenchel_deploy.inprocess.layouts import KEY_BITS, aligned, table_of
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
-from support.keys import SMALL_BITS, cipher, private_key, run_key, tagger
+from support.keys import SMALL_BITS, cipher, private_key, run_key, tags
 from support.layouts import A, B, client_layout
 from support.simulation import read_unchecked
 
@@ -43,7 +44,7 @@ RUN = RunId("run-1")
 SECRET = bytes(range(32))
 FIRST, SECOND, THIRD = (ClientId(f"party-{number:02d}") for number in range(3))
 KINDS: dict[str, tuple[Cipher, RunKey]] = {
-    "plain": (PlainCipher(KEY_BITS, tagger()), RunKey.in_clear(KEY_BITS)),
+    "plain": (PlainCipher(KEY_BITS, tags()), RunKey.in_clear(KEY_BITS)),
     "paillier": (cipher(2 * SMALL_BITS), run_key(2 * SMALL_BITS)),
 }
 MOMENT, SEED = Moment(1, RoundId(0), LAYOUT), 1

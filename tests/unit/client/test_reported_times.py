@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fenchel_client.crypto.plain import PlainCipher
 from fenchel_client.crypto.timed import Stopwatch, TimedCipher, in_steps
 from fenchel_client.task import Task
-from fenchel_common.crypto.vectors import PlainCipher
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import Spent

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fenchel_client.crypto.plain import PlainCipher
 from fenchel_common.blocks import BlockVector, check_fresh, filled, joined, joined_on, summed, summed_parts
-from fenchel_common.crypto.vectors import PlainCipher, Vector
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
-from support.keys import SMALL_BITS, cipher, tagger
+from support.keys import SMALL_BITS, cipher, tags
 from support.tagged import decrypted, encrypted
 
-CIPHERS = {"plain": PlainCipher(SMALL_BITS, tagger(SMALL_BITS)), "small": cipher(SMALL_BITS)}
+CIPHERS = {"plain": PlainCipher(SMALL_BITS, tags(SMALL_BITS)), "small": cipher(SMALL_BITS)}
 EACH_CIPHER = pytest.mark.parametrize("cipher", CIPHERS.values(), ids=CIPHERS)
 
 

@@ -21,12 +21,12 @@ from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind, PrivateKey, SecretPrime
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.privatefiles import read_private, write_private
-from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import split
-from fenchel_common.crypto.vectors import total
+from fenchel_common.crypto.vectors import EncryptedVector, total
 from fenchel_common.errors import KeyFileError, KeyTooSmall
-from support.keys import SMALL_BITS, cipher, private_key, tagger
-from support.tagged import PAD, decrypted, padded
+from support.keys import SMALL_BITS, cipher, private_key
+from support.keys import tags as block_tags
+from support.tagged import ORIGIN, PLACE, decrypted, encrypted
 
 KINDS = pytest.mark.parametrize("kind", KeyKind)
 
@@ -161,12 +161,13 @@ def test_decryption_gives_the_same_on_any_number_of_threads(threads: int, count:
 @KINDS
 def test_phe_decrypts_what_we_encrypt(kind: KeyKind) -> None:
     ours = cipher(2048, kind)
-    vector = total([ours.encrypt(np.array([1.5, -2.25]), VectorFormat(), [PAD])] * 3)
+    vector = total([encrypted(ours, np.array([1.5, -2.25]))] * 3)
+    assert isinstance(vector, EncryptedVector)
     theirs = private_key_to_phe(ours.key)
     plaintext = theirs.raw_decrypt(int(split(vector.ciphertexts, vector.key.ciphertext_bytes)[0]))
     signed = plaintext - theirs.public_key.n if plaintext > theirs.public_key.n // 2 else plaintext
     grid, tags = vector.layout.unpack([mpz(signed)])
-    tagger().check(grid, tags, padded([3]))
+    block_tags().check(grid, tags, block_tags().expected([[ORIGIN] * 3], [PLACE]))
     assert (grid[0, :2] == np.array([4.5, -6.75]) * 2**32).all()
 
 
@@ -181,12 +182,16 @@ def test_a_key_of_phe_works_here_and_its_vectors_decrypt_there() -> None:
     public, private = phe.generate_paillier_keypair(n_length=2048)
     key = private_key_from_phe(private)
     assert public_key_from_phe(public) == key.public_key
-    imported = PaillierCipher(key, ObfuscatorPool(key), tagger())
-    vector = imported.encrypt(np.array([3.5, -1.0]), VectorFormat(), [PAD])
+    imported = PaillierCipher(key, ObfuscatorPool(key), block_tags())
+    vector = encrypted(imported, np.array([3.5, -1.0]))
+    assert isinstance(vector, EncryptedVector)
     grid = vector.layout.grid(vector.format.quantise(np.array([3.5, -1.0])))
     assert (decrypted(imported, vector) == [3.5, -1.0]).all()
     number = int(split(vector.ciphertexts, vector.key.ciphertext_bytes)[0])
-    assert private.raw_decrypt(number) == int(vector.layout.pack(grid, tagger().tags(grid, [PAD]))[0]) % public.n
+    assert (
+        private.raw_decrypt(number)
+        == int(vector.layout.pack(grid, block_tags().made(grid, ORIGIN, [PLACE]))[0]) % public.n
+    )
 
 
 def test_two_equal_primes_are_no_key() -> None:

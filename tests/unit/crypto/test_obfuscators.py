@@ -16,10 +16,10 @@ from fenchel_client.crypto.fixed_base import FixedBase
 from fenchel_client.crypto.interop import private_key_from_phe
 from fenchel_client.crypto.keys import KeyKind, PrivateKey, SecretPrime
 from fenchel_client.crypto.obfuscators import ObfuscatorPool, primitive_root, residue_sampler
-from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import split
-from support.keys import SMALL_BITS, private_key, tagger
-from support.tagged import PAD
+from fenchel_common.crypto.vectors import EncryptedVector
+from support.keys import SMALL_BITS, private_key, tags
+from support.tagged import encrypted
 
 KINDS = pytest.mark.parametrize("kind", KeyKind)
 
@@ -113,13 +113,14 @@ def test_imported_keys_make_nth_residues_too() -> None:
 def test_a_nonce_used_twice_would_show_the_difference_and_ours_are_all_different() -> None:
     """With one nonce, c₁/c₂ mod n² = 1 + (m₁ − m₂)·n, which is 1 modulo n."""
     key = private_key()
-    cipher = PaillierCipher(key, ObfuscatorPool(key), tagger())
+    cipher = PaillierCipher(key, ObfuscatorPool(key), tags())
     n, n_squared = key.public_key.n, key.public_key.n_squared
     nonce = cipher.pool.make()
     reused = [(1 + m * n) * nonce.residue % n_squared for m in (1000, 77)]
     assert (reused[0] * gmpy2.invert(reused[1], n_squared) % n_squared - 1) // n == 923
 
-    vector = cipher.encrypt(np.arange(6.0 * cipher.slots), VectorFormat(), [PAD] * 6)
+    vector = encrypted(cipher, np.arange(6.0 * cipher.slots))
+    assert isinstance(vector, EncryptedVector)
     numbers = split(vector.ciphertexts, key.public_key.ciphertext_bytes)
     for i, left in enumerate(numbers):
         for right in numbers[:i]:

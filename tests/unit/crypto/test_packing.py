@@ -4,10 +4,11 @@ from gmpy2 import mpz
 from numpy.typing import NDArray
 
 from fenchel_common.crypto.packing import SlotLayout, VectorFormat, slot_layout
-from fenchel_common.crypto.tags import TAG_PRIME
+from fenchel_common.crypto.tags import TAG_PRIME, PadSum
 from fenchel_common.errors import TagMismatch, TooManyTerms, ValueNotFinite, ValueOutOfRange
-from support.keys import tagger
-from support.tagged import PAD, padded
+from support.keys import tags as block_tags
+
+PAD = TAG_PRIME // 3
 
 LAYOUTS = [slot_layout(VectorFormat(slot_bits=width), bits) for width in (64, 48) for bits in (256, 2048, 3072, 4096)]
 EACH_LAYOUT = pytest.mark.parametrize("layout", LAYOUTS, ids=lambda item: f"{item.key_bits}/{item.format.slot_bits}")
@@ -106,11 +107,11 @@ def test_a_slot_that_overflows_into_its_neighbour_does_not_keep_the_tag(slot: in
     integers = np.zeros(layout.slots, dtype=np.int64)
     integers[slot] = int(layout.format.integer_bound) - 1
     factor = (1 << 64) // int(integers[slot]) + 1
-    tag = tagger().tags(layout.grid(integers), [PAD])
+    tag = block_tags().tagger.tags(layout.grid(integers), [PAD])
     grid, tags = layout.unpack([plaintext * factor for plaintext in layout.pack(layout.grid(integers), tag)])
     assert grid[0, slot + 1] == 1
     with pytest.raises(TagMismatch):
-        tagger().check(grid, tags, padded([factor]))
+        block_tags().tagger.check(grid, tags, [PadSum(factor, factor * PAD % TAG_PRIME)])
 
 
 def test_a_plaintext_that_is_wider_than_slots_and_tag_is_refused() -> None:
@@ -127,7 +128,7 @@ def test_a_random_plaintext_is_refused() -> None:
         number = mpz.from_bytes(rng.bytes(256), "little") >> 3
         grid, tags = layout.unpack([number - (mpz(1) << 2044)])
         with pytest.raises(TagMismatch):
-            tagger().check(grid, tags, padded([1]))
+            block_tags().tagger.check(grid, tags, [PadSum(1, PAD)])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fenchel_client.crypto.seal import Seal
-from fenchel_client.crypto.stamps import Origin, Pads, Stamp, block_token, number_tokens
+from fenchel_client.crypto.stamps import Origin, Pads, Place, Stamp, block_places, block_token, number_places
 from fenchel_common.crypto.tags import TAG_PRIME
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import TagMismatch
@@ -21,6 +21,7 @@ A, B = ClientId("a"), ClientId("b")
 STAMP = Stamp(A, Moment(1, RoundId(2), "primal"), bytes(32), bytes(16))
 ORIGIN = Origin(STAMP, "alpha")
 TOKENS = [block_token("samples", block, ["x", "y"]) for block in range(2)]
+PLACES = list(block_places(dict(enumerate(TOKENS)), dict.fromkeys(range(2), (A, B))).values())
 OTHERS = [
     replace(ORIGIN, field="model"),
     replace(ORIGIN, field=""),
@@ -82,7 +83,7 @@ def test_tokens_follow_from_kind_number_and_every_name_in_order() -> None:
         )
     }
     assert len(tokens) == 7
-    numbered = number_tokens(3)
+    numbered = [place.token for place in number_places(3)]
     assert len(set(numbered) | tokens) == 10
 
 
@@ -98,13 +99,13 @@ class TestSeal:
     cipher = cipher()
     values = np.linspace(-2.0, 2.0, 2 * cipher.slots)
 
-    def closed(self, stamp: Stamp, field: str = "alpha", tokens: list[bytes] = TOKENS) -> Vector:
+    def closed(self, stamp: Stamp, field: str = "alpha", places: list[Place] = PLACES) -> Vector:
         self.seal.stamp = stamp
-        return self.seal.close(self.values, FORMAT, cipher=self.cipher, field=field, tokens=tokens)
+        return self.seal.close(self.values, FORMAT, cipher=self.cipher, field=field, places=places)
 
-    def opens(self, vector: Vector, origins: list[list[Origin]], tokens: list[bytes] = TOKENS) -> bool:
+    def opens(self, vector: Vector, origins: list[list[Origin]], places: list[Place] = PLACES) -> bool:
         try:
-            self.seal.open(vector, cipher=self.cipher, origins=origins, tokens=tokens)
+            self.seal.open(vector, cipher=self.cipher, origins=origins, places=places)
         except TagMismatch:
             return False
         return True
@@ -125,21 +126,16 @@ class TestSeal:
         assert len({digest(), *others}) == 4
 
     def test_a_party_with_another_key_of_pads_opens_nothing(self) -> None:
-        stranger = Seal(Pads(KEY[::-1]))
+        stranger = replace(self.cipher, tags=replace(self.cipher.tags, pads=Pads(KEY[::-1])))
         with pytest.raises(TagMismatch):
-            stranger.open(
-                self.closed(STAMP),
-                cipher=self.cipher,
-                origins=[[ORIGIN]] * 2,
-                tokens=TOKENS,
-            )
+            self.seal.open(self.closed(STAMP), cipher=stranger, origins=[[ORIGIN]] * 2, places=PLACES)
 
     def test_blocks_of_other_samples_do_not_open(self) -> None:
         """Parties whose blocks of one number have other rows never open each other's sums."""
-        assert not self.opens(self.closed(STAMP), [[ORIGIN]] * 2, TOKENS[::-1])
-        elsewhere = [TOKENS[0], block_token("samples", 1, ["x", "z"])]
+        assert not self.opens(self.closed(STAMP), [[ORIGIN]] * 2, PLACES[::-1])
+        elsewhere = [PLACES[0], replace(PLACES[1], token=block_token("samples", 1, ["x", "z"]))]
         assert not self.opens(self.closed(STAMP), [[ORIGIN]] * 2, elsewhere)
 
     def test_a_message_without_a_stamp_is_not_made(self) -> None:
         with pytest.raises(AssertionError):
-            Seal(Pads(KEY)).close(self.values, FORMAT, cipher=self.cipher, field="alpha", tokens=TOKENS)
+            Seal(Pads(KEY)).close(self.values, FORMAT, cipher=self.cipher, field="alpha", places=PLACES)

@@ -10,10 +10,12 @@ from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
+from fenchel_client.crypto.plain import PlainCipher
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.tags import TAG_PRIME, PadSum
-from fenchel_common.crypto.vectors import EncryptedVector, PlainCipher, PlainVector, join, total
+from fenchel_common.crypto.tags import TAG_PRIME
+from fenchel_common.crypto.vectors import EncryptedVector, join, total
+from fenchel_common.crypto.words import PlainVector
 from fenchel_common.errors import (
     IncompatibleVectors,
     InvalidCiphertext,
@@ -25,12 +27,13 @@ from fenchel_common.errors import (
     WrongKey,
 )
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_bytes, vector_to_proto
-from support.keys import SMALL_BITS, cipher, run_key, tagger
-from support.tagged import FORMAT, PAD, decrypted, encrypted, padded
+from support.keys import SMALL_BITS, cipher, run_key
+from support.keys import tags as block_tags
+from support.tagged import FORMAT, ORIGIN, PLACE, decrypted, encrypted, opened
 
 CIPHERS = {
     "plain": PlainCipher(2048),
-    "plain with tags": PlainCipher(2048, tagger()),
+    "plain with tags": PlainCipher(2048, block_tags()),
     "2048": cipher(2048),
     "2048 subgroup": cipher(2048, KeyKind.SUBGROUP),
     "3072": cipher(3072),
@@ -69,9 +72,9 @@ def test_blocks_can_be_selected_and_joined(cipher: Any) -> None:
     assert (decrypted(cipher, vector.select([2, 0])) == np.concatenate([grid[2], grid[0]])).all()
     partial = encrypted(cipher, a[:2])
     joined = join([vector.plus(vector), partial])
-    assert (cipher.decrypt(joined, padded([2, 2, 2, 1])) == np.concatenate([2 * a, a[:2]])).all()
+    assert (opened(cipher, joined, [2, 2, 2, 1]) == np.concatenate([2 * a, a[:2]])).all()
     assert joined.terms == 2
-    selected = cipher.decrypt(joined.select([0, 3]), padded([2, 1]))
+    selected = opened(cipher, joined.select([0, 3]), [2, 1])
     assert (selected == np.concatenate([2 * grid[0], a[:2]])).all()
 
 
@@ -117,7 +120,7 @@ def test_vectors_of_unequal_shape_are_not_combined(cipher: Any) -> None:
 
 
 def test_plain_and_encrypted_vectors_are_not_mixed() -> None:
-    clear = PlainCipher(2048, tagger())
+    clear = PlainCipher(2048, block_tags())
     plain, secret = encrypted(clear, values(4)), encrypted(cipher(), values(4))
     for left, right in ((plain, secret), (secret, plain)):
         with pytest.raises(IncompatibleVectors):
@@ -135,19 +138,19 @@ def test_plain_and_encrypted_vectors_are_not_mixed() -> None:
 
 
 def test_vectors_with_tags_and_vectors_without_are_not_mixed() -> None:
-    tagged, bare = encrypted(PlainCipher(2048, tagger()), values(30)), encrypted(PlainCipher(2048), values(30))
+    tagged, bare = encrypted(PlainCipher(2048, block_tags()), values(30)), encrypted(PlainCipher(2048), values(30))
     for left, right in ((tagged, bare), (bare, tagged)):
         with pytest.raises(IncompatibleVectors):
             total([left, right])
         with pytest.raises(IncompatibleVectors):
             join([left, right])
     with pytest.raises(TagMismatch):
-        decrypted(PlainCipher(2048, tagger()), bare)
+        decrypted(PlainCipher(2048, block_tags()), bare)
 
 
 def test_vectors_under_different_keys_are_not_mixed() -> None:
     key = generate_private_key(SMALL_BITS, test_only_small=True)
-    stranger = PaillierCipher(key, ObfuscatorPool(key), tagger(SMALL_BITS))
+    stranger = PaillierCipher(key, ObfuscatorPool(key), block_tags(SMALL_BITS))
     ours, theirs = encrypted(cipher(SMALL_BITS), values(4)), encrypted(stranger, values(4))
     assert isinstance(ours, EncryptedVector)
     with pytest.raises(WrongKey):
@@ -175,33 +178,36 @@ def test_vectors_survive_the_wire(cipher: Any) -> None:
 def test_only_the_expected_sum_is_opened(cipher: Any) -> None:
     vector = encrypted(cipher, values(2 * cipher.slots))
     twice = vector.plus(vector)
-    cases: list[tuple[Any, list[PadSum]]] = [
-        (vector, padded([2, 2])),
-        (twice, padded([1, 1])),
-        (vector, padded([1])),
-        (vector, padded([1, 1, 1])),
+    cases: list[tuple[Any, list[int]]] = [
+        (vector, [2, 2]),
+        (twice, [1, 1]),
+        (vector, [1]),
+        (vector, [1, 1, 1]),
         (vector, []),
-        (vector, [*padded([1]), PadSum(1, PAD + 1)]),
+        (vector, [1, 2]),
     ]
-    for given, expected in cases:
+    for given, terms in cases:
         with pytest.raises(TagMismatch, match="not the sum of the contributions"):
-            cipher.decrypt(given, expected)
-    assert (cipher.decrypt(twice, padded([2, 2])) == 2 * values(2 * cipher.slots)).all()
+            opened(cipher, given, terms)
+    elsewhere = [PLACE, replace(PLACE, token=b"\1" * 16)]
+    with pytest.raises(TagMismatch, match="not the sum of the contributions"):
+        cipher.decrypt(vector, origins=[[ORIGIN]] * 2, places=elsewhere)
+    assert (opened(cipher, twice, [2, 2]) == 2 * values(2 * cipher.slots)).all()
 
 
 @EACH_TAGGED
 def test_blocks_do_not_change_places(cipher: Any) -> None:
-    pads = [PAD, PAD + 1]
-    vector = cipher.encrypt(values(2 * cipher.slots), FORMAT, pads)
-    expected = [PadSum(1, pad) for pad in pads]
-    assert (cipher.decrypt(vector, expected) == values(2 * cipher.slots)).all()
+    places = [PLACE, replace(PLACE, token=b"\1" * 16)]
+    vector = cipher.encrypt(values(2 * cipher.slots), FORMAT, origin=ORIGIN, places=places)
+    origins = [[ORIGIN]] * 2
+    assert (cipher.decrypt(vector, origins=origins, places=places) == values(2 * cipher.slots)).all()
     with pytest.raises(TagMismatch):
-        cipher.decrypt(vector.select([1, 0]), expected)
+        cipher.decrypt(vector.select([1, 0]), origins=origins, places=places)
 
 
 def test_a_vector_in_clear_whose_value_was_changed_is_not_opened() -> None:
     """In a run of the level `paper`, the server reads vectors by feature, and may not change them."""
-    clear = PlainCipher(2048, tagger())
+    clear = PlainCipher(2048, block_tags())
     vector = encrypted(clear, values(40))
     assert isinstance(vector, PlainVector)
     for position in (0, 29, 30, 39):
@@ -213,7 +219,7 @@ def test_a_vector_in_clear_whose_value_was_changed_is_not_opened() -> None:
 
 def test_a_tag_in_clear_that_no_sum_has_is_refused_when_it_is_received() -> None:
     """A party could send a tag so large that the server's sum would not fit into its bytes."""
-    vector = encrypted(PlainCipher(2048, tagger()), values(4))
+    vector = encrypted(PlainCipher(2048, block_tags()), values(4))
     assert isinstance(vector, PlainVector)
     for tags in ((TAG_PRIME,), (-1,)):
         with pytest.raises(MalformedVector):
@@ -298,7 +304,7 @@ def test_equal_values_encrypt_to_unequal_ciphertexts() -> None:
 
 
 def test_reprs_show_no_values() -> None:
-    for used in (cipher(), PlainCipher(2048, tagger())):
+    for used in (cipher(), PlainCipher(2048, block_tags())):
         vector = encrypted(used, np.array([1.25]))
         assert "1.25" not in repr(vector)
         assert str(2**32 + 2**30) not in repr(vector)

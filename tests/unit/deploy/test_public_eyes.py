@@ -7,8 +7,10 @@ from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, concatenate
 from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.crypto.vectors import EncryptedVector
 from fenchel_common.wire.vectors import format_to_proto
 from fenchel_deploy.attacks.views import PublicEyes
+from support import tagged
 from support.keys import cipher, private_key
 
 
@@ -24,7 +26,8 @@ def test_a_ciphertext_without_a_nonce_would_be_read_without_the_key() -> None:
 
 def test_ciphertexts_of_this_project_are_not_read_without_the_key() -> None:
     key, values = private_key().public_key, np.array([0.5, -1.25, 3.0])
-    encrypted = cipher().encrypt(values, PRODUCT_FORMAT, [7])
+    encrypted = tagged.encrypted(cipher(), values, PRODUCT_FORMAT)
+    assert isinstance(encrypted, EncryptedVector)
     message = vectors_pb2.Vector(
         encrypted=vectors_pb2.EncryptedVector(
             format=format_to_proto(PRODUCT_FORMAT), length=3, terms=1, ciphertexts=encrypted.ciphertexts

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from fenchel_client.algorithms.averaging.work import FIGURES_FIELD
 from fenchel_client.algorithms.codec import Origins
+from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
-from fenchel_client.crypto.stamps import number_tokens
+from fenchel_client.crypto.stamps import Place, number_places
 from fenchel_common.algorithms.averaging.rails import FIGURES, MODEL_FORMAT, Measurement
-from fenchel_common.crypto.vectors import Cipher, Vector
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
 
 
@@ -26,18 +27,18 @@ class FigureCodec:
             MODEL_FORMAT,
             cipher=self.cipher,
             field=FIGURES_FIELD,
-            tokens=self._tokens(),
+            places=self._places(),
         )
 
     def opened(self, vector: Vector, origins: Origins) -> Measurement:
         """The sum of the measurements of these origins; `InvalidInput` unless they cover all samples."""
-        tokens = self._tokens()
-        expected = [origins(block) for block in range(len(tokens))]
-        figures = self.seal.open(vector, cipher=self.cipher, origins=expected, tokens=tokens)
+        places = self._places()
+        expected = [origins(block) for block in range(len(places))]
+        figures = self.seal.open(vector, cipher=self.cipher, origins=expected, places=places)
         whole = Measurement.from_figures(figures, self.sample_count)
         if whole.samples != self.sample_count:
             raise InvalidInput("figures: they do not cover all samples")
         return whole
 
-    def _tokens(self) -> list[bytes]:
-        return number_tokens(-(-FIGURES // self.cipher.slots))
+    def _places(self) -> list[Place]:
+        return number_places(-(-FIGURES // self.cipher.slots))

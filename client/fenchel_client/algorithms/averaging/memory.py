@@ -11,6 +11,7 @@ from fenchel_client.algorithms.averaging.book import AveragingBook, RoundOnRecor
 from fenchel_client.algorithms.averaging.log import Due, LoggedEntry, same_origins
 from fenchel_client.algorithms.averaging.work import State, Update, vector_field
 from fenchel_client.algorithms.codec import BlockCodec
+from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Stamp
 from fenchel_common.algorithms.averaging.rails import (
@@ -21,7 +22,6 @@ from fenchel_common.algorithms.averaging.rails import (
     Vectors,
     chosen_blocks,
 )
-from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import RoundId
 
@@ -72,7 +72,7 @@ class Memory:
         self._seal = seal
         self._apply = apply
         self._in_own_order = in_own_order
-        self.coordinates = BlockCodec("coordinates", own.positions, names, own.slots, cipher, seal)
+        self.coordinates = BlockCodec("coordinates", own.positions, names, own.holders, own.slots, cipher, seal)
         self._held: _Held | None = None
         self.kept: State = self._zeros(vectors.kept)
         self._kept_in: Stamp | None = None
@@ -82,7 +82,10 @@ class Memory:
         if coordinates is None:
             return self.coordinates
         blocks = chosen_blocks(self._in_own_order(coordinates), self._own.slots)
-        return BlockCodec("chosen coordinates", blocks, self._names, self._own.slots, self._cipher, self._seal)
+        by_everybody = dict.fromkeys(blocks, ())
+        return BlockCodec(
+            "chosen coordinates", blocks, self._names, by_everybody, self._own.slots, self._cipher, self._seal
+        )
 
     def take(self, update: StateUpdate, book: AveragingBook, current: RoundOnRecord) -> State:
         """Brings the memory to the state before the round under way, and gives this state.

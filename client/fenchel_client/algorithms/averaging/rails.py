@@ -32,6 +32,7 @@ from fenchel_client.algorithms.averaging.work import (
 )
 from fenchel_client.algorithms.codec import BlockCodec
 from fenchel_client.algorithms.rows import PartyRows
+from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.averaging.choices import RecordedPlan
@@ -52,7 +53,7 @@ from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher, Vector
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.data.shard import Matrix
 from fenchel_common.errors import InvalidInput, ValueNotFinite, ValueOutOfRange
 from fenchel_common.ids import ClientId
@@ -97,7 +98,9 @@ class AveragingClient(ABC, Generic[S]):
         if self._rows.y is not None:
             self.check_labels(self._rows.y)
         self._serialising = serialising
-        self._samples = BlockCodec("samples", self._rows.positions, self._rows.ids, layout.slots, cipher, seal)
+        self._samples = BlockCodec(
+            "samples", self._rows.positions, self._rows.ids, layout.holders, layout.slots, cipher, seal
+        )
         self._figures = FigureCodec(layout.sample_count, cipher, seal)
         self._first_book = AveragingBook.first(settings, layout)
         self._own = self._first_book.log.own

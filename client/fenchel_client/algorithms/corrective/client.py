@@ -22,6 +22,7 @@ from fenchel_client.algorithms.corrective.products import products_of, with_prod
 from fenchel_client.algorithms.corrective.round import ClientRound, begin_round, initial_memory
 from fenchel_client.algorithms.dualclient import DualClient
 from fenchel_client.algorithms.duals import norms_alone, whole_norms
+from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.corrective.formats import SampleFormats
@@ -31,7 +32,6 @@ from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher
 from fenchel_common.errors import InvalidInput
 from fenchel_common.wire import corrective as wire
 

@@ -35,6 +35,7 @@ from fenchel_client.algorithms.hyfdca.book import (
     RoundOnRecord,
 )
 from fenchel_client.algorithms.hyfdca.gap import checked_gap
+from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Origin
 from fenchel_client.table import PartyTable
@@ -51,7 +52,7 @@ from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Cipher, Vector
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.wire import hyfdca as wire
 
