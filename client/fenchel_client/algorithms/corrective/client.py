@@ -25,7 +25,6 @@ from fenchel_client.algorithms.duals import norms_alone, whole_norms
 from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.table import PartyTable
-from fenchel_common.algorithms.corrective.formats import SampleFormats
 from fenchel_common.algorithms.corrective.messages import DualResult, DualTask, RoundStart
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
@@ -56,7 +55,7 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
             settings, layout=layout, table=table, cipher=cipher, key=key, seal=seal, serialising=serialising
         )
         self._seal = seal
-        self._formats = SampleFormats.of(settings, len(layout.clients))
+        self._formats = settings.formats(len(layout.clients))
         self._scope = replace(self._scope, alpha_format=self._formats.alpha, product_formats=self._formats.products)
         self._lambda = settings.lambda_
         self._norms = norms_alone(self._rows)

@@ -6,12 +6,10 @@ the magnitudes of the holders' parts of x_i·w/s_i sum to at most 1, so that no 
 A part is then off by at most s_i·2^-(f+1). docs/crypto.md derives the choice of the width.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Self
 
 from fenchel_common.algorithms.corrective.messages import POINT_PRODUCT_FORMAT
-from fenchel_common.algorithms.corrective.settings import TOLERATED, CorrectiveSettings
 from fenchel_common.crypto.packing import VectorFormat
 
 
@@ -35,16 +33,11 @@ class SampleFormats:
     tolerance: float
 
     @classmethod
-    def of(cls, settings: CorrectiveSettings, parties: int) -> Self:
-        """The formats of a federation of so many parties."""
-        bits = settings.slot_bits(parties)
-        if bits == POINT_PRODUCT_FORMAT.slot_bits:
-            return cls(settings.alpha_format, None, 0.0)
-        tolerance = math.inf
-        if settings.precision == "auto" and settings.stop.gap is not None:
-            tolerance = TOLERATED * settings.stop.gap / settings.loss_function.lipschitz
-        alpha = VectorFormat(bits, settings.alpha_format.bound, shares=True)
-        return cls(alpha, VectorFormat(bits, 1.0, shares=True), tolerance)
+    def of(cls, bits: int, alpha: VectorFormat, *, tolerance: float) -> Self:
+        """The formats in slots of so many bits; `alpha` is the format of dual variables in slots of 64 bits."""
+        if bits == alpha.slot_bits:
+            return cls(alpha, None, 0.0)
+        return cls(VectorFormat(bits, alpha.bound, shares=True), VectorFormat(bits, 1.0, shares=True), tolerance)
 
     @property
     def products(self) -> tuple[VectorFormat, ...]:

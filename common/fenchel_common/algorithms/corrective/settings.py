@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fenchel_common import defaults
 from fenchel_common.algorithms.corrective.family import CORRECTIVE
+from fenchel_common.algorithms.corrective.formats import SampleFormats
 from fenchel_common.algorithms.dual import ABOUT_CERTIFICATES, ABOUT_LOCAL, DualSettings
 from fenchel_common.algorithms.family import Family
 from fenchel_common.algorithms.settings import Profile
@@ -42,7 +43,7 @@ class CorrectiveSettings(DualSettings):
         """With `auto`, the narrowest slots whose error is small beside the gap if rows have the length 1.
 
         Dual variables are at most L, the steepest slope of the loss, so models of points are at most L/λ long. The
-        run itself measures the length of its rows and models (`SampleFormats`).
+        run itself measures the length of its rows and models (`SampleFormats.tolerance`).
         """
         if self.precision != "auto" or self.stop.gap is None:
             return super().slot_bits(parties)
@@ -52,6 +53,13 @@ class CorrectiveSettings(DualSettings):
             if slope * error <= TOLERATED * self.stop.gap:
                 return bits
         return self.widths[-1]
+
+    def formats(self, parties: int) -> SampleFormats:
+        """The formats of vectors by sample in a federation of so many parties."""
+        tolerance = math.inf
+        if self.precision == "auto" and self.stop.gap is not None:
+            tolerance = TOLERATED * self.stop.gap / self.loss_function.lipschitz
+        return SampleFormats.of(self.slot_bits(parties), self.alpha_format, tolerance=tolerance)
 
     @model_validator(mode="before")
     @classmethod

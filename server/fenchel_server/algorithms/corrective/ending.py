@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from fenchel_common.algorithms.corrective.formats import SampleFormats
 from fenchel_common.algorithms.corrective.messages import Objectives, PrimalChoices, PrimalResult
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.blocks import summed
@@ -176,7 +175,7 @@ def certified(
     lambda_, loss = settings.lambda_, settings.loss_function
     rounding = Rounding.of(layout, contributions=len(layout.clients))
     drift = rounding.model * (2 + state.relative_rounds + state.collapses)
-    unit = SampleFormats.of(settings, len(layout.clients)).alpha.resolution
+    unit = settings.formats(len(layout.clients)).alpha.resolution
     drift += state.collapses * unit * objectives.row_norm / lambda_
     # Of errors with the mean e the root mean square is at most e·√N.
     mean = objectives.row_norm * rounding.model + objectives.product_error

@@ -1,6 +1,6 @@
 """Reads the answers of clients to a phase of corrective HyFDCA, and rejects those that do not fit the task."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from fenchel_common.algorithms.corrective.formats import SampleFormats
@@ -12,7 +12,7 @@ from fenchel_common.layout import FederationLayout
 from fenchel_common.privacy import Privacy
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.scope import Scope
-from fenchel_server.algorithms.answers import check_blocks, check_fresh_numbers, check_presence
+from fenchel_server.algorithms.answers import check_agree, check_blocks, check_fresh_numbers, check_presence
 from fenchel_server.algorithms.corrective.round import CorrectiveRound
 from fenchel_server.algorithms.phased import Answers, read_answers
 
@@ -88,3 +88,11 @@ class CorrectiveExchange:
             return answer
 
         return read_answers(current.starts, results, read)
+
+
+def check_same_formats(answers: Iterable[Products]) -> None:
+    """Refuses inner products with one model in different formats: all clients choose by the same numbers."""
+    listed = list(answers)
+    for name, vectors in (("point", [one.point for one in listed]), ("vertex", [one.vertex for one in listed])):
+        formats = (vector.vector.format for vector in vectors if vector is not None)
+        check_agree(formats, f"{name}: clients chose different formats")

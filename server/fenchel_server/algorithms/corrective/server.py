@@ -10,8 +10,6 @@ D at the anchor cannot fall, and a round in which a client fails before `primal`
 from collections.abc import Iterable, Mapping, Set
 from typing import Final, TypeVar
 
-from fenchel_common.algorithms.corrective.formats import SampleFormats
-from fenchel_common.algorithms.corrective.messages import POINT_FIELD, VERTEX_FIELD
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
 from fenchel_common.blocks import joined_on
@@ -32,7 +30,7 @@ from fenchel_common.wire.records import server_state_from_bytes
 from fenchel_server.algorithms.answers import check_agree
 from fenchel_server.algorithms.certificate import with_certificate
 from fenchel_server.algorithms.corrective.ending import RoundEnd, end_round, void_end
-from fenchel_server.algorithms.corrective.exchange import CorrectiveExchange
+from fenchel_server.algorithms.corrective.exchange import CorrectiveExchange, check_same_formats
 from fenchel_server.algorithms.corrective.round import (
     CorrectiveRound,
     begin_round,
@@ -94,7 +92,7 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
     ) -> None:
         super().__init__(settings, layout, round_id=saved.round_id, records=records)
         self._state = saved.state
-        formats = SampleFormats.of(settings, len(layout.clients))
+        formats = settings.formats(len(layout.clients))
         self._exchange = CorrectiveExchange(layout, key, privacy=settings.privacy, formats=formats)
         self._knowing_norms: frozenset[ClientId] = frozenset()
 
@@ -139,10 +137,7 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
         self._put_on_record(current.products)
         lengths = (answer.gram.length for answer in current.products.values())
         check_agree(lengths, "gram: clients disagree on what they remember")
-        for name in (POINT_FIELD, VERTEX_FIELD):
-            vectors = [getattr(answer, name) for answer in current.products.values()]
-            formats = (vector.vector.format for vector in vectors if vector is not None)
-            check_agree(formats, f"{name}: clients chose different formats")
+        check_same_formats(current.products.values())
         return self._void_after(read)
 
     def _dual_request(self) -> PhaseRequest:
