@@ -77,8 +77,8 @@ class ActiveRun:
         seed = seed_of(tag_secret, run, kept.view) if config.seed is None else config.seed
         settings = config.algorithm_settings().model_copy(update={"seed": seed})
         layout = layout.in_columns(columns_by_pseudonym(table.features, tag_secret=tag_secret, run=run))
-        plain_or_paillier, key, pool = run_cipher(run, config, kept.secrets, layout)
-        cipher = TimedCipher(plain_or_paillier, stopwatch)
+        untimed, key, pool = run_cipher(run, kept, kept.secrets, layout)
+        cipher = TimedCipher(untimed, stopwatch)
         try:
             noise = config.release_noise(layout.sample_count) if releases else None
             participant = Participant.of(

@@ -7,7 +7,7 @@ from fenchel_common.algorithms import SETTINGS
 from fenchel_common.defaults import KEY_BITS
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Roster
-from fenchel_common.privacy import Privacy
+from fenchel_common.privacy import CIPHERS, Privacy
 from fenchel_common.runconfig import RunConfig
 
 TRUST_KIT = "kit"
@@ -24,10 +24,13 @@ class Consent:
         The fingerprint of the roster for which a key holder may make and wrap a key, or `TRUST_KIT`.
     accepts
         The concessions that runs may ask for.
+    ciphers
+        The ciphers that runs may have.
     """
 
     approved_roster: str | None = None
     accepts: frozenset[Concession] = frozenset()
+    ciphers: frozenset[str] = frozenset(CIPHERS)
 
     def lacking(self, config: RunConfig) -> tuple[Concession, ...]:
         """The concessions that the run asks for and the operator did not accept; `plain` accepts `paper` too."""
@@ -35,7 +38,14 @@ class Consent:
         return tuple(concession for concession in concessions_of(config) if concession not in accepted)
 
     def check(self, config: RunConfig) -> None:
-        """Refuses a run that asks for more than the operator agreed to."""
+        """Refuses a run that asks for more than the operator agreed to, or has a cipher that the operator rejects."""
+        if config.privacy.encrypts_samples and config.cipher not in self.ciphers:
+            raise Refusal(
+                f"the run hides vectors by {config.cipher}, and the operator of this party accepts only "
+                f"{', '.join(sorted(self.ciphers))}; if you agree to it, start the client with "
+                f"--accept-cipher {config.cipher}",
+                public_reason=f"its operator does not accept the cipher {config.cipher}",
+            )
         if lacking := self.lacking(config):
             options = " ".join(f"--accept {concession}" for concession in lacking)
             raise Refusal(
@@ -55,8 +65,8 @@ def concessions_of(config: RunConfig) -> tuple[Concession, ...]:
         # Some algorithms show the server the same values at the levels `paper` and `sealed`.
         Concession.PAPER: config.privacy is Privacy.PAPER and bool(SETTINGS[config.algorithm].profile.sealed),
         Concession.PLAIN: config.privacy is Privacy.PLAIN,
-        Concession.KEY_2048: config.privacy.encrypts_samples and config.key.bits < KEY_BITS,
-        Concession.SUBGROUP: config.privacy.encrypts_samples and config.key.kind == "subgroup",
+        Concession.KEY_2048: config.has_paillier_key and config.key.bits < KEY_BITS,
+        Concession.SUBGROUP: config.has_paillier_key and config.key.kind == "subgroup",
         Concession.HMAC: config.alignment == "hmac",
         Concession.SEED: config.seed is not None,
     }

@@ -34,7 +34,7 @@ from fenchel_common.blocks import BlockVector, filled
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import CryptoError, InvalidInput, Refusal
-from fenchel_common.ids import RunId
+from fenchel_common.ids import ClientId, RunId
 from fenchel_common.wire.labels import label_sums_from_bytes
 
 MARK_BYTES: Final = 5
@@ -121,7 +121,9 @@ class LabelComparison:
 
     def marks(self) -> BlockVector | None:
         """The encrypted marks of this party's labels in blocks with other label holders; None if there are none."""
-        return self._codec.to_blocks(MARKS, self._marks, self._blocks, PRODUCT_FORMAT) if self._blocks else None
+        if not self._blocks:
+            return None
+        return self._codec.to_blocks(MARKS, self._marks, self._blocks, PRODUCT_FORMAT, among=self._marking)
 
     def differs(self, body: bytes, transcript: Transcript[Any]) -> bool:
         """Whether other holders have other labels, by the sums in `body`; only this party's log says how many."""
@@ -135,6 +137,10 @@ class LabelComparison:
             )
         return self._answered[1]
 
+    def _marking(self, holders: tuple[ClientId, ...]) -> list[ClientId]:
+        """Of the holders of a block, those that mark its labels."""
+        return [holder for holder in holders if holder in self._layout.label_holders]
+
     def _compare(self, body: bytes, transcript: Transcript[Any]) -> bool:
         sums, record = label_sums_from_bytes(
             body, blocks=frozenset(self._blocks), slots=self._layout.slots, key=self._key
@@ -147,8 +153,7 @@ class LabelComparison:
             raise InvalidInput("record: every party must have answered to its layout")
 
         def origins(block: int) -> list[Origin]:
-            holders = self._layout.holders[block]
-            return [Origin(given[holder], MARKS) for holder in holders if holder in self._layout.label_holders]
+            return [Origin(given[holder], MARKS) for holder in self._marking(self._layout.holders[block])]
 
         try:
             opened = self._codec.from_blocks(sums, origins)

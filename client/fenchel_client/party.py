@@ -25,7 +25,17 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.leakage import Direction
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT, LayoutResult, PartyRun
+from fenchel_common.setup import (
+    FINISH,
+    GROUP_KEYS,
+    INTRODUCE,
+    KEY_MAKE,
+    KEY_TAKE,
+    LABELS,
+    LAYOUT,
+    LayoutResult,
+    PartyRun,
+)
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.labels import labels_compared_to_bytes, layout_result_to_bytes
 from fenchel_common.wire.setup import phase_result_to_bytes
@@ -85,7 +95,7 @@ class Party:
     def _counted_answer(self, task: Task) -> bytes:
         """The answer to a task; the values in the task and in the answer are counted."""
         settings = self._settings_of(task)
-        if settings is None and (task.round > 0 or task.phase in (LAYOUT, LABELS)):
+        if settings is None and (task.round > 0 or task.phase in (GROUP_KEYS, LAYOUT, LABELS)):
             # This process does not know the run and cannot read the task, as the answer says.
             return self._answer(task)
         ledger = self._records.ledger(task.run)
@@ -137,7 +147,8 @@ class Party:
         if setup.labels is not None:
             # With a second answer the run would begin anew under the same key, and forget the records of its rounds.
             raise Refusal("the server gives the layout of a set-up a second time", public_reason=ANSWERED)
-        due = PartyRun(setup.config, setup.secrets, setup.secrets.digest(), task.body, view=b"")
+        own = replace(setup.secrets, masks=setup.masks)
+        due = PartyRun(setup.config, own, own.digest(), task.body, view=b"")
         active = self._current.begin(
             setup.run, due, introductions=setup.introductions, kit=self._kit, attempt=task.attempt
         )

@@ -5,15 +5,17 @@ from typing import Final
 
 from fenchel_client.crypto.blocktags import BlockTags
 from fenchel_client.crypto.cipher import PaillierCipher
+from fenchel_client.crypto.groupkeys import mask_keys
 from fenchel_client.crypto.keyfile import private_key_from_bytes
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION, KeyKind
+from fenchel_client.crypto.masks import MaskCipher
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.crypto.plain import Cipher, PlainCipher
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.ids import RunId
-from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import RunSecrets
+from fenchel_common.setup import PartyRun, RunSecrets
+from fenchel_common.wire.alignment import sealed_keys_from_bytes
 
 ROUNDS_AHEAD: Final = 2
 """Nonces for so many rounds are made in idle time; more would only keep the processor busy."""
@@ -22,12 +24,18 @@ log = logging.getLogger(__name__)
 
 
 def run_cipher(
-    run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout
+    run: RunId, kept: PartyRun, secrets: RunSecrets, layout: ClientLayout
 ) -> tuple[Cipher, RunKey, ObfuscatorPool | None]:
-    """The cipher, key and nonces of a run. The terms alone say whether it is encrypted, never the absence of a key."""
+    """The cipher, key and nonces of a run. The terms alone say how it is encrypted, never the absence of a key."""
+    config = kept.config
     if not config.privacy.encrypts_samples:
         return PlainCipher(config.key.bits), RunKey.in_clear(config.key.bits), None
     tags = BlockTags.of(secrets.tag_secret, run, slots=layout.slots)
+    if config.has_masks:
+        sealed = sealed_keys_from_bytes(kept.layout, layout.clients)
+        keys = mask_keys(run, secrets, layout, view=kept.view, sealed=sealed)
+        log.info("run %s: masks, %d groups of holders, %d slots", run, len(keys.groups), layout.slots)
+        return MaskCipher(keys, run, key_bits=config.key.bits, tags=tags), RunKey.of_masks(config.key.bits), None
     private = private_key_from_bytes(secrets.private_key)
     log.info("run %s: %r, %d slots", run, private, layout.slots)
     if private.kind is KeyKind.SUBGROUP:

@@ -5,35 +5,34 @@ authority and roster, and relayed lists by their tags.
 """
 
 import logging
-import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fenchel_client.alignment import AlignmentClient, Ring, pseudonyms
 from fenchel_client.consent import Consent
 from fenchel_client.crypto.derivedkeys import ring_key
+from fenchel_client.crypto.groupkeys import fresh_mask_secrets
 from fenchel_client.crypto.introductions import fresh_key, introduce, verified_introductions
-from fenchel_client.crypto.keyfile import private_key_from_bytes, private_key_to_bytes
-from fenchel_client.crypto.keygen import generate_private_key
-from fenchel_client.crypto.keys import KeyKind
 from fenchel_client.crypto.keywrap import unwrap, wrap
+from fenchel_client.groupphase import group_keys_made
 from fenchel_client.labels import LabelComparison
+from fenchel_client.runsecrets import fresh_secrets, public_key_of
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
-from fenchel_common.crypto.paillier import PublicKey
-from fenchel_common.errors import CryptoError, DataUnfit, IdentityError, InvalidInput, Refusal, WrongTerms
+from fenchel_common.errors import CryptoError, DataUnfit, IdentityError, InvalidInput, Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import (
+    GROUP_KEYS,
     INTRODUCE,
     KEY_MAKE,
     KEY_TAKE,
-    SECRET_BYTES,
     Introduction,
     KeyMade,
+    MaskSecrets,
     RunSecrets,
     introductions_digest,
 )
@@ -67,6 +66,8 @@ class SetupClient:
     introductions: bytes | None = field(default=None, repr=False)
     """The digest of the introductions of this set-up, once this party has verified them."""
     labels: LabelComparison | None = None
+    masks: MaskSecrets | None = field(default=None, repr=False)
+    """This party's own secrets, in a run with masks."""
     _alignment: AlignmentClient | None = None
     _introduction: Introduction | None = field(default=None, repr=False)
     _ephemeral: ec.EllipticCurvePrivateKey | None = field(default=None, repr=False)
@@ -84,6 +85,16 @@ class SetupClient:
             return self._make_key(body, self.config)
         if phase == KEY_TAKE:
             return self._take_key(body, self.config)
+        if phase == GROUP_KEYS:
+            return group_keys_made(
+                body,
+                self.masks,
+                kit=self.kit,
+                table=self.table,
+                run=self.run,
+                config=self.config,
+                introductions=self.introductions,
+            )
         return self._aligning(self.config).answer(phase, body)
 
     def features_by_pseudonym(self) -> dict[str, str]:
@@ -144,7 +155,7 @@ class SetupClient:
             raise Refusal(
                 "the server relays a second list of introductions in one set-up", public_reason=NOT_INTRODUCED
             )
-        self._ephemeral = None
+        self._agree_on_masks(introduced, config)
         public_key = public_key_of(self.secrets, config)
         sealed = {
             party: wrapped_key_to_bytes(
@@ -181,16 +192,25 @@ class SetupClient:
                 terms=config.digest(),
                 introductions=introductions,
             )
-            taken = secrets_from_bytes(opened)
+            # Secrets of masks are each party's own.
+            taken = replace(secrets_from_bytes(opened), masks=None)
             public = public_key_of(taken, config)
             if (b"" if public is None else public.to_bytes()) != take.public_key:
                 raise InvalidInput("the server's public key is not the one of the wrapped private key")
         except (CryptoError, IdentityError, InvalidInput) as error:
             raise Refusal(str(error), public_reason=f"it refused the run's key: {error}") from error
         self.secrets, self.introductions = taken, introductions
-        # Nothing that was sealed to this key opens again, here or for whoever takes this machine later.
-        self._ephemeral = None
+        self._agree_on_masks(introduced, config)
         return key_taken_to_bytes(b"" if public is None else public.fingerprint)
+
+    def _agree_on_masks(self, introduced: Mapping[ClientId, Introduction], config: RunConfig) -> None:
+        """Makes this party's secrets of masks, if the run has masks, and forgets its key of this set-up.
+
+        Nothing that was sealed to that key opens again, here or for whoever takes this machine later.
+        """
+        if self._ephemeral is not None and config.has_masks:
+            self.masks = fresh_mask_secrets(self._ephemeral, introduced, party=self.kit.client_id, run=self.run)
+        self._ephemeral = None
 
     def _introduced(self, relayed: Iterable[Introduction], config: RunConfig) -> Mapping[ClientId, Introduction]:
         """The relayed introductions, verified; this party's own must be among them."""
@@ -217,28 +237,3 @@ class SetupClient:
                 shared_secret=secret,
             )
         return self._alignment
-
-
-def fresh_secrets(config: RunConfig) -> RunSecrets:
-    """The secrets of a run, for the key holder to make once in each set-up."""
-    private_key = b""
-    if config.privacy.encrypts_samples:
-        private_key = private_key_to_bytes(generate_private_key(config.key.bits, KeyKind(config.key.kind)))
-    return RunSecrets(private_key, secrets.token_bytes(SECRET_BYTES), secrets.token_bytes(SECRET_BYTES))
-
-
-def public_key_of(run_secrets: RunSecrets, config: RunConfig) -> PublicKey | None:
-    """The public half of the key among the secrets; refuses a key, or the lack of one, that the terms do not name."""
-    if not config.privacy.encrypts_samples:
-        if run_secrets.private_key:
-            raise WrongTerms("the run's terms say that nothing is encrypted, but there is a key")
-        return None
-    if not run_secrets.private_key:
-        raise WrongTerms("the run's terms say that it is encrypted, but there is no key")
-    private = private_key_from_bytes(run_secrets.private_key)
-    if (private.public_key.bits, private.kind) != (config.key.bits, KeyKind(config.key.kind)):
-        raise WrongTerms(
-            f"the run's terms name a {config.key.kind} key of {config.key.bits} bits, "
-            f"but it is a {private.kind} key of {private.public_key.bits} bits"
-        )
-    return private.public_key

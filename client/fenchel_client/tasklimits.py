@@ -6,7 +6,7 @@ from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import FINISH, LABELS, LAYOUT, PartyRun
+from fenchel_common.setup import FINISH, GROUP_KEYS, LABELS, LAYOUT, PartyRun
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.limits import Extent, finish_task_limit, layout_task_limit, round_limits, setup_limits
 
@@ -21,7 +21,7 @@ def before_layout(key: TaskKey) -> bool:
 def setup_task_limit(key: TaskKey, config: RunConfig | None, *, table: PartyTable, parties: int) -> int:
     """The limit of a task up to the layout; `config` are the terms, if the party knows them."""
     try:
-        if key.phase != LAYOUT:
+        if key.phase not in (GROUP_KEYS, LAYOUT):
             return setup_limits(key.phase, parties=parties).task
     except InvalidInput as error:
         raise _no_phase(error) from error

@@ -139,6 +139,12 @@ class ClientLayout:
         )
 
     @property
+    def groups(self) -> tuple[tuple[ClientId, ...], ...]:
+        """The sets of holders of this party's blocks, each once, in the order of the cohorts; not that of everybody."""
+        found = dict.fromkeys(opened.cohort.holders for opened in self.cohorts)
+        return tuple(holders for holders in found if holders != self.clients)
+
+    @property
     def reports(self) -> tuple[int, ...]:
         """The blocks of samples that this party reports on: it is the first of their holders that has labels."""
         return tuple(block for block, held_by in self.holders.items() if self.reporter_of(held_by) == self.party)

@@ -17,6 +17,7 @@ LAMBDA: Final = 1e-2
 PARTICIPATION: Final = "all"
 LOCAL: Final = "corrective"
 PRIVACY: Final = Privacy.SEALED
+CIPHER: Final = "paillier"
 KEY_BITS: Final = 3072
 KEY_KIND: Final = "standard"
 ALIGNMENT: Final = "ecdh"
@@ -51,6 +52,7 @@ DEFAULTS: Final[Mapping[str, object]] = {
     "privacy": PRIVACY,
     "benchmark": False,
     "acknowledge_row_leak": False,
+    "cipher": CIPHER,
     "key.bits": KEY_BITS,
     "key.kind": KEY_KIND,
     "alignment": ALIGNMENT,

@@ -1,6 +1,11 @@
-"""The privacy levels of a run, and what each level encrypts."""
+"""The privacy levels of a run, what each level encrypts, and the ciphers that can do it."""
 
 from enum import StrEnum
+from typing import Final, Literal, get_args
+
+CipherWord = Literal["paillier", "masks"]
+"""The cipher of a run, by its word in a run's file."""
+CIPHERS: Final[tuple[CipherWord, ...]] = get_args(CipherWord)
 
 
 class Privacy(StrEnum):

@@ -24,7 +24,7 @@ from fenchel_common.algorithms.settings import (
 )
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.errors import InvalidConfig
-from fenchel_common.privacy import Privacy
+from fenchel_common.privacy import CipherWord, Privacy
 from fenchel_common.release import ReleaseNoise, checked_goal
 
 TERMS_LABEL = b"fenchel/v1/terms\x00"
@@ -37,7 +37,10 @@ class _Section(BaseModel):
 
 
 class KeyConfig(_Section):
-    """The Paillier key of the run; `subgroup` keys decrypt faster under one more assumption."""
+    """The Paillier key of the run; `subgroup` keys decrypt faster under one more assumption.
+
+    With every cipher, and without any, blocks of vectors are as large as under a key of `bits` bits.
+    """
 
     bits: Literal[2048, 3072] = defaults.KEY_BITS
     kind: Literal["standard", "subgroup"] = defaults.KEY_KIND
@@ -80,6 +83,7 @@ class RunConfig(_Section):
     privacy: PrivacyWord = defaults.PRIVACY
     benchmark: bool = False
     acknowledge_row_leak: bool = False
+    cipher: CipherWord = defaults.CIPHER
     key: KeyConfig = KeyConfig()
     alignment: Literal["ecdh", "hmac"] = defaults.ALIGNMENT
     overlap: Literal["error", "first"] = defaults.OVERLAP
@@ -183,6 +187,16 @@ class RunConfig(_Section):
     def feature_slots(self) -> int:
         """The most features in a block: vectors by feature have slots of 64 bits."""
         return slot_layout(VectorFormat(), self.key.bits).slots
+
+    @property
+    def has_paillier_key(self) -> bool:
+        """Whether vectors are encrypted under a Paillier key."""
+        return self.privacy.encrypts_samples and self.cipher == "paillier"
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether vectors are hidden by masks."""
+        return self.privacy.encrypts_samples and self.cipher == "masks"
 
     def release_noise(self, samples: int) -> ReleaseNoise | None:
         """The noise on the released model of a run with `samples` samples; None if the model gets no noise."""

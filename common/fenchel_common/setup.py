@@ -7,6 +7,8 @@ phase           task                   result                             partie
 `key_make`      all introductions      `KeyMade`                          the key holder
 `key_take`      `KeyTake`              the fingerprint of the key         all but the key holder
 `align_…`       see `wire/alignment`   see `wire/alignment`               all
+`group_keys`    `ClientLayout`         keys of groups of holders, sealed  all; only in a run with masks
+                                       for the other holders
 `layout`        `ClientLayout`         `LayoutResult`                     all
 `labels`        sums of marks          whether labels differ              those that hold labels of the same
                                                                           samples; no phase if there are none
@@ -33,6 +35,7 @@ INTRODUCTIONS_LABEL = b"fenchel/v1/introductions\x00"
 INTRODUCE = "introduce"
 KEY_MAKE = "key_make"
 KEY_TAKE = "key_take"
+GROUP_KEYS = "group_keys"
 LAYOUT = "layout"
 LABELS = "labels"
 FINISH = "finish"
@@ -126,8 +129,29 @@ class WrappedKey:
 
 
 @dataclass(frozen=True, slots=True)
+class MaskSecrets:
+    """What one party has of the secrets of a run with masks; nothing of it is ever sent.
+
+    From `group_secret` it makes the keys of the groups whose first holder it is; `pairs` has the key that it has in
+    common with each other party.
+    """
+
+    group_secret: bytes = field(repr=False)
+    pairs: Mapping[ClientId, bytes] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """The key of a group of holders, sealed by its first holder for another one."""
+
+    holders: tuple[ClientId, ...]
+    recipient: ClientId
+    sealed: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class RunSecrets:
-    """The secrets that all parties of a run have and the server must not know.
+    """The secrets that all parties of a run have and the server must not know, and `masks`, which are a party's own.
 
     Pseudonyms of samples (if the alignment is by HMAC) and marks of labels are made with `alignment_secret`. From
     `tag_secret` the parties derive one key for each further purpose.
@@ -136,9 +160,10 @@ class RunSecrets:
     private_key: bytes = field(repr=False)
     alignment_secret: bytes = field(repr=False)
     tag_secret: bytes = field(repr=False)
+    masks: MaskSecrets | None = field(default=None, repr=False)
 
     def digest(self) -> bytes:
-        """SHA-256 of the secrets: a party recognises a key by it, and nobody can compute the secrets from it."""
+        """SHA-256 of the common secrets: a party recognises a key by it, and nobody can compute the secrets from it."""
         return hashlib.sha256(framed(self.private_key, self.alignment_secret, self.tag_secret)).digest()
 
 

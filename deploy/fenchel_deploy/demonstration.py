@@ -22,7 +22,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FederationFailed, InvalidConfig
 from fenchel_common.losses.base import Loss
 from fenchel_common.objectives import primal
-from fenchel_common.privacy import Privacy
+from fenchel_common.privacy import CipherWord, Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.experiments.centralized import CentralizedSolution, solve_centralized
 from fenchel_server.rounds.outcome import RunOutcome
@@ -51,6 +51,7 @@ class DemonstrationOptions:
     h: str | int | float | None = None
     participation: str = defaults.PARTICIPATION
     privacy: Privacy = defaults.PRIVACY
+    cipher: CipherWord = defaults.CIPHER
     key_bits: int = defaults.DEMO_KEY_BITS
     key_kind: Literal["standard", "subgroup"] = defaults.KEY_KIND
     gap: float | None = None
@@ -152,6 +153,7 @@ class Demonstration:
                 "privacy": options.privacy,
                 "benchmark": options.privacy is Privacy.PLAIN,
                 "acknowledge_row_leak": options.privacy is Privacy.PAPER,
+                "cipher": options.cipher,
                 "key": {"bits": options.key_bits, "kind": options.key_kind},
                 "round": {"deadline_s": defaults.DEMO_DEADLINE_S},
                 "stop": {"gap": gap, "rounds": options.rounds},
@@ -207,6 +209,7 @@ class Demonstration:
             "clients": len(self.shards),
             "key_bits": options.key_bits,
             "privacy": options.privacy,
+            "cipher": options.cipher if options.privacy.encrypts_samples else None,
             "dataset": dataset.name,
             "status": ended["status"],
             "reason": ended["reason"],

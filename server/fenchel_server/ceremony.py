@@ -72,9 +72,9 @@ class KeyCeremony:
     def _check_made(self, holder: ClientId, made: KeyMade) -> None:
         if set(made.sealed) != set(self._roster.names) - {holder}:
             raise ResultRejected(holder, "sealed secrets are due for every other party of the roster, and for no other")
-        if not self._config.privacy.encrypts_samples:
+        if not self._config.has_paillier_key:
             if made.public_key:
-                raise ResultRejected(holder, "a run in clear has no key")
+                raise ResultRejected(holder, "a run without Paillier encryption has no such key")
         elif read_or_reject(holder, PublicKey.from_bytes, made.public_key).bits != self._config.key.bits:
             raise ResultRejected(holder, f"the key must have the {self._config.key.bits} bits of the configuration")
 

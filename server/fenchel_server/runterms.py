@@ -10,8 +10,10 @@ from fenchel_common.wire.limits import Extent, round_limits
 
 
 def run_key(config: RunConfig, public_key: bytes) -> RunKey:
-    """The key under which the run's vectors by sample are encrypted; no key in a run in clear."""
-    if not config.privacy.encrypts_samples:
+    """How the run's vectors by sample are hidden."""
+    if config.has_masks:
+        return RunKey.of_masks(config.key.bits)
+    if not config.has_paillier_key:
         return RunKey.in_clear(config.key.bits)
     return RunKey.of(PublicKey.from_bytes(public_key))
 

@@ -6,18 +6,20 @@ the set-up is durable before its end: if a party or the server fails, the set-up
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import Moment
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import LABELS, LAYOUT
+from fenchel_common.setup import GROUP_KEYS, LABELS, LAYOUT
 from fenchel_common.wire.alignment import (
     AlignmentMethod,
     client_layout_to_bytes,
     federation_layout_to_bytes,
+    group_keys_from_bytes,
 )
-from fenchel_common.wire.limits import extents_of, setup_limits
+from fenchel_common.wire.limits import extents_of, group_keys_limit, setup_limits
 from fenchel_server.algorithms import ALGORITHMS
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.ceremony import CEREMONY_PHASES, KeyCeremony
@@ -26,6 +28,7 @@ from fenchel_server.contract import PhaseRequest
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
 from fenchel_server.layoutrecord import agreed_seed, layout_record, opened_results
 from fenchel_server.preconditions import check_preconditions
+from fenchel_server.rejection import read_or_reject
 from fenchel_server.rounds.setup import SetupDone
 from fenchel_server.runterms import result_limits, run_key
 from fenchel_server.store import SetupRecord
@@ -60,6 +63,8 @@ class FederationSetup:
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
         if phase in CEREMONY_PHASES:
             return self._ceremony.advance(phase, results) or self._alignment.begin()
+        if phase == GROUP_KEYS:
+            return self._relay_group_keys(results)
         if phase == LAYOUT:
             return self._compare_labels(results)
         if phase == LABELS:
@@ -70,9 +75,11 @@ class FederationSetup:
 
     def limits(self, phase: str) -> Mapping[ClientId, int]:
         names = self._roster.names
-        if phase not in (LAYOUT, LABELS):
+        if phase not in (GROUP_KEYS, LAYOUT, LABELS):
             return dict.fromkeys(names, setup_limits(phase, parties=len(names)).result)
         assert self._aligned is not None, "layouts follow the alignment"
+        if phase == GROUP_KEYS:
+            return {client: group_keys_limit(layout) for client, layout in self._aligned.clients.items()}
         return result_limits(phase, self._config, extents_of(self._aligned.federation, key_bits=self._config.key.bits))
 
     def _lay_out(self, aligned: Alignment) -> PhaseRequest:
@@ -80,7 +87,21 @@ class FederationSetup:
         for warning in self._warnings:
             log.warning("%s", warning)
         self._aligned = aligned
+        if not self._config.has_masks:
+            return self._relay_group_keys({})
         tasks = {client: client_layout_to_bytes(layout) for client, layout in aligned.clients.items()}
+        return PhaseRequest(GROUP_KEYS, tasks)
+
+    def _relay_group_keys(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
+        """The layouts, with the sealed keys of groups that are for each party."""
+        assert self._aligned is not None, "layouts follow the alignment"
+        names = self._roster.names
+        read = partial(group_keys_from_bytes, clients=names)
+        keys = [key for client, body in results.items() for key in read_or_reject(client, read, body)]
+        tasks = {
+            client: client_layout_to_bytes(layout, [key for key in keys if key.recipient == client])
+            for client, layout in self._aligned.clients.items()
+        }
         return PhaseRequest(LAYOUT, tasks)
 
     def _compare_labels(self, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
@@ -113,6 +134,8 @@ class FederationSetup:
                 self._roster.key_holder.name,
                 ", ".join(self._roster.names),
             )
+        elif key.masked:
+            log.info("the run's vectors are masked; blocks of %d values; the server has no key", layout.slots)
         else:
             log.warning("PLAINTEXT: this run is a benchmark; nothing in it is encrypted")
         record = SetupRecord(

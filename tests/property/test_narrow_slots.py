@@ -78,6 +78,6 @@ def test_inner_products_of_any_rows_and_models_fit_and_keep_their_error(
     assert formats.shares is not None
     parts = [X[:, own] @ w[own] / scale for own in columns]
     assert np.abs(parts).sum(axis=0).max() < 1.0
-    opened = formats.shares.dequantise(sum(formats.shares.quantise(part) for part in parts)) * scale
+    opened = formats.shares.dequantise(np.sum([formats.shares.quantise(part) for part in parts], axis=0)) * scale
     allowed = unit_error(told, formats) * parties * np.sqrt(np.asarray(norms) + 1e-6)
     assert (np.abs(opened - X @ w) <= allowed + 1e-9 * np.abs(scale)).all()

@@ -105,12 +105,11 @@ def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
     Every party introduces itself in all set-ups with one and the same key.
     """
 
-    def cipher(
-        run: RunId, config: RunConfig, secrets: RunSecrets, layout: ClientLayout
-    ) -> tuple[Cipher, RunKey, object]:
+    def cipher(run: RunId, kept: PartyRun, secrets: RunSecrets, layout: ClientLayout) -> tuple[Cipher, RunKey, object]:
+        bits = kept.config.key.bits
         if not secrets.private_key:
-            return PlainCipher(config.key.bits), RunKey.in_clear(config.key.bits), None
-        return run_cipher(run, config, secrets, layout)
+            return PlainCipher(bits), RunKey.in_clear(bits), None
+        return run_cipher(run, kept, secrets, layout)
 
     def public_key(secrets: RunSecrets, _config: RunConfig) -> PublicKey | None:
         return private_key_from_bytes(secrets.private_key).public_key if secrets.private_key else None

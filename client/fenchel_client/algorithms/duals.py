@@ -52,7 +52,9 @@ def own_norms(rows: PartyRows, codec: RowCodec) -> BlockVector | None:
     """enc(‖x_{k,i}‖²), this party's part of ‖x_i‖², of the shared blocks; None if there are none."""
     if not rows.shared:
         return None
-    return codec.to_blocks(NORMS, sorted(rows.shared), squared_row_norms(rows.X), PRODUCT_FORMAT)
+    return codec.to_blocks(
+        NORMS, sorted(rows.shared), squared_row_norms(rows.X), PRODUCT_FORMAT, among=lambda holders: holders
+    )
 
 
 def whole_norms(norms: BlockVector, rows: PartyRows, codec: RowCodec, origins: Origins) -> Array:

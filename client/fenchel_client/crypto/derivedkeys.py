@@ -15,6 +15,7 @@ RING_LABEL = b"fenchel/v1/tag-secret/ring\x00"
 WEIGHTS_LABEL = b"fenchel/v1/tag-secret/weights\x00"
 PADS_LABEL = b"fenchel/v1/tag-secret/pads\x00"
 CONFIRMATIONS_LABEL = b"fenchel/v1/tag-secret/confirmations\x00"
+MASKS_LABEL = b"fenchel/v1/tag-secret/masks\x00"
 SEED_LABEL = b"fenchel/v1/tag-secret/seed\x00"
 
 _KEY_BYTES = 32
@@ -43,6 +44,11 @@ def pads_key(tag_secret: bytes, run: RunId) -> bytes:
 def confirmations_key(tag_secret: bytes, run: RunId) -> bytes:
     """The key with which parties confirm the records of a run."""
     return _derived(tag_secret, CONFIRMATIONS_LABEL, run)
+
+
+def everybody_key(tag_secret: bytes, run: RunId) -> bytes:
+    """The key of the masks of what every party may open."""
+    return _derived(tag_secret, MASKS_LABEL, run)
 
 
 def seed_of(tag_secret: bytes, run: RunId, first_view: bytes) -> int:

@@ -330,6 +330,57 @@ class LayoutCohort(_message.Message):
 Global___LayoutCohort: _TypeAlias = LayoutCohort  # noqa: Y015
 
 @_typing.final
+class SealedGroupKey(_message.Message):
+    """The key of a group of holders of the same samples or features, which its first holder has sealed for another one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOLDERS_FIELD_NUMBER: _builtins.int
+    RECIPIENT_FIELD_NUMBER: _builtins.int
+    SEALED_FIELD_NUMBER: _builtins.int
+    holders: _builtins.bytes
+    """The positions of the holders in the roster, 32 bits each."""
+    recipient: _builtins.int
+    """The position of the recipient in the roster."""
+    sealed: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        holders: _builtins.bytes = ...,
+        recipient: _builtins.int = ...,
+        sealed: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["holders", b"holders", "recipient", b"recipient", "sealed", b"sealed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SealedGroupKey: _TypeAlias = SealedGroupKey  # noqa: Y015
+
+@_typing.final
+class GroupKeys(_message.Message):
+    """Party to server, phase group_keys: the keys of the groups whose first holder it is, sealed for the other holders."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEYS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___SealedGroupKey]: ...
+    def __init__(
+        self,
+        *,
+        keys: _abc.Iterable[Global___SealedGroupKey] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GroupKeys: _TypeAlias = GroupKeys  # noqa: Y015
+
+@_typing.final
 class ClientLayout(_message.Message):
     """One party's view of the layout. Numbers in fields of bytes are unsigned and of 32 bits."""
 
@@ -348,6 +399,7 @@ class ClientLayout(_message.Message):
     FEATURE_COUNT_FIELD_NUMBER: _builtins.int
     FEATURE_SLOTS_FIELD_NUMBER: _builtins.int
     LEAVES_FIELD_NUMBER: _builtins.int
+    SEALED_KEYS_FIELD_NUMBER: _builtins.int
     sample_count: _builtins.int
     slots: _builtins.int
     block_ids: _builtins.bytes
@@ -370,6 +422,10 @@ class ClientLayout(_message.Message):
 
     @_builtins.property
     def cohorts(self) -> _containers.RepeatedCompositeFieldContainer[Global___LayoutCohort]: ...
+    @_builtins.property
+    def sealed_keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___SealedGroupKey]:
+        """The keys of the party's groups that others have made, in a run with masks; none in the phase group_keys."""
+
     def __init__(
         self,
         *,
@@ -386,10 +442,11 @@ class ClientLayout(_message.Message):
         feature_count: _builtins.int = ...,
         feature_slots: _builtins.int = ...,
         leaves: _builtins.bytes = ...,
+        sealed_keys: _abc.Iterable[Global___SealedGroupKey] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["feature_blocks", b"feature_blocks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "clients", b"clients", "cohorts", b"cohorts", "feature_blocks", b"feature_blocks", "feature_count", b"feature_count", "feature_slots", b"feature_slots", "has_labels", b"has_labels", "ignored", b"ignored", "leaves", b"leaves", "rows", b"rows", "sample_count", b"sample_count", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "clients", b"clients", "cohorts", b"cohorts", "feature_blocks", b"feature_blocks", "feature_count", b"feature_count", "feature_slots", b"feature_slots", "has_labels", b"has_labels", "ignored", b"ignored", "leaves", b"leaves", "rows", b"rows", "sample_count", b"sample_count", "sealed_keys", b"sealed_keys", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -185,26 +185,82 @@ class RunSecrets(_message.Message):
     PRIVATE_KEY_FIELD_NUMBER: _builtins.int
     ALIGNMENT_SECRET_FIELD_NUMBER: _builtins.int
     TAG_SECRET_FIELD_NUMBER: _builtins.int
+    MASKS_FIELD_NUMBER: _builtins.int
     private_key: _builtins.bytes
     """The Paillier private key; empty in a run without encryption."""
     alignment_secret: _builtins.bytes
     """Makes pseudonyms of samples, if the alignment is by HMAC, and marks of labels."""
     tag_secret: _builtins.bytes
     """32 random bytes, from which the parties derive one key for each further purpose."""
+    @_builtins.property
+    def masks(self) -> Global___MaskSecrets:
+        """Only in the record that a party keeps, and only in a run with masks."""
+
     def __init__(
         self,
         *,
         private_key: _builtins.bytes = ...,
         alignment_secret: _builtins.bytes = ...,
         tag_secret: _builtins.bytes = ...,
+        masks: Global___MaskSecrets | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["masks", b"masks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment_secret", b"alignment_secret", "private_key", b"private_key", "tag_secret", b"tag_secret"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment_secret", b"alignment_secret", "masks", b"masks", "private_key", b"private_key", "tag_secret", b"tag_secret"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RunSecrets: _TypeAlias = RunSecrets  # noqa: Y015
+
+@_typing.final
+class MaskSecrets(_message.Message):
+    """What one party has of the secrets of masks; never sent."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_SECRET_FIELD_NUMBER: _builtins.int
+    PAIRS_FIELD_NUMBER: _builtins.int
+    group_secret: _builtins.bytes
+    """Makes the keys of the groups whose first holder the party is."""
+    @_builtins.property
+    def pairs(self) -> _containers.RepeatedCompositeFieldContainer[Global___PairKey]: ...
+    def __init__(
+        self,
+        *,
+        group_secret: _builtins.bytes = ...,
+        pairs: _abc.Iterable[Global___PairKey] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_secret", b"group_secret", "pairs", b"pairs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MaskSecrets: _TypeAlias = MaskSecrets  # noqa: Y015
+
+@_typing.final
+class PairKey(_message.Message):
+    """The key that a party has in common with one other party; never sent."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTY_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    party: _builtins.str
+    key: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        party: _builtins.str = ...,
+        key: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "party", b"party"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PairKey: _TypeAlias = PairKey  # noqa: Y015
 
 @_typing.final
 class PartyRun(_message.Message):

@@ -117,26 +117,63 @@ class PlainVector(_message.Message):
 Global___PlainVector: _TypeAlias = PlainVector  # noqa: Y015
 
 @_typing.final
+class MaskedVector(_message.Message):
+    """The same values in words of machine size, each with a mask that only holders of the block can take off."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FORMAT_FIELD_NUMBER: _builtins.int
+    TERMS_FIELD_NUMBER: _builtins.int
+    WORDS_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    terms: _builtins.int
+    words: _builtins.bytes
+    """Little-endian unsigned words of the width of a slot, end to end."""
+    tags: _builtins.bytes
+    """One little-endian tag of 16 bytes for each block."""
+    @_builtins.property
+    def format(self) -> Global___VectorFormat: ...
+    def __init__(
+        self,
+        *,
+        format: Global___VectorFormat | None = ...,
+        terms: _builtins.int = ...,
+        words: _builtins.bytes = ...,
+        tags: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["format", b"format"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["format", b"format", "tags", b"tags", "terms", b"terms", "words", b"words"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MaskedVector: _TypeAlias = MaskedVector  # noqa: Y015
+
+@_typing.final
 class Vector(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ENCRYPTED_FIELD_NUMBER: _builtins.int
     PLAIN_FIELD_NUMBER: _builtins.int
+    MASKED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def encrypted(self) -> Global___EncryptedVector: ...
     @_builtins.property
     def plain(self) -> Global___PlainVector: ...
+    @_builtins.property
+    def masked(self) -> Global___MaskedVector: ...
     def __init__(
         self,
         *,
         encrypted: Global___EncryptedVector | None = ...,
         plain: Global___PlainVector | None = ...,
+        masked: Global___MaskedVector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["encrypted", b"encrypted", "kind", b"kind", "plain", b"plain"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["encrypted", b"encrypted", "kind", b"kind", "masked", b"masked", "plain", b"plain"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["encrypted", b"encrypted", "kind", b"kind", "plain", b"plain"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["encrypted", b"encrypted", "kind", b"kind", "masked", b"masked", "plain", b"plain"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["encrypted", "plain"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["encrypted", "plain", "masked"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 

@@ -1,4 +1,4 @@
-"""The key of a run: a Paillier public key, or none."""
+"""The key of a run as far as the server knows it: a Paillier public key, masks without a public key, or none."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -10,21 +10,24 @@ from fenchel_common.privacy import Privacy
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """A Paillier public key, or none; without one, vectors are in clear and as large as under a key of `bits` bits.
+    """How vectors are hidden: by a Paillier key, by masks, or not at all.
 
-    Blocks have the same size either way, so that a run in clear and an encrypted run of one seed give the same numbers.
+    Blocks have the size of those under a Paillier key of `bits` bits in every case, so that runs of one seed give the
+    same numbers with every cipher.
 
     Attributes
     ----------
     public
-        The key that encrypts vectors; None if vectors are in clear.
+        The Paillier key that encrypts vectors; None if they are masked or in clear.
     """
 
     bits: int
     public: PublicKey | None = None
+    masked: bool = False
 
     def __post_init__(self) -> None:
         assert self.public is None or self.public.bits == self.bits, "a key has the bits of its modulus"
+        assert self.public is None or not self.masked, "vectors are hidden in one way"
 
     @classmethod
     def of(cls, public: PublicKey) -> Self:
@@ -33,6 +36,15 @@ class RunKey:
     @classmethod
     def in_clear(cls, bits: int) -> Self:
         return cls(bits)
+
+    @classmethod
+    def of_masks(cls, bits: int) -> Self:
+        return cls(bits, masked=True)
+
+    @property
+    def hides(self) -> bool:
+        """Whether vectors under this key are hidden from the server."""
+        return self.public is not None or self.masked
 
     def slots(self, vector_format: VectorFormat) -> int:
         """The number of values of this format in a block."""

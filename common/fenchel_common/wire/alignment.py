@@ -12,12 +12,15 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import MAX_CLIENTS, MAX_FEATURES, MAX_PARTY_SAMPLES, Block, FederationLayout, check_names
 from fenchel_common.layoutroot import LEAF_BYTES, SALT_BYTES, Cohort, OpenedCohort
+from fenchel_common.setup import GroupKey
 from fenchel_common.wire.arrays import names_from_bytes, names_to_bytes, numbers_from_bytes, numbers_to_bytes
 from fenchel_common.wire.blocks import block_positions_from_proto, block_positions_to_proto
 from fenchel_common.wire.parsing import parsed_message
 
 ELEMENT_BYTES = 32
 TAG_BYTES = 32
+MAX_SEALED_KEY_BYTES = 64
+"""The most bytes of a group's key, sealed."""
 PSEUDONYM_BYTES = 16
 """The bytes of a feature's pseudonym."""
 _PHASE = re.compile(r"align_(0|[1-9][0-9]{0,3})")
@@ -166,7 +169,7 @@ def federation_layout_from_bytes(body: bytes) -> FederationLayout:
     )
 
 
-def client_layout_to_bytes(layout: ClientLayout) -> bytes:
+def client_layout_to_bytes(layout: ClientLayout, sealed_keys: Sequence[GroupKey] = ()) -> bytes:
     return alignment_pb2.ClientLayout(
         sample_count=layout.sample_count,
         feature_count=layout.feature_count,
@@ -195,6 +198,7 @@ def client_layout_to_bytes(layout: ClientLayout) -> bytes:
             for opened in layout.cohorts
         ],
         leaves=b"".join(layout.leaves),
+        sealed_keys=[_sealed_key_to_proto(key, layout.clients) for key in sealed_keys],
     ).SerializeToString(deterministic=True)
 
 
@@ -238,6 +242,39 @@ def client_layout_from_bytes(body: bytes, *, party: ClientId, samples: int, feat
         ),
         feature_blocks=feature_blocks,
     )
+
+
+def sealed_keys_from_bytes(body: bytes, clients: Sequence[ClientId]) -> tuple[GroupKey, ...]:
+    """The keys of groups in a party's layout."""
+    message = parsed_message(alignment_pb2.ClientLayout, body)
+    return tuple(_sealed_key_from_proto(key, clients) for key in message.sealed_keys)
+
+
+def group_keys_to_bytes(keys: Sequence[GroupKey], clients: Sequence[ClientId]) -> bytes:
+    return alignment_pb2.GroupKeys(keys=[_sealed_key_to_proto(key, clients) for key in keys]).SerializeToString()
+
+
+def group_keys_from_bytes(body: bytes, clients: Sequence[ClientId]) -> tuple[GroupKey, ...]:
+    message = parsed_message(alignment_pb2.GroupKeys, body)
+    return tuple(_sealed_key_from_proto(key, clients) for key in message.keys)
+
+
+def _sealed_key_to_proto(key: GroupKey, clients: Sequence[ClientId]) -> alignment_pb2.SealedGroupKey:
+    return alignment_pb2.SealedGroupKey(
+        holders=numbers_to_bytes([clients.index(holder) for holder in key.holders]),
+        recipient=clients.index(key.recipient),
+        sealed=key.sealed,
+    )
+
+
+def _sealed_key_from_proto(message: alignment_pb2.SealedGroupKey, clients: Sequence[ClientId]) -> GroupKey:
+    positions = numbers_from_bytes(message.holders, most=len(clients), field="holders").tolist()
+    if any(position >= len(clients) for position in (*positions, message.recipient)):
+        raise InvalidInput("sealed_keys: holders and recipient must be positions in the roster")
+    if len(message.sealed) > MAX_SEALED_KEY_BYTES:
+        raise InvalidInput(f"sealed_keys: at most {MAX_SEALED_KEY_BYTES} bytes each")
+    holders = tuple(clients[position] for position in positions)
+    return GroupKey(holders, clients[message.recipient], message.sealed)
 
 
 def _opened_cohort(

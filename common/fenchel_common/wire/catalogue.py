@@ -21,7 +21,7 @@ from fenchel.v1 import (
 )
 from fenchel_common.algorithms.family import Carried, Messages
 from fenchel_common.algorithms.settings import AlgorithmSettings
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT
+from fenchel_common.setup import FINISH, GROUP_KEYS, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT
 from fenchel_common.wire.alignment import phase_name, phase_step
 from fenchel_common.wire.counting import choices_in
 
@@ -94,6 +94,7 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
         **_choices(messages),
     }
     return {
+        GROUP_KEYS: PhaseMessages(alignment_pb2.ClientLayout, alignment_pb2.GroupKeys),
         LAYOUT: PhaseMessages(
             alignment_pb2.ClientLayout,
             records_pb2.RoundResult,

@@ -18,7 +18,9 @@ from fenchel_common.wire.records import records_from_bytes
 UNREADABLE = "unreadable"
 """Counted instead of a field if a body is not the message that it should be, or has too many elements."""
 CIPHERTEXTS = "EncryptedVector.ciphertexts"
-"""The only field counted by another one: by the vector's length, at most the values that fit in the ciphertexts."""
+"""Counted by another field: by the vector's length, at most the values that fit in the ciphertexts."""
+MASKED = "MaskedVector.words"
+"""Counted by another field: by the slots of the vector's format."""
 RECORDS = "RoundTask.records"
 """The only field that is a list of messages, each after its length."""
 CHOICES = "PhaseRecord.choices"
@@ -121,6 +123,8 @@ def _length(message: Message, field: _Field, value: Any) -> int:
     """The number of values in a field of numbers, text or bytes."""
     if field.label == CIPHERTEXTS and isinstance(message, vectors_pb2.EncryptedVector):
         return min(message.length, 4 * len(message.ciphertexts) // SMALLEST_SLOT_BITS)
+    if field.label == MASKED and isinstance(message, vectors_pb2.MaskedVector):
+        return len(value) // (4 if message.format.slot_bits == 32 else 8)
     if field.value_bytes:
         return len(value) // field.value_bytes
     if field.zero_ended:
@@ -132,7 +136,7 @@ def _length(message: Message, field: _Field, value: Any) -> int:
 
 def _sight(field: _Field, context: _Context) -> Sight:
     label, visibility = context or (field.label, field.visibility)
-    if field.label == CIPHERTEXTS:
+    if field.label in (CIPHERTEXTS, MASKED):
         return Sight(label, Visibility.CIPHERTEXT, visibility)
     if field.visibility is Visibility.INDIVIDUAL:
         return Sight(label, visibility, visibility)

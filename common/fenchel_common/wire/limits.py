@@ -33,7 +33,7 @@ from fenchel_common.setup import (
     MAX_INTRODUCTION_BYTES,
     MAX_WRAPPED_BYTES,
 )
-from fenchel_common.wire.alignment import ELEMENT_BYTES, PSEUDONYM_BYTES, phase_step
+from fenchel_common.wire.alignment import ELEMENT_BYTES, MAX_SEALED_KEY_BYTES, PSEUDONYM_BYTES, phase_step
 from fenchel_common.wire.arrays import NUMBER_BYTES
 from fenchel_common.wire.catalogue import FIRST_ALIGNMENT, LATER_ALIGNMENT, messages_of
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
@@ -53,6 +53,8 @@ RECORD_PARTY_BYTES: Final = 128
 """The most bytes of a record without its parties, and those of each party, with what the server chose for it."""
 _CUT_BYTES: Final = 3 * NUMBER_BYTES
 _COHORT_BYTES: Final = 64
+_SEALED_BYTES: Final = 2 * MAX_SEALED_KEY_BYTES
+"""The most bytes of a sealed key of a group without the list of its holders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +131,17 @@ def layout_task_limit(*, samples: int, features: int, parties: int, overlapping:
     """
     listed = NUMBER_BYTES * (4 * samples + 3 * features) + samples
     cuts = min(samples, 2 ** (parties - 1)) if overlapping else 0
-    cohorts = (samples + features) * (_COHORT_BYTES + NUMBER_BYTES * parties)
+    cohorts = (samples + features) * (_COHORT_BYTES + _SEALED_BYTES + 2 * NUMBER_BYTES * parties)
     leaves = LEAF_BYTES * min(2 ** (parties + 1), MAX_SAMPLES + MAX_FEATURES)
     named = parties * (MAX_NAME_CHARS + 1) + cohorts + leaves
     return _limits(listed + cuts * (NUMBER_BYTES * features + _CUT_BYTES) + NUMBER_BYTES * samples + named, 0).task
+
+
+def group_keys_limit(layout: ClientLayout) -> int:
+    """The limit of a party's sealed keys of groups."""
+    led = (holders for holders in layout.groups if holders[0] == layout.party)
+    sealed = sum((len(holders) - 1) * (_SEALED_BYTES + NUMBER_BYTES * len(holders)) for holders in led)
+    return _limits(0, sealed).result
 
 
 def round_limits(phase: str, extent: Extent, settings: AlgorithmSettings, *, round_id: int = 0) -> PhaseLimits:

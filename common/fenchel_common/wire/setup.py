@@ -18,6 +18,7 @@ from fenchel_common.setup import (
     Introduction,
     KeyMade,
     KeyTake,
+    MaskSecrets,
     ModelPart,
     PartyRun,
     RunSecrets,
@@ -205,11 +206,23 @@ def phase_result_from_bytes(data: bytes) -> tuple[bytes, Spent]:
 
 def _secrets_to_proto(secrets: RunSecrets) -> setup_pb2.RunSecrets:
     return setup_pb2.RunSecrets(
-        private_key=secrets.private_key, alignment_secret=secrets.alignment_secret, tag_secret=secrets.tag_secret
+        private_key=secrets.private_key,
+        alignment_secret=secrets.alignment_secret,
+        tag_secret=secrets.tag_secret,
+        masks=None if secrets.masks is None else _masks_to_proto(secrets.masks),
     )
+
+
+def _masks_to_proto(masks: MaskSecrets) -> setup_pb2.MaskSecrets:
+    pairs = [setup_pb2.PairKey(party=party, key=key) for party, key in masks.pairs.items()]
+    return setup_pb2.MaskSecrets(group_secret=masks.group_secret, pairs=pairs)
 
 
 def _secrets_from_proto(message: setup_pb2.RunSecrets) -> RunSecrets:
     if any(len(secret) != SECRET_BYTES for secret in (message.alignment_secret, message.tag_secret)):
         raise InvalidInput(f"alignment_secret, tag_secret: must have {SECRET_BYTES} bytes each")
-    return RunSecrets(message.private_key, message.alignment_secret, message.tag_secret)
+    masks = None
+    if message.HasField("masks"):
+        pairs = {ClientId(pair.party): pair.key for pair in message.masks.pairs}
+        masks = MaskSecrets(message.masks.group_secret, pairs)
+    return RunSecrets(message.private_key, message.alignment_secret, message.tag_secret, masks)

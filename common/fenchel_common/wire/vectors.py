@@ -1,18 +1,21 @@
 """Vectors on the wire."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from fenchel.v1 import vectors_pb2
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector, Vector
-from fenchel_common.crypto.words import PlainVector
+from fenchel_common.crypto.words import MaskedVector, PlainVector, word_type
 from fenchel_common.errors import IncompatibleVectors, MalformedVector
 
 SHORT_BITS = 32
 """Values in clear take 4 bytes each in a format of this width, 8 in any other."""
 TAG_BYTES = 16
-"""A tag of a block in clear: the sum of the tags of at most 2^39 blocks."""
+"""A tag beside a block of words: the sum of the tags of at most 2^39 blocks."""
 
 
 def format_to_proto(vector_format: VectorFormat) -> vectors_pb2.VectorFormat:
@@ -40,12 +43,20 @@ def vector_to_proto(vector: Vector) -> vectors_pb2.Vector:
             ciphertexts=vector.ciphertexts,
         )
         return vectors_pb2.Vector(encrypted=encrypted)
+    if isinstance(vector, MaskedVector):
+        masked = vectors_pb2.MaskedVector(
+            format=format_to_proto(vector.format),
+            terms=vector.terms,
+            words=vector.integers.astype(_on_wire(vector.format)).tobytes(),
+            tags=_tags_to_bytes(vector.tags),
+        )
+        return vectors_pb2.Vector(masked=masked)
     if not isinstance(vector, PlainVector):
         raise IncompatibleVectors(f"a {type(vector).__name__} has no form on the wire")
     plain = vectors_pb2.PlainVector(
         format=format_to_proto(vector.format),
         terms=vector.terms,
-        tags=b"".join(tag.to_bytes(TAG_BYTES, "little") for tag in vector.tags),
+        tags=_tags_to_bytes(vector.tags),
     )
     if vector.format.slot_bits == SHORT_BITS:
         plain.short_values = vector.integers.astype("<i4").tobytes()
@@ -55,7 +66,7 @@ def vector_to_proto(vector: Vector) -> vectors_pb2.Vector:
 
 
 def vector_from_proto(message: vectors_pb2.Vector, key: RunKey) -> Vector:
-    """A validated vector, encrypted or in clear as its key says."""
+    """A validated vector, encrypted, masked or in clear as its key says."""
     if key.public is not None:
         if message.WhichOneof("kind") != "encrypted":
             raise IncompatibleVectors("this run is encrypted, but the vector is not")
@@ -68,6 +79,8 @@ def vector_from_proto(message: vectors_pb2.Vector, key: RunKey) -> Vector:
             terms=encrypted.terms,
             ciphertexts=encrypted.ciphertexts,
         )
+    if key.masked:
+        return _masked_from_proto(message, key)
     if message.WhichOneof("kind") != "plain":
         raise IncompatibleVectors("this run is in clear, but the vector is encrypted")
     plain = message.plain
@@ -76,14 +89,34 @@ def vector_from_proto(message: vectors_pb2.Vector, key: RunKey) -> Vector:
     values, width = (plain.short_values, 4) if short else (plain.values, 8)
     if len(values) % width or len(plain.values if short else plain.short_values):
         raise MalformedVector(f"the values of a plain vector of this format must have {width} bytes each")
-    if len(plain.tags) % TAG_BYTES:
-        raise MalformedVector(f"the tags of a plain vector must have {TAG_BYTES} bytes each")
     integers = np.frombuffer(values, dtype=f"<i{width}").astype(np.int64)
-    tags = tuple(
-        int.from_bytes(plain.tags[start : start + TAG_BYTES], "little")
-        for start in range(0, len(plain.tags), TAG_BYTES)
-    )
-    return PlainVector(key.bits, vector_format, plain.terms, integers, tags)
+    return PlainVector(key.bits, vector_format, plain.terms, integers, _tags_from_bytes(plain.tags))
+
+
+def _masked_from_proto(message: vectors_pb2.Vector, key: RunKey) -> MaskedVector:
+    if message.WhichOneof("kind") != "masked":
+        raise IncompatibleVectors("this run is masked, but the vector is not")
+    masked = message.masked
+    vector_format = format_from_proto(masked.format)
+    on_wire = _on_wire(vector_format)
+    if len(masked.words) % on_wire.itemsize:
+        raise MalformedVector("the words of a masked vector are not a whole number of words")
+    words = np.frombuffer(masked.words, dtype=on_wire).astype(word_type(vector_format))
+    return MaskedVector(key.bits, vector_format, masked.terms, words, _tags_from_bytes(masked.tags))
+
+
+def _on_wire(vector_format: VectorFormat) -> np.dtype[Any]:
+    return word_type(vector_format).newbyteorder("<")
+
+
+def _tags_to_bytes(tags: Sequence[int]) -> bytes:
+    return b"".join(tag.to_bytes(TAG_BYTES, "little") for tag in tags)
+
+
+def _tags_from_bytes(data: bytes) -> tuple[int, ...]:
+    if len(data) % TAG_BYTES:
+        raise MalformedVector(f"tags must have {TAG_BYTES} bytes each")
+    return tuple(int.from_bytes(data[start : start + TAG_BYTES], "little") for start in range(0, len(data), TAG_BYTES))
 
 
 def vector_to_bytes(vector: Vector) -> bytes:

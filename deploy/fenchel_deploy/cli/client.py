@@ -19,6 +19,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.data.tables.source import load_shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Kit, LiveKit
+from fenchel_common.privacy import CIPHERS
 from fenchel_deploy.cli.choices import parse_choice
 from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_to_stderr
 from fenchel_deploy.cli.manual import epilog
@@ -53,6 +54,13 @@ def client(
             f"key of 3072 bits and pseudonyms by ECDH. The words: {explained()}.",
         ),
     ] = None,
+    accept_cipher: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CIPHER",
+            help="Take part only in runs with this cipher; repeatable. Without it: paillier and masks.",
+        ),
+    ] = None,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
     metrics: MetricsOption = None,
     log_format: LogFormatOption = LogFormat.TEXT,
@@ -71,7 +79,8 @@ def client(
             f"in shard.toml, or let the operator write labels = false for {loaded.name} into federation.toml"
         )
     accepts = frozenset(Concession(parse_choice("--accept", word, *Concession)) for word in accept or ())
-    consent = Consent(approved_roster=approve_roster, accepts=accepts)
+    ciphers = frozenset(parse_choice("--accept-cipher", word, *CIPHERS) for word in accept_cipher or CIPHERS)
+    consent = Consent(approved_roster=approve_roster, accepts=accepts, ciphers=ciphers)
     if loaded.roster.key_holder.name == loaded.name and not consent.approves(loaded.roster):
         raise InvalidInput(
             f"{loaded.name} makes the key for everyone on the roster: {', '.join(loaded.roster.names)}; "

@@ -22,6 +22,12 @@ def privacy_levels(incomplete: str) -> list[str]:
     return [level.value for level in Privacy if level.value.startswith(incomplete)]
 
 
+def ciphers(incomplete: str) -> list[str]:
+    from fenchel_common.privacy import CIPHERS
+
+    return [cipher for cipher in CIPHERS if cipher.startswith(incomplete)]
+
+
 def run_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """The ids and names of the runs in the state folder, if --state stands on the line already."""
     from fenchel_server.store import SqliteStore

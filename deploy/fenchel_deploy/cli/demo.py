@@ -14,6 +14,7 @@ from fenchel_deploy.cli.demonstration import common_options, demonstrate
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import (
     AlgorithmOption,
+    CipherOption,
     DatasetOption,
     FormatOption,
     GapOption,
@@ -62,6 +63,7 @@ def demo(
         ),
     ] = None,
     privacy: PrivacyOption = defaults.PRIVACY,
+    cipher: CipherOption = defaults.CIPHER,
     parameters: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the algorithm; repeatable.")
     ] = None,
@@ -84,6 +86,7 @@ def demo(
         seed=seed,
         key_bits=key_bits,
         privacy=privacy,
+        cipher=cipher,
     )
     options = replace(
         common,

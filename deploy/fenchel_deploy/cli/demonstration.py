@@ -13,7 +13,7 @@ from rich.text import Text
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.data.heterogeneous import Split
 from fenchel_common.metrics import RoundMetrics
-from fenchel_common.privacy import Privacy
+from fenchel_common.privacy import CIPHERS, Privacy
 from fenchel_deploy.cli.choices import parse_choice, parse_grid, usual_grid, usual_rounds
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.exits import ExitCode
@@ -36,6 +36,7 @@ def common_options(
     seed: int,
     key_bits: int,
     privacy: str,
+    cipher: str,
 ) -> DemonstrationOptions:
     """The options of both commands; without a grid or a number of rounds, those that suit the algorithm.
 
@@ -51,6 +52,7 @@ def common_options(
         loss=loss,
         lambda_=lambda_,
         privacy=Privacy(parse_choice("--privacy", privacy, *Privacy)),
+        cipher=parse_choice("--cipher", cipher, *CIPHERS),
         key_bits=key_bits,
         gap=gap,
         rounds=rounds or usual_rounds(profile),
@@ -107,7 +109,8 @@ class DemonstrationView:
     def __rich__(self) -> Group:
         options, measured = self._options, self._measured
         parties = options.grid[0] * options.grid[1]
-        stamp = " PLAINTEXT" if options.privacy is Privacy.PLAIN else f", {options.key_bits}-bit key"
+        key = "masks" if options.cipher == "masks" else f"{options.key_bits}-bit key"
+        stamp = " PLAINTEXT" if options.privacy is Privacy.PLAIN else f", {key}"
         lines = [Text(printable(f"{options.dataset} over {parties} parties{stamp}: {self._state}"))]
         if self._round:
             line = f"round {self._round['round']}, {self._round['seconds']:.2f} s"

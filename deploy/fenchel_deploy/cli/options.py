@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fenchel_common.identity import Address
-from fenchel_deploy.cli.completion import algorithm_names, privacy_levels, run_names
+from fenchel_deploy.cli.completion import algorithm_names, ciphers, privacy_levels, run_names
 from fenchel_deploy.cli.output import Format
 
 AlgorithmOption = Annotated[
@@ -32,6 +32,13 @@ PrivacyOption = Annotated[
         help="sealed; paper: contributions to the model in clear, as in the paper; or plain: no encryption, to "
         "measure its cost.",
         autocompletion=privacy_levels,
+    ),
+]
+CipherOption = Annotated[
+    str,
+    typer.Option(
+        help="paillier, or masks: a cipher for sums at about the cost of no encryption.",
+        autocompletion=ciphers,
     ),
 ]
 LossOption = Annotated[str, typer.Option(help="hinge or logistic.")]

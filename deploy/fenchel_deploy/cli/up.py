@@ -10,6 +10,7 @@ from fenchel_deploy.cli.demonstration import common_options, demonstrate
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import (
     AlgorithmOption,
+    CipherOption,
     DatasetOption,
     FormatOption,
     GapOption,
@@ -48,6 +49,7 @@ def up(
         float | None, typer.Option(metavar="MBIT", help="Mbit/s of each party's connection each way.")
     ] = None,
     privacy: PrivacyOption = defaults.PRIVACY,
+    cipher: CipherOption = defaults.CIPHER,
     loss: LossOption = defaults.LOSS,
     lambda_: LambdaOption = defaults.LAMBDA,
     gap: GapOption = None,
@@ -75,6 +77,7 @@ def up(
         seed=seed,
         key_bits=key_bits,
         privacy=privacy,
+        cipher=cipher,
     )
     deployment = Deployment(image=image, wan=Wan(wan, bandwidth), keep=keep)
     # The containers are removed before the process ends. SIGINT too: a shell starts background commands with it

@@ -28,11 +28,7 @@ from fenchel_common.layout import MAX_CLIENTS
 from fenchel_common.records import Given, Moment, Record, seed_to_bytes
 from fenchel_common.setup import LAYOUT, LayoutResult
 from fenchel_common.wire.arrays import numbers_to_bytes
-from fenchel_common.wire.labels import (
-    label_sums_to_bytes,
-    labels_compared_to_bytes,
-    layout_result_to_bytes,
-)
+from fenchel_common.wire.labels import label_sums_to_bytes, labels_compared_to_bytes, layout_result_to_bytes
 from fenchel_common.wire.records import record_from_bytes, record_to_bytes
 from fenchel_deploy.inprocess.layouts import KEY_BITS, aligned, table_of
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results

@@ -8,7 +8,7 @@ import pytest
 from fenchel_client.crypto.keyfile import private_key_to_bytes
 from fenchel_client.crypto.keygen import generate_private_key
 from fenchel_client.crypto.keys import KeyKind, PrivateKey
-from fenchel_client.setup import public_key_of
+from fenchel_client.runsecrets import public_key_of
 from fenchel_common.errors import Refusal, WrongTerms
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig

@@ -79,3 +79,7 @@ class CoordinateBlocks:
             for holders in set(self.holders.values())
         }
         return {block: who for block, holders in self.holders.items() if (who := first[holders]) is not None}
+
+    def first_held_of(self, parties: Collection[ClientId]) -> tuple[int, ...]:
+        """The blocks of which this party is the first holder among these parties."""
+        return tuple(block for block, client in self.first_holders(parties).items() if client == self.party)

@@ -56,7 +56,6 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.data.shard import Matrix
 from fenchel_common.errors import InvalidInput, ValueNotFinite, ValueOutOfRange
-from fenchel_common.ids import ClientId
 from fenchel_common.objectives import correct_predictions
 from fenchel_common.wire import averaging as wire
 
@@ -254,7 +253,7 @@ class AveragingClient(ABC, Generic[S]):
         if current.plan is not None and self._layout.party in current.trainers:
             given = self.train(state, self._job(current, current.plan))
             vectors = self._returned(given, current.plan)
-            restated = self._first_held(current.trainers) if current.plan.restating else ()
+            restated = self._own.first_held_of(current.trainers) if current.plan.restating else ()
         return Result(
             vectors=vectors,
             reported=dict(given.reported),
@@ -298,7 +297,9 @@ class AveragingClient(ABC, Generic[S]):
         alone = tuple(block for block in self._layout.reports if block not in self._rows.shared)
         measured = self._measurement(alone, self.predictions(state)) if alone else Measurement()
         # In ascending order, so that the sum does not depend on the server's order of features.
-        weights = state[MODEL][np.sort(self._memory.coordinates.positions_of(self._first_held(self._layout.clients)))]
+        weights = state[MODEL][
+            np.sort(self._memory.coordinates.positions_of(self._own.first_held_of(self._layout.clients)))
+        ]
         return self._figures.closed(replace(measured, squared_norm=float(weights @ weights)))
 
     def _shared_figures(self, task: Task, book: AveragingBook, state: State) -> Vector:
@@ -322,11 +323,6 @@ class AveragingClient(ABC, Generic[S]):
         self._measured_in = current
         numbers = {} if self._rows.shared else self.measured_numbers(self._memory.state_before(current))
         return Result(reported=dict(numbers), measurement=whole)
-
-    def _first_held(self, parties: tuple[ClientId, ...]) -> tuple[int, ...]:
-        """The blocks of coordinates of which this client is the first holder among some parties."""
-        first = self._own.first_holders(parties)
-        return tuple(block for block, client in first.items() if client == self._layout.party)
 
     def _in_own_order(self, coordinates: Positions) -> Positions:
         """The positions among this client's coordinates of those that the server names."""

@@ -74,6 +74,15 @@ class RoundPlan:
     scale: float
     objectives: bool
     vertices: bool
+    label_holders: frozenset[ClientId]
+
+    def contributors(self, holders: tuple[ClientId, ...]) -> list[ClientId]:
+        """Those of the holders of a block that take part; of all parties if `holders` is empty."""
+        return [client for client in holders or self.participants if client in self.participants]
+
+    def labelled_contributors(self, holders: tuple[ClientId, ...]) -> list[ClientId]:
+        """Those of the holders of a block that take part and have labels."""
+        return [client for client in self.contributors(holders) if client in self.label_holders]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +231,7 @@ class CorrectiveBook:
             scale=choices.live_samples / own,
             objectives=certifying and complete,
             vertices=not choices.closing and layout.label_holders == frozenset(layout.clients),
+            label_holders=layout.label_holders,
         )
 
     def _ended(self, record: StampedRecord, begun: RoundChoices, ended: PrimalChoices) -> "CorrectiveBook":

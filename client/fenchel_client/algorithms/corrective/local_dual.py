@@ -63,7 +63,9 @@ def dual_result(
     point = alpha = weights = None
     if rows.y is not None and not plan.closing:
         solution = _local_point(rows, current, norms=norms, lambda_=lambda_, loss=loss, formats=formats)
-        point = codec.to_blocks(POINT_FIELD, plan.live_blocks, solution, formats.alpha)
+        point = codec.to_blocks(
+            POINT_FIELD, plan.live_blocks, solution, formats.alpha, among=plan.labelled_contributors
+        )
     reports = rows.positions_of(plan.report_blocks)
     figures = figures_of(rows, current.memory, plan.round_id, reports, norms=norms, loss=loss)
     if plan.report_blocks:
@@ -72,7 +74,7 @@ def dual_result(
     if plan.feature_blocks:
         weights = codec.to_features(WEIGHTS_FIELD, model.weights, plan.feature_blocks)
     found = codec.digest(combination.to_bytes())
-    return DualResult(point, codec.to_numbers(FIGURES_FIELD, figures), alpha, weights, found)
+    return DualResult(point, codec.to_numbers(FIGURES_FIELD, figures, among=plan.contributors), alpha, weights, found)
 
 
 def _local_point(

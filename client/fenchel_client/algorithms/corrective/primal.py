@@ -95,9 +95,9 @@ def end_round(
         numbers = np.array([*numbers, *lengths, own_reach(rows, book.layout.holders, reports, norms)])
     measured = replace(
         result,
-        point=codec.to_features(POINT_FIELD, models[POINT]),
-        vertex=codec.to_features(VERTEX_FIELD, models[VERTEX]) if VERTEX in models else None,
-        conjugates_and_products=codec.to_numbers(NUMBERS_FIELD, numbers),
+        point=codec.to_features(POINT_FIELD, models[POINT], among=plan.contributors),
+        vertex=codec.to_features(VERTEX_FIELD, models[VERTEX], among=plan.contributors) if VERTEX in models else None,
+        conjugates_and_products=codec.to_numbers(NUMBERS_FIELD, numbers, among=plan.contributors),
     )
     return measured, replace(settlement.memory, pending=pending)
 

@@ -42,7 +42,7 @@ def products_of(
     norms
         ‖x_i‖² of the whole rows; None in a first round.
     """
-    blocks = _shared_live_blocks(rows, current)
+    blocks, among = _shared_live_blocks(rows, current), current.plan.contributors
     vectors: list[BlockVector | None] = [None, None]
     if blocks:
         samples = rows.positions_of(blocks)
@@ -51,10 +51,10 @@ def products_of(
             values = rows.products(samples, entry.weights)
             if scale is not None:
                 values = np.divide(values, scale, out=np.zeros_like(values), where=scale > 0.0)
-            vectors[position] = codec.to_blocks(name, blocks, values, _format(scale, formats))
+            vectors[position] = codec.to_blocks(name, blocks, values, _format(scale, formats), among=among)
     gram_rows = _gram_rows(current, codec.feature_positions(current.plan.feature_blocks))
     coarse = np.round(gram_rows / COARSE_UNIT)
-    gram = codec.to_numbers(GRAM_FIELD, np.concatenate([coarse, gram_rows - coarse * COARSE_UNIT]))
+    gram = codec.to_numbers(GRAM_FIELD, np.concatenate([coarse, gram_rows - coarse * COARSE_UNIT]), among=among)
     return Products(vectors[0], vectors[1], gram)
 
 
