@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support.commands import run_fenchel
+
 FENCHEL = str(Path(sys.executable).parent / "fenchel")
 
 
@@ -25,7 +27,10 @@ def test_json_has_the_documented_keys_and_nothing_else_is_on_stdout() -> None:
     assert set(report["ratio"]) == {"encrypt", "encrypt_online", "decrypt", "add", "bytes"}
     assert set(report["limit"]) == {"mulmod_us", "half_powm_us"}
     assert ours < set(report["subgroup"])
+    assert set(report["masks"]) == ours | {"ratio", "values"}
     assert all(value > 0 for side in ("ours", "phe", "ratio", "limit") for value in report[side].values())
+    assert all(value > 1 for value in report["masks"]["ratio"].values())
+    assert 8 <= report["masks"]["bytes_per_value"] < report["ours"]["bytes_per_value"]
 
 
 def test_every_use_of_a_subgroup_key_states_its_assumption() -> None:
@@ -52,8 +57,8 @@ def test_a_peer_that_is_not_installed_is_left_out_with_a_word() -> None:
     ],
 )
 def test_bad_input_is_refused_with_exit_code_2_and_the_option_named(arguments: list[str], named: str) -> None:
-    result = fenchel("bench", "crypto", *arguments)
-    assert result.returncode == 2
+    result = run_fenchel("bench", "crypto", *arguments)
+    assert result.exit_code == 2
     assert named in result.stderr
     assert "Traceback" not in result.stderr
     assert result.stdout == ""

@@ -94,22 +94,23 @@ class BlockCodec:
         )
         return BlockVector(tuple(blocks), vector)
 
-    def from_blocks(self, vector: BlockVector, origins: Origins) -> Array:
-        """The decrypted values at `positions_of(vector.blocks)`."""
+    def from_blocks(self, vector: BlockVector, origins: Origins, *, among: Among | None = None) -> Array:
+        """The decrypted values at `positions_of(vector.blocks)`; `among` as for `Cipher.decrypt`."""
         pieces = piece_count(self.slots, vector.vector.slots)
         opened = self.seal.open(
             vector.vector,
             cipher=self.cipher,
             origins=[given for block in vector.blocks for given in [origins(block)] * pieces],
             places=self._places_of(vector.blocks, pieces),
+            among=among,
         )
         width = pieces * vector.vector.slots
         return opened.reshape(len(vector.blocks), width)[filled(self._sizes(vector.blocks), width)]
 
-    def put_into(self, values: Array, vector: BlockVector, origins: Origins) -> Array:
+    def put_into(self, values: Array, vector: BlockVector, origins: Origins, *, among: Among | None = None) -> Array:
         """A copy of `values` with the decrypted values of the vector in it."""
         changed = values.copy()
-        changed[self.positions_of(vector.blocks)] = self.from_blocks(vector, origins)
+        changed[self.positions_of(vector.blocks)] = self.from_blocks(vector, origins, among=among)
         return changed
 
     def _places_of(self, blocks: Sequence[int], pieces: int) -> list[Place]:
