@@ -73,7 +73,7 @@ def test_inner_products_of_any_rows_and_models_fit_and_keep_their_error(
     X[1, columns[0].size :] = 0.0
     norms = sum(PRODUCT_FORMAT.dequantise(np.rint((X[:, own] ** 2).sum(axis=1) * 2.0**32)) for own in columns)
     told = float(np.linalg.norm(contributions, axis=1).sum())
-    scale = product_scale(told, reach=1.0, norms=np.asarray(norms), count=6, formats=formats)
+    scale = product_scale(told, reach=1.0, norms=np.asarray(norms), formats=formats)
     assert scale is not None
     assert formats.shares is not None
     parts = [X[:, own] @ w[own] / scale for own in columns]

@@ -30,7 +30,9 @@ def sent_formats(run: Simulation) -> list[set[int]]:
         if phase == "inner_product":
             sent = pb.CorrectiveProductResult.FromString(result)
             widths[round_id - 1] |= {
-                vector.vector.plain.format.slot_bits for vector in (sent.point, sent.vertex) if not sent.lost
+                vector.vector.plain.format.slot_bits
+                for vector in (sent.point, sent.vertex)
+                if vector.HasField("vector")
             }
     return widths
 
@@ -46,7 +48,7 @@ def test_a_run_in_narrow_slots_ends_at_the_optimum_with_true_certificates(loss: 
     assert run.reports[-1].outcome is Outcome.CONVERGED
     assert ascent.certificates == len(run.reports)
     assert error_of(run, case) <= 1e-5
-    assert sent_formats(run) == [{precision}] * len(run.reports)
+    assert sent_formats(run)[1:] == [{precision}] * (len(run.reports) - 1)
 
 
 @pytest.mark.parametrize("precision", [32, 48])

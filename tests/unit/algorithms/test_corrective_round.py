@@ -53,6 +53,8 @@ def test_the_first_round_begins_with_a_collapse_that_rounds_nothing() -> None:
     assert state.collapses == 0
     assert state.memories.participants == BOTH
     assert [start.restored for start in current.starts.values()] == [None, None]
+    assert current.blank
+    assert not begun(state_after(3), 4)[1].blank
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_inner_products_whose_error_would_be_a_tenth_of_the_gap_take_64_bits() -
     chosen, norms = formats(stop={"gap": 1e-3}), np.array([1.0, 4.0])
     unit = VectorFormat(32, 1.0, shares=True).error_bound(1)
     longest = TOLERATED * 1e-3 / unit
-    common: dict[str, Any] = {"reach": 1.0, "norms": norms, "count": 2, "formats": chosen}
+    common: dict[str, Any] = {"reach": 1.0, "norms": norms, "formats": chosen}
     scale = product_scale(longest * 0.99, **common)
     assert scale is not None
     np.testing.assert_allclose(scale, longest * 0.99 * np.sqrt(norms), rtol=1e-5)
@@ -90,11 +90,6 @@ def test_inner_products_whose_error_would_be_a_tenth_of_the_gap_take_64_bits() -
     assert product_scale(longest, **{**common, "formats": formats(precision=32)}) is not None
     assert product_scale(None, **common) is None
     assert product_scale(1.0, **{**common, "formats": formats(precision=64)}) is None
-
-
-def test_a_model_of_zeros_needs_no_norms() -> None:
-    scale = product_scale(0.0, reach=0.0, norms=None, count=3, formats=formats())
-    np.testing.assert_array_equal(scale, np.zeros(3))
 
 
 def test_formats_follow_the_width_and_the_loss() -> None:

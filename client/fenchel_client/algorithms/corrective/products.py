@@ -1,6 +1,8 @@
 """The inner products of new entries: a client's contribution to them, and the memory with their sums."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -8,7 +10,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms.codec import Origins, RowCodec
 from fenchel_client.algorithms.corrective.book import CorrectiveBook
-from fenchel_client.algorithms.corrective.points import Entry, extended
+from fenchel_client.algorithms.corrective.points import Unopened, extended
 from fenchel_client.algorithms.corrective.round import ClientRound
 from fenchel_client.algorithms.corrective.scales import product_scale, unit_error
 from fenchel_client.algorithms.corrective.simplex_qp import dot
@@ -40,17 +42,17 @@ def products_of(
     Parameters
     ----------
     norms
-        ‖x_i‖² of the whole rows; None in a first round.
+        ‖x_i‖² of the whole rows; None if the client does not know them yet.
     """
-    blocks, among = _shared_live_blocks(rows, current), current.plan.contributors
+    blocks, among = _summed_blocks(rows, current), current.plan.contributors
     vectors: list[BlockVector | None] = [None, None]
     if blocks:
         samples = rows.positions_of(blocks)
-        scales = _scales(rows, current, norms=norms, formats=formats)
+        scales = _scales(current, norms=norms, formats=formats)
         for position, (name, entry, scale) in enumerate(zip(_FIELDS, current.new.values(), scales, strict=False)):
             values = rows.products(samples, entry.weights)
             if scale is not None:
-                values = np.divide(values, scale, out=np.zeros_like(values), where=scale > 0.0)
+                values = values / scale
             vectors[position] = codec.to_blocks(name, blocks, values, _format(scale, formats), among=among)
     gram_rows = _gram_rows(current, codec.feature_positions(current.plan.feature_blocks))
     coarse = np.round(gram_rows / COARSE_UNIT)
@@ -68,7 +70,7 @@ def with_products(
     norms: Array,
     formats: SampleFormats,
 ) -> ClientRound:
-    """The round with the new entries in its memory.
+    """The round with the new entries in its memory; their products are opened when they are first used.
 
     Parameters
     ----------
@@ -88,18 +90,20 @@ def with_products(
         coarse, fine = np.split(parts, 2)
         gram_rows = coarse * COARSE_UNIT + fine
     sums = (None, None) if products is None else (products.point, products.vertex)
-    scales = _scales(rows, current, norms=norms, formats=formats)
+    scales = _scales(current, norms=norms, formats=formats)
+    summed = _summed_blocks(rows, current)
     new = {}
     for (name, entry), told, field, scale, length in zip(
         current.new.items(), sums, _FIELDS, scales, current.lengths, strict=False
     ):
+        if summed != (() if told is None else told.blocks):
+            raise InvalidInput("products.blocks: must be the shared blocks that take part")
         if told is not None and told.vector.format != _format(scale, formats):
             raise InvalidInput(f"{field}.vector: has another format than the parties chose")
-        predictions = _predictions(
-            rows, codec, current, entry, told, book.of_holders(book.products, field), scale=scale
-        )
+        origins, live = book.of_holders(book.products, field), current.plan.live_blocks
+        opening = partial(_predictions, rows, codec, live, entry.weights, told, origins, scale=scale)
         error = 0.0 if scale is None or length is None else unit_error(length, formats)
-        new[name] = replace(entry, predictions=predictions, error=error)
+        new[name] = replace(entry, products=Unopened(opening), error=error)
     memory = extended(current.memory, new, gram=gram_rows.reshape(count, width), spread=current.spread)
     return replace(current, memory=memory, new=new)
 
@@ -114,8 +118,8 @@ def _gram_rows(current: ClientRound, features: Positions) -> Array:
 def _predictions(
     rows: PartyRows,
     codec: RowCodec,
-    current: ClientRound,
-    entry: Entry,
+    live_blocks: Sequence[int],
+    weights: Array,
     told: BlockVector | None,
     origins: Origins,
     *,
@@ -125,30 +129,25 @@ def _predictions(
 
     `scale` has the numbers by which the told values were divided; None if they were not.
     """
-    shared = _shared_live_blocks(rows, current)
-    if shared != (() if told is None else told.blocks):
-        raise InvalidInput("products.blocks: must be the shared blocks that take part")
-    alone = rows.positions_of([block for block in current.plan.live_blocks if block not in rows.shared])
-    values = rows.products(alone, entry.weights)
+    alone = rows.positions_of([block for block in live_blocks if block not in rows.shared])
+    values = rows.products(alone, weights)
     if told is not None:
-        samples = rows.positions_of(shared)
+        samples = rows.positions_of(told.blocks)
         values[samples] = codec.from_blocks(told, origins) * (1.0 if scale is None else scale[samples])
     return values
 
 
-def _scales(
-    rows: PartyRows, current: ClientRound, *, norms: Array | None, formats: SampleFormats
-) -> list[Array | None]:
+def _scales(current: ClientRound, *, norms: Array | None, formats: SampleFormats) -> list[Array | None]:
     """`product_scale` of each new entry."""
-    return [
-        product_scale(length, reach=current.reach, norms=norms, count=rows.count, formats=formats)
-        for length in current.lengths
-    ]
+    return [product_scale(length, reach=current.reach, norms=norms, formats=formats) for length in current.lengths]
 
 
 def _format(scale: Array | None, formats: SampleFormats) -> VectorFormat:
     return POINT_PRODUCT_FORMAT if scale is None or formats.shares is None else formats.shares
 
 
-def _shared_live_blocks(rows: PartyRows, current: ClientRound) -> tuple[int, ...]:
+def _summed_blocks(rows: PartyRows, current: ClientRound) -> tuple[int, ...]:
+    """The blocks whose products are summed: the live ones that are shared, unless all products are zero."""
+    if current.plan.blank:
+        return ()
     return tuple(block for block in current.plan.live_blocks if block in rows.shared)

@@ -104,9 +104,8 @@ def begin_round(
             new = _rounded_entries(rows, memory, formats)
         else:
             return None
-        length = None if book.weights or book.model else 0.0
         spread = np.zeros((len(new), len(new)))
-        return ClientRound(plan, empty_memory(book.anchor_round), new, spread, live, [length] * len(new))
+        return ClientRound(plan, empty_memory(book.anchor_round), new, spread, live, [None] * len(new))
     if memory is None or memory.pending is None:
         return None
     count = len(memory.pending.by_kind())

@@ -50,9 +50,7 @@ def unit_error(length: float, formats: SampleFormats) -> float:
     return 0.0 if formats.shares is None else formats.shares.error_bound(1) * length * SLACK
 
 
-def product_scale(
-    length: float | None, *, reach: float, norms: Array | None, count: int, formats: SampleFormats
-) -> Array | None:
+def product_scale(length: float | None, *, reach: float, norms: Array | None, formats: SampleFormats) -> Array | None:
     """(n,) s_i; None if the inner products are sent as they are, in slots of 64 bits.
 
     Parameters
@@ -62,13 +60,9 @@ def product_scale(
     reach
         The mean over all samples of ‖x_i‖ times the number of holders, 0 for samples that one party holds.
     norms
-        ‖x_i‖² of the party's samples. A party that knows T of a model other than 0 knows them.
-    count
-        The number of the party's samples.
+        ‖x_i‖² of the party's samples. A party that knows T knows them.
     """
     if formats.shares is None or length is None or unit_error(length, formats) * reach > formats.tolerance:
         return None
-    if length == 0.0:
-        return np.zeros(count)
     assert norms is not None, "norms are told in the first round"
     return row_lengths(norms) * (length * SLACK)

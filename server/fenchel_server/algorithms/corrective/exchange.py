@@ -45,7 +45,8 @@ class CorrectiveExchange:
             answer = wire.product_result_from_bytes(body, self._scopes[client])
             if answer is None:
                 raise InvalidInput(LOST)
-            blocks = tuple(block for block in current.blocks[client].live if block in self._shared)
+            summed = frozenset[int]() if current.blank else self._shared
+            blocks = tuple(block for block in current.blocks[client].live if block in summed)
             two_models = current.collapse or current.starts[client].vertex is not None
             check_blocks(answer.point, blocks, "point")
             check_blocks(answer.vertex, blocks if two_models else (), "vertex")

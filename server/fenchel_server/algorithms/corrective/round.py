@@ -49,6 +49,8 @@ class CorrectiveRound(RoundUnderWay):
         The live blocks of samples, and how many samples they have.
     collapse
         Whether the clients forget all but the anchor and the best model.
+    blank
+        Whether no anchor and no best model is on record yet. Both are zero, and nobody sends their products by sample.
     blocks
         The blocks of each client that takes part.
     starts
@@ -62,6 +64,7 @@ class CorrectiveRound(RoundUnderWay):
     live: frozenset[int]
     live_samples: int
     collapse: bool
+    blank: bool
     blocks: Mapping[ClientId, ClientBlocks]
     starts: Mapping[ClientId, RoundStart]
     products: Mapping[ClientId, Products] = field(default_factory=dict)
@@ -115,6 +118,7 @@ def begin_round(
         live=live,
         live_samples=sum(index.sizes[block] for block in live),
         collapse=collapse,
+        blank=not state.model and state.anchor.round_id == 0,
         blocks={
             client: ClientBlocks(
                 live=tuple(block for block in index.of(client) if block in live),
@@ -178,8 +182,8 @@ class _SummedProducts:
     gram: Vector
 
     def on(self, blocks: list[int]) -> Products:
-        vertex = joined(blocks, self.vertices) if self.vertices else None
-        return Products(joined(blocks, self.points), vertex, self.gram)
+        point, vertex = (joined(blocks, sums) if sums else None for sums in (self.points, self.vertices))
+        return Products(point, vertex, self.gram)
 
 
 def _summed_products(products: Mapping[ClientId, Products]) -> _SummedProducts | None:
