@@ -62,11 +62,10 @@ class MaskCipher:
     It hides the values of a block from everyone but its holders. `tags` are those of vectors in clear.
     """
 
-    def __init__(self, keys: MaskKeys, run: RunId, *, key_bits: int, tags: BlockTags, slot_bits: int = 64) -> None:
+    def __init__(self, keys: MaskKeys, run: RunId, *, key_bits: int, tags: BlockTags) -> None:
         self._keys = keys
         self._key_bits = key_bits
-        self._slot_bits = slot_bits
-        self._in_clear = PlainCipher(key_bits, tags, slot_bits)
+        self._in_clear = PlainCipher(key_bits, tags)
 
         @cache
         def group_tags(holders: Holders, slots: int) -> BlockTags:
@@ -77,6 +76,9 @@ class MaskCipher:
     @property
     def slots(self) -> int:
         return self._in_clear.slots
+
+    def slots_of(self, vector_format: VectorFormat) -> int:
+        return self._in_clear.slots_of(vector_format)
 
     def in_clear(self) -> PlainCipher:
         return self._in_clear

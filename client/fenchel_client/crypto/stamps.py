@@ -122,6 +122,14 @@ def block_token(kind: str, block: int, names: Sequence[str]) -> bytes:
     return hashlib.blake2b(content, digest_size=TOKEN_BYTES).digest()
 
 
+def piece_places(place: Place, pieces: int) -> list[Place]:
+    """The places of the pieces of a block whose values take several ciphertexts; a single piece has the block's."""
+    contents = (framed(place.token, bytes([piece])) for piece in range(1, pieces))
+    tokens = [place.token, *(hashlib.blake2b(content, digest_size=TOKEN_BYTES).digest() for content in contents)]
+    first = place.index * pieces
+    return [Place(token, place.holders, place.stretch, first + piece) for piece, token in enumerate(tokens)]
+
+
 def number_places(count: int) -> list[Place]:
     """The places of the blocks of a vector of numbers, which every party holds."""
     return [Place(position.to_bytes(TOKEN_BYTES, "big"), (), b"", position) for position in range(count)]
