@@ -53,7 +53,13 @@ class FeatureMoments:
         self._own = own_moments(table, layout)
         self._blocks = tuple(block for block, held_by in layout.feature_holders.items() if len(held_by) > 1)
         self._codec = BlockCodec(
-            "features", layout.feature_blocks, sorted(table.features), layout.feature_holders, cipher, seal
+            "features",
+            layout.feature_blocks,
+            sorted(table.features),
+            layout.feature_holders,
+            layout.feature_slots,
+            cipher,
+            seal,
         )
         self._key = key
 
@@ -71,7 +77,7 @@ class FeatureMoments:
     def whole(self, body: bytes, transcript: Transcript[Any]) -> Moments:
         """The moments over all holders, from the sums in `body`; raises as `Seal.open` does, or `InvalidInput`."""
         sums, record = moment_sums_from_bytes(
-            body, blocks=frozenset(self._blocks), slots=self._layout.slots, key=self._key
+            body, blocks=frozenset(self._blocks), slots=self._layout.feature_slots, key=self._key
         )
         if len(sums) != (MOMENT_FIELDS if self._blocks else 0) or any(one.blocks != self._blocks for one in sums):
             raise InvalidInput("sums: must be over the holders of all features for which this party gave moments")

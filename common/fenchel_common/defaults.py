@@ -25,6 +25,7 @@ OVERLAP: Final = "error"
 SAMPLES: Final = "labelled"
 SCALE: Final = "standard"
 MISSING: Final = "mean"
+PRECISION: Final = "auto"
 DEADLINE_S: Final = 120.0
 QUORUM: Final = 0.5
 ATTEMPTS: Final = 3
@@ -61,6 +62,7 @@ DEFAULTS: Final[Mapping[str, object]] = {
     "overlap": OVERLAP,
     "samples": SAMPLES,
     "features": None,
+    "precision": PRECISION,
     "round.deadline_s": DEADLINE_S,
     "round.quorum": QUORUM,
     "round.attempts": ATTEMPTS,

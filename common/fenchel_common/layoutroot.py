@@ -62,6 +62,7 @@ def layout_root(
     sample_count: int,
     feature_count: int,
     slots: int,
+    feature_slots: int,
     clients: Sequence[ClientId],
     label_holders: Collection[ClientId],
     by_holders: Sequence[int],
@@ -71,7 +72,7 @@ def layout_root(
 
     `by_holders` are the numbers of samples, then of features, that exactly 1, 2, … of them hold.
     """
-    numbers = _numbers([sample_count, feature_count, slots])
+    numbers = _numbers([sample_count, feature_count, slots, feature_slots])
     names = framed(*(client.encode() for client in clients))
     labelled = bytes(client in label_holders for client in clients)
     counts = _numbers(by_holders)

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.errors import AlignmentIncomplete, InvalidInput, ResultRejected
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import MAX_CLIENTS, check_names
@@ -49,6 +48,7 @@ class AlignmentServer:
         *,
         method: AlignmentMethod,
         slots: int,
+        feature_slots: int,
         seed: int,
         overlap: OverlapRule = OverlapRule.ERROR,
         samples: SampleRule = SampleRule.LABELLED,
@@ -59,6 +59,7 @@ class AlignmentServer:
         self._clients = tuple(clients)
         self._method = method
         self._slots = slots
+        self._feature_slots = feature_slots
         self._seed = seed
         self._overlap = overlap
         self._samples = samples
@@ -72,7 +73,8 @@ class AlignmentServer:
         return cls(
             clients,
             method=AlignmentMethod(config.alignment),
-            slots=slot_layout(VectorFormat(), config.key.bits).slots,
+            slots=config.sample_slots(len(clients)),
+            feature_slots=config.feature_slots,
             seed=config.seed or 0,
             overlap=OverlapRule(config.overlap),
             samples=SampleRule(config.samples),
@@ -134,7 +136,14 @@ class AlignmentServer:
             )
             for client in self._clients
         ]
-        return lay_out(holdings, slots=self._slots, seed=self._seed, overlap=self._overlap, samples=self._samples)
+        return lay_out(
+            holdings,
+            slots=self._slots,
+            feature_slots=self._feature_slots,
+            seed=self._seed,
+            overlap=self._overlap,
+            samples=self._samples,
+        )
 
 
 def check_names_read(results: Mapping[ClientId, bytes]) -> None:

@@ -80,6 +80,7 @@ def lay_out(
     holdings: Sequence[Holding],
     *,
     slots: int,
+    feature_slots: int,
     seed: int,
     overlap: OverlapRule,
     samples: SampleRule = SampleRule.LABELLED,
@@ -98,7 +99,7 @@ def lay_out(
 
     random = np.random.default_rng([seed, 0, _SHUFFLE_STREAM])
     shuffled = [Cohort(cohort.holders, random.permutation(cohort.samples)) for cohort in cohorts.used]
-    federation = _federation_layout(holdings, shuffled, slots=slots)
+    federation = _federation_layout(holdings, shuffled, slots=slots, feature_slots=feature_slots)
     slot_of = np.full(sum(len(cohort.samples) for cohort in every), _UNLABELLED)
     for cohort in cohorts.incomplete:
         slot_of[cohort.samples] = _INCOMPLETE
@@ -145,7 +146,9 @@ def _cohorts(numbers: Sequence[NDArray[np.int64]]) -> list[Cohort]:
     return sorted(cohorts, key=lambda cohort: cohort.holders)
 
 
-def _federation_layout(holdings: Sequence[Holding], cohorts: Sequence[Cohort], *, slots: int) -> FederationLayout:
+def _federation_layout(
+    holdings: Sequence[Holding], cohorts: Sequence[Cohort], *, slots: int, feature_slots: int
+) -> FederationLayout:
     blocks: list[Block] = []
     for cohort in cohorts:
         holders = tuple(holdings[position].client for position in cohort.holders)
@@ -158,6 +161,7 @@ def _federation_layout(holdings: Sequence[Holding], cohorts: Sequence[Cohort], *
         clients=tuple(holding.client for holding in holdings),
         sample_count=sum(len(cohort.samples) for cohort in cohorts),
         slots=slots,
+        feature_slots=feature_slots,
         blocks=tuple(blocks),
         features=features,
         client_features={
@@ -183,6 +187,7 @@ def _client_layout(
         sample_count=federation.sample_count,
         feature_count=len(federation.features),
         slots=federation.slots,
+        feature_slots=federation.feature_slots,
         block_ids=np.array(list(blocks)),
         block_sizes=np.array(list(blocks.values())),
         cohorts=tuple(opened for opened in opened_cohorts if client in opened.cohort.holders),
@@ -310,14 +315,11 @@ def _sorted_by_use(holdings: Sequence[Holding], cohorts: Sequence[Cohort], rule:
 
 
 def _check_all_take_part(holdings: Sequence[Holding], cohorts: _Sorted) -> None:
-    """Refuses a run that would use no sample of some party."""
     taking_part = {position for cohort in cohorts.used for position in cohort.holders}
-    idle = [position for position in range(len(holdings)) if position not in taking_part]
-    if idle:
-        reasons = "; ".join(_notes(holdings, cohorts))
+    if idle := [position for position in range(len(holdings)) if position not in taking_part]:
         raise AlignmentError(
-            f"the run would use no sample of {_parties(holdings, idle)}: {reasons}. Give one of their parties the "
-            "labels, use another rule for samples, or leave these parties out of the roster"
+            f"the run would use no sample of {_parties(holdings, idle)}: {'; '.join(_notes(holdings, cohorts))}. Give "
+            "one of their parties the labels, use another rule for samples, or leave these parties out of the roster"
         )
 
 

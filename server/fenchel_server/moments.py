@@ -25,7 +25,7 @@ def read_moments(
     return {
         client: read_or_reject(
             client,
-            partial(_moments, blocks=layout.feature_index.shared_of(client), slots=layout.slots, key=key),
+            partial(_moments, blocks=layout.feature_index.shared_of(client), slots=layout.feature_slots, key=key),
             data,
         )
         for client, data in results.items()

@@ -33,7 +33,7 @@ def layout_result_from_bytes(
     marks = None
     if message.HasField("marks"):
         marks = block_vector_from_proto(
-            message.marks, allowed=blocks, slots=slots, key=key, vector_format=PRODUCT_FORMAT, field="marks"
+            message.marks, allowed=blocks, slots=slots, key=key, formats=(PRODUCT_FORMAT,), field="marks"
         )
     moments = _moments(message.moments, blocks=feature_blocks, slots=slots, key=key)
     return LayoutResult(message.preparation, marks, message.seed if message.HasField("seed") else None, moments)
@@ -59,9 +59,7 @@ def _moments(
     if len(messages) not in (0, MOMENT_FIELDS):
         raise InvalidInput(f"moments: {len(messages)} vectors where none or {MOMENT_FIELDS} are due")
     return tuple(
-        block_vector_from_proto(
-            one, allowed=blocks, slots=slots, key=key, vector_format=PRODUCT_FORMAT, field="moments"
-        )
+        block_vector_from_proto(one, allowed=blocks, slots=slots, key=key, formats=(PRODUCT_FORMAT,), field="moments")
         for one in messages
     )
 
@@ -78,7 +76,7 @@ def label_sums_from_bytes(
     """The sums of marks, and the record of the phase in which the marks were given."""
     message = parsed_message(labels_pb2.LabelSums, data)
     sums = block_vector_from_proto(
-        message.sums, allowed=blocks, slots=slots, key=key, vector_format=PRODUCT_FORMAT, field="sums"
+        message.sums, allowed=blocks, slots=slots, key=key, formats=(PRODUCT_FORMAT,), field="sums"
     )
     return sums, message.record
 

@@ -24,7 +24,7 @@ def laid_out(
     overlap: OverlapRule = OverlapRule.ERROR,
     samples: SampleRule = SampleRule.LABELLED,
 ) -> Alignment:
-    return lay_out(holdings, slots=slots, seed=seed, overlap=overlap, samples=samples)
+    return lay_out(holdings, slots=slots, feature_slots=slots, seed=seed, overlap=overlap, samples=samples)
 
 
 def test_samples_with_the_same_holders_share_blocks_and_others_do_not() -> None:
