@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_client.algorithms.base import AlgorithmClient
 from fenchel_client.crypto.blocktags import BlockTags
+from fenchel_client.crypto.masks import MaskCipher
 from fenchel_client.crypto.plain import Cipher, PlainCipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Pads
@@ -22,6 +23,7 @@ from fenchel_common.records import Moment, Record, seed_to_bytes
 from fenchel_common.setup import LAYOUT
 from fenchel_common.wire.records import record_to_bytes, round_result_from_bytes
 from fenchel_deploy.inprocess.layouts import IN_CLEAR, aligned, table_of
+from fenchel_deploy.inprocess.masking import keys_of_all
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.cohorts import OverlapRule
@@ -43,11 +45,13 @@ class Halves(Generic[C, S]):
     """Clients and server of one run.
 
     `client_half` and `server_half` make the halves, with the arguments of the algorithms' own; `settings` are the
-    settings of their algorithm. With a `key` the caller must give a `cipher` that decrypts under it, with the tags
-    that `tags_of` gives for the same `run`.
+    settings of their algorithm. With a Paillier `key` the caller must give a `cipher` that decrypts under it, with the
+    tags that `tags_of` gives for the same `run`. With a key of masks each party gets a cipher of its own.
 
     Attributes
     ----------
+    ciphers
+        The cipher of each party.
     clients
         The client half of each party, without the records of the run; `participants` has both.
     attempt
@@ -69,9 +73,8 @@ class Halves(Generic[C, S]):
         self.run_id = run
         self.shards, self.alignment = aligned(shards, seed=settings.seed, key=key, overlap=overlap)
         self.settings = settings
-        slots = self.alignment.federation.slots
-        self.cipher = PlainCipher(key.bits, tags_of(slots, run)) if cipher is None else cipher
         self.key = key
+        self.ciphers = self._ciphers() if cipher is None else dict.fromkeys(self.shards, cipher)
         self.attempt = ATTEMPT
         self.reports: list[RoundReport] = []
         self._client_half = client_half
@@ -115,7 +118,7 @@ class Halves(Generic[C, S]):
                 self.settings,
                 layout=layout,
                 table=table_of(self.shards[client]),
-                cipher=self.cipher,
+                cipher=self.ciphers[client],
                 key=self.key,
                 seal=seal,
             )
@@ -144,6 +147,14 @@ class Halves(Generic[C, S]):
             part = participant.final_model(self.server.last_state(client))
             values |= zip(sorted(self.shards[client].features), part, strict=True)
         return np.array([values[name] for name in features])
+
+    def _ciphers(self) -> dict[ClientId, Cipher]:
+        """A cipher in clear for all parties or, with a key of masks, a cipher with its own keys for each."""
+        bits, tags = self.key.bits, tags_of(self.alignment.federation.slots, self.run_id)
+        if not self.key.masked:
+            return dict.fromkeys(self.shards, PlainCipher(bits, tags))
+        keys = keys_of_all(self.alignment.clients, self.run_id, tag_secret=_TAG_SECRET, view=_FIRST_VIEW)
+        return {client: MaskCipher(own, self.run_id, key_bits=bits, tags=tags) for client, own in keys.items()}
 
     def _prepared(self) -> tuple[dict[ClientId, bytes], bytes]:
         """Each party's preparation, and the record of the phase in which they are given."""
