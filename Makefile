@@ -14,11 +14,13 @@ $(VENV)/.ready: pyproject.toml constraints.txt deploy/install.py
 	$(PYTHON) deploy/install.py $(VENV) --editable --extra full --group build --group dev --group sbom
 	touch $@
 
-# What measures or fills the machine runs alone, the rest two at a time. With one thread each for linear algebra they do
-# not fight for the cores. Exit code 5 only says that PYTEST_ARGS left nothing over.
+# What measures or fills the machine runs alone. The rest runs three files at a time, because tests of processes and
+# containers wait much of their time; in the order of their folders, so that the longest come first; and file by file, so
+# that fixtures of a file are made once. With one thread each for linear algebra they do not fight for the cores. Exit
+# code 5 only says that PYTEST_ARGS left nothing over.
 test: export OPENBLAS_NUM_THREADS = 1
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not alone" $(PYTEST_ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not alone" $(PYTEST_ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -m alone $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 # A million inputs over all decoders; further ones guided by coverage if the group `fuzz` is installed:

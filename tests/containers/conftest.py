@@ -1,7 +1,9 @@
 """Tests with a real Docker engine; skipped, with the reason, where none answers."""
 
+import fcntl
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 IMAGE, CLIENT_IMAGE = "fenchel:test", "fenchel-client:test"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.alone)
 
 
 @pytest.fixture(scope="session")
@@ -33,8 +29,10 @@ def docker_engine() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def image(docker_engine: Any) -> str:
-    """The image of this source tree, made by the legacy builder."""
-    docker_engine.images.build(path=str(ROOT), tag=IMAGE, rm=True)
+    """The image of this source tree, made by the legacy builder; of several test processes, the first makes it anew."""
+    with (Path(tempfile.gettempdir()) / "fenchel-test-image.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        docker_engine.images.build(path=str(ROOT), tag=IMAGE, rm=True)
     return IMAGE
 
 

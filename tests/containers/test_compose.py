@@ -20,8 +20,11 @@ ALL_WELL = dict.fromkeys(("provision", "server", *HOSPITALS), 0)
 
 
 @pytest.fixture
-def new_image(docker_engine: Any) -> Iterator[str]:
-    """The name of an image that does not exist yet: `up` has to build it, as it does in a fresh clone."""
+def new_image(docker_engine: Any, image: str) -> Iterator[str]:
+    """The name of an image that does not exist yet: `up` has to build it, as it does in a fresh clone.
+
+    With the other image made, most layers are there.
+    """
     name = f"fenchel:test-{secrets.token_hex(4)}"
     yield name
     if docker_engine.images.list(name):

@@ -7,11 +7,13 @@ publishes, as over any other network.
 import ipaddress
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,8 +86,11 @@ def fenchel(*arguments: str) -> str:
 
 
 def free_port() -> int:
-    with socket.create_server(("0.0.0.0", 0)) as listener:  # noqa: S104 - to find one that is free everywhere
-        return int(listener.getsockname()[1])
+    """A port that nobody has, and that the system gives nobody who asks for any: it does so from 32768 on."""
+    while True:
+        port = secrets.choice(range(20_000, 32_000))
+        with suppress(OSError), socket.create_server(("0.0.0.0", port)):  # noqa: S104 - free on every interface
+            return port
 
 
 def address_of_this_machine(engine: Any) -> str:

@@ -34,6 +34,7 @@ def up(image: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.alone
 def test_twenty_four_parties_train_and_each_one_is_measured(image: str, docker_engine: Any) -> None:
     process = up(image, "--grid", "4x6", "--rounds", "3", "--gap", "1e-9")
     stdout, stderr = process.communicate(timeout=280)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 FENCHEL = str(Path(sys.executable).parent / "fenchel")
 US_SINGAPORE_S = 0.2575
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fenchel_common.data.datasets import load_dataset
 from fenchel_common.losses import loss_named
 from fenchel_common.objectives import primal
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.local import LocalFederation
-from support.kills import trained_model
+from support.federation import calm_model
+from support.kills import model_after_kills
 from support.tables import named_shards, small_dataset
 
 FENCHEL = str(Path(sys.executable).parent / "fenchel")
@@ -58,11 +58,10 @@ def test_a_server_and_a_client_killed_in_mid_run_change_no_bit_of_the_model(tmp_
     values = {"settings": {"measure_every": 2}, "stop": {"rounds": 6}, "alignment": "hmac", "key": {"bits": 2048}}
     config = RunConfig.from_mapping({"name": "killed", "algorithm": "hyfem", "privacy": "sealed", "seed": 5, **values})
 
-    def weights(directory: Path, *, kill: bool) -> NDArray[np.float64]:
-        with LocalFederation(directory, named_shards(data, grid=(1, 2)), config) as federation:
-            return trained_model(federation, data.features, kill=kill)
-
-    calm, killed = weights(tmp_path / "calm", kill=False), weights(tmp_path / "killed", kill=True)
+    shards = named_shards(data, grid=(1, 2))
+    with LocalFederation(tmp_path / "killed", shards, config) as federation:
+        killed = model_after_kills(federation, data.features)
+    calm = calm_model(tmp_path / "calm", shards, config, data.features)
     np.testing.assert_array_equal(calm, killed)
 
 

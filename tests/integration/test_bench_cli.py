@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support.commands import run_fenchel
+
 FENCHEL = str(Path(sys.executable).parent / "fenchel")
 
 
@@ -52,8 +54,8 @@ def test_a_peer_that_is_not_installed_is_left_out_with_a_word() -> None:
     ],
 )
 def test_bad_input_is_refused_with_exit_code_2_and_the_option_named(arguments: list[str], named: str) -> None:
-    result = fenchel("bench", "crypto", *arguments)
-    assert result.returncode == 2
+    result = run_fenchel("bench", "crypto", *arguments)
+    assert result.exit_code == 2
     assert named in result.stderr
     assert "Traceback" not in result.stderr
     assert result.stdout == ""

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.commands import run_fenchel
+
 FENCHEL = str(Path(sys.executable).parent / "fenchel")
 KEYS = {
     "primal",
@@ -118,7 +120,7 @@ def test_a_file_of_ones_own_can_be_used_and_the_state_kept(tmp_path: Path) -> No
     ],
 )
 def test_bad_input_is_refused_with_exit_code_2_and_the_option_named(arguments: list[str], named: str) -> None:
-    result = demo(*arguments)
-    assert result.returncode == 2, result.stderr
+    result = run_fenchel("demo", *arguments)
+    assert result.exit_code == 2, result.stderr
     assert named in result.stderr
     assert "Traceback" not in result.stderr

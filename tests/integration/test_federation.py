@@ -21,6 +21,7 @@ from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.experiments.centralized import solve_centralized
 from fenchel_deploy.local import LocalFederation
 from fenchel_server.store import SqliteStore
+from support.federation import calm_model
 from support.kills import kill_client, kill_server
 from support.tables import named_shards, small_dataset
 
@@ -101,43 +102,47 @@ def _assert_nothing_private_at_the_server(
         )
 
 
-def test_horizontal_rounds_take_two_round_trips(tmp_path: Path) -> None:
-    with LocalFederation(tmp_path, named_shards(DATASET, grid=(2, 1)), run_config()) as federation:
+def round_of(grid: tuple[int, int]) -> list[str]:
+    """The phases of a round; if every party has all features, nobody has to be told inner products."""
+    return ["local_dual", "primal"] if grid[1] == 1 else ["inner_product", "local_dual", "primal"]
+
+
+def assert_same_model_at_two_levels(
+    directory: Path, grid: tuple[int, int], privacy: str, other: str, **changes: Any
+) -> None:
+    """The run of real processes at one level ends with the model of one in this process at the other level.
+
+    All round to the same fixed point, so the bound on their difference is zero.
+    """
+    shards = named_shards(DATASET, grid=grid)
+
+    def config(level: str) -> RunConfig:
+        return run_config(privacy=level, benchmark=level == "plain", alignment="hmac", **changes)
+
+    with LocalFederation(directory / "processes", shards, config(privacy)) as federation:
         events = events_of(federation)
-        assert set(federation.wait().values()) == {0}
+        federation.wait()
+        model = federation.model(DATASET.features)
     rounds = phases_by_round(events)
-    assert all(rounds[number] == ["local_dual", "primal"] for number in sorted(rounds)[1:-1])
-    assert ended(events)["outcome"]["rtc_per_round"] == 2
+    assert all(rounds[number] == round_of(grid) for number in sorted(rounds)[1:-1])
+    assert ended(events)["outcome"]["rtc_per_round"] == len(round_of(grid))
+    assert np.abs(model).max() > 0
+    assert (model == calm_model(directory / "other", shards, config(other), DATASET.features)).all()
 
 
 @pytest.mark.parametrize(
-    ("grid", "levels"),
-    [((2, 2), ("sealed", "plain")), ((2, 1), ("paper", "plain")), ((1, 2), ("sealed", "paper"))],
+    ("grid", "privacy", "other"),
+    [((2, 2), "sealed", "plain"), ((2, 1), "paper", "plain"), ((1, 2), "sealed", "paper")],
     ids=["hybrid", "horizontal", "vertical"],
 )
 def test_runs_of_one_seed_agree_to_the_last_bit_at_every_privacy_level(
-    tmp_path: Path, grid: tuple[int, int], levels: tuple[str, str]
+    tmp_path: Path, grid: tuple[int, int], privacy: str, other: str
 ) -> None:
-    """All round to the same fixed point, so the bound on their difference is zero."""
-    models = []
-    for privacy in levels:
-        config = run_config(
-            privacy=privacy, benchmark=privacy == "plain", stop={"gap": 1e-9, "rounds": 7}, seed=5, alignment="hmac"
-        )
-        directory = tmp_path / privacy
-        with LocalFederation(directory, named_shards(DATASET, grid=grid), config) as federation:
-            events_of(federation)
-            federation.wait()
-            models.append(federation.model(DATASET.features))
-    assert np.abs(models[0]).max() > 0
-    assert (models[0] == models[1]).all()
+    assert_same_model_at_two_levels(tmp_path, grid, privacy, other, stop={"gap": 1e-9, "rounds": 7}, seed=5)
 
 
-def undisturbed_model(directory: Path, config: RunConfig) -> Any:
-    with LocalFederation(directory, named_shards(DATASET, grid=(2, 2)), config) as federation:
-        events_of(federation)
-        federation.wait()
-        return federation.model(DATASET.features)
+def undisturbed_model(directory: Path, config: RunConfig) -> NDArray[np.float64]:
+    return calm_model(directory, named_shards(DATASET, grid=(2, 2)), config, DATASET.features)
 
 
 def until(events: Iterator[dict[str, Any]], **wanted: Any) -> dict[str, Any]:
@@ -263,22 +268,8 @@ CORRECTIVE = {"local": "corrective", "certificate_every": 1}
 
 @pytest.mark.parametrize("grid", [(2, 2), (2, 1), (1, 2)], ids=["hybrid", "horizontal", "vertical"])
 def test_corrective_runs_agree_to_the_last_bit_encrypted_and_in_clear(tmp_path: Path, grid: tuple[int, int]) -> None:
-    models = []
-    for privacy in ("paper", "plain"):
-        config = run_config(
-            settings=CORRECTIVE,
-            privacy=privacy,
-            benchmark=privacy == "plain",
-            stop={"gap": 1e-9, "rounds": 4},
-            alignment="hmac",
-        )
-        with LocalFederation(tmp_path / privacy, named_shards(DATASET, grid=grid), config) as federation:
-            events = events_of(federation)
-            federation.wait()
-            models.append(federation.model(DATASET.features))
-        assert ended(events)["outcome"]["rtc_per_round"] == (2 if grid[1] == 1 else 3)
-    assert np.abs(models[0]).max() > 0
-    assert (models[0] == models[1]).all()
+    stop = {"gap": 1e-9, "rounds": 4}
+    assert_same_model_at_two_levels(tmp_path, grid, "paper", "plain", settings=CORRECTIVE, stop=stop)
 
 
 def test_a_corrective_run_survives_a_killed_server_with_the_same_model_and_killed_clients_rejoin(

@@ -44,10 +44,7 @@ from support.hostile_bodies import (
 )
 from support.tables import named_shards, small_dataset
 
-pytestmark = [
-    pytest.mark.alone,
-    pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc"),
-]
+pytestmark = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc")
 
 ROWS, COLUMNS = 40, 4
 SHARDS = named_shards(small_dataset(ROWS, COLUMNS), grid=(1, 2))

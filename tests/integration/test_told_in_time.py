@@ -137,14 +137,17 @@ def test_a_server_that_cannot_be_reached_is_reported_within_3_seconds(
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         for port in (silent.getsockname()[1], 9):
-            took_s = []
-            for _ in range(TRIES):
-                began = time.monotonic()
-                asked = fenchel(verb, "--kit", kit, "--server", f"127.0.0.1:{port}")
-                took_s.append(time.monotonic() - began)
-                assert asked.returncode == ExitCode.MISSED
-                assert asked.stderr.startswith("no answer: ")
-            assert min(took_s) < ANSWER_S
+            assert any(told_s(verb, kit, port) < ANSWER_S for _ in range(TRIES))
+
+
+def told_s(verb: str, kit: Path, port: int) -> float:
+    """How long a command takes to say that nobody answers."""
+    began = time.monotonic()
+    asked = fenchel(verb, "--kit", kit, "--server", f"127.0.0.1:{port}")
+    took_s = time.monotonic() - began
+    assert asked.returncode == ExitCode.MISSED
+    assert asked.stderr.startswith("no answer: ")
+    return took_s
 
 
 def test_a_kit_of_another_federation_ends_the_client_after_a_few_tries_in_plain_words(

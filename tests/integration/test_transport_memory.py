@@ -10,8 +10,6 @@ import pytest
 
 from support.kits import make_federation
 
-pytestmark = pytest.mark.alone
-
 BODY_BYTES = 64 * 1024 * 1024
 TESTS = Path(__file__).parent.parent
 TIMEOUT_S = 120

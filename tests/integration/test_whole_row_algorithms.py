@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.local import LocalFederation
-from support.kills import trained_model
+from support.federation import calm_model
+from support.kills import model_after_kills
 from support.tables import named_shards, small_dataset
 
 SETTINGS: dict[str, dict[str, object]] = {
@@ -23,8 +23,8 @@ def test_an_encrypted_run_with_kills_ends_with_the_model_of_a_calm_run_in_clear(
     data = small_dataset(60, 6)
     shards = named_shards(data, grid=(2, 1))
 
-    def weights(*, privacy: str, kill: bool) -> NDArray[np.float64]:
-        config = RunConfig.from_mapping(
+    def config(privacy: str) -> RunConfig:
+        return RunConfig.from_mapping(
             {
                 "name": "killed",
                 "algorithm": algorithm,
@@ -37,9 +37,9 @@ def test_an_encrypted_run_with_kills_ends_with_the_model_of_a_calm_run_in_clear(
                 "seed": 3,
             }
         )
-        with LocalFederation(tmp_path / privacy, shards, config) as federation:
-            return trained_model(federation, data.features, kill=kill)
 
-    calm, killed = weights(privacy="plain", kill=False), weights(privacy="sealed", kill=True)
+    with LocalFederation(tmp_path / "killed", shards, config("sealed")) as federation:
+        killed = model_after_kills(federation, data.features)
+    calm = calm_model(tmp_path / "calm", shards, config("plain"), data.features)
     assert calm.any()
     np.testing.assert_array_equal(calm, killed)

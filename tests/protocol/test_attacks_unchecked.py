@@ -7,6 +7,7 @@ import pytest
 from fenchel_common.algorithms.dual import PRIMAL
 from fenchel_common.privacy import Privacy
 from fenchel_deploy.attacks import ATTACKS
+from fenchel_deploy.attacks import federation as recording
 from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.meddling import Played
 from fenchel_deploy.attacks.opened_figures import labels_opened, row_of_hyfdca
@@ -17,11 +18,11 @@ from support.credulous import CredulousParty, believe_everything
 
 
 @pytest.fixture(scope="module")
-def credulous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def credulous() -> Iterator[Bench]:
     """A bench whose parties check nothing."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, recording.bench(CredulousParty) as made:
         believe_everything(patch)
-        yield Bench(tmp_path_factory.mktemp("credulous"), CredulousParty)
+        yield made
 
 
 @pytest.mark.parametrize("attack", [name for name, attack in ATTACKS.items() if attack.unchecked])

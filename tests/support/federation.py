@@ -1,7 +1,10 @@
 """A whole federation in one process: real halves, kits and keys, and the driver between them without a network."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fenchel_client.concessions import Concession
 from fenchel_client.consent import Consent
@@ -12,6 +15,7 @@ from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.wire.frames import TaskKey
+from fenchel_deploy.folders import whole_model
 from fenchel_deploy.provision import provision
 from fenchel_server.federationrun import FederationRun
 from fenchel_server.release import Release
@@ -66,3 +70,11 @@ class InProcessFederation:
             transport=CountedTransport(MeasuredTransport(self.transport), self.config.algorithm_settings()),
             keep_model=self.releases.append,
         ).drive()
+
+
+def calm_model(
+    directory: Path, shards: Mapping[str, Shard], config: RunConfig, features: Sequence[str]
+) -> NDArray[np.float64]:
+    """The model of a run in this process in which nothing fails, in the order of `features`."""
+    InProcessFederation(directory, shards, config, release_model_to_server=False).drive()
+    return whole_model((path.read_bytes() for path in directory.glob("*/*.model.npz")), features)

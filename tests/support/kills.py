@@ -23,14 +23,13 @@ def kill_client(federation: LocalFederation, name: str) -> None:
     federation.clients[name].wait()
 
 
-def trained_model(federation: LocalFederation, features: Sequence[str], *, kill: bool) -> NDArray[np.float64]:
-    """The model at the end of a run; with `kill` the server and a client are killed after round 3 and restarted."""
-    if kill:
-        next(event for event in federation.events() if event["event"] == "round" and event["round"] == 3)
-        kill_server(federation)
-        kill_client(federation, "p2")
-        federation.start_server()
-        federation.start_client("p2")
+def model_after_kills(federation: LocalFederation, features: Sequence[str]) -> NDArray[np.float64]:
+    """The model at the end of a run whose server and one client are killed after round 3 and restarted."""
+    next(event for event in federation.events() if event["event"] == "round" and event["round"] == 3)
+    kill_server(federation)
+    kill_client(federation, "p2")
+    federation.start_server()
+    federation.start_client("p2")
     ended = [event for event in federation.events() if event["event"] == "ended"]
     federation.wait()
     assert [event["status"] for event in ended] in (["completed"], ["exhausted"])

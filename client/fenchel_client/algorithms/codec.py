@@ -87,21 +87,22 @@ class BlockCodec:
         )
         return BlockVector(tuple(blocks), vector)
 
-    def from_blocks(self, vector: BlockVector, origins: Origins) -> Array:
-        """The decrypted values at `positions_of(vector.blocks)`."""
+    def from_blocks(self, vector: BlockVector, origins: Origins, *, among: Among | None = None) -> Array:
+        """The decrypted values at `positions_of(vector.blocks)`; `among` as for `Cipher.decrypt`."""
         opened = self.seal.open(
             vector.vector,
             cipher=self.cipher,
             origins=[origins(block) for block in vector.blocks],
             places=[self._places[block] for block in vector.blocks],
+            among=among,
         )
         slots = vector.vector.slots
         return opened.reshape(len(vector.blocks), slots)[filled(self._sizes(vector.blocks), slots)]
 
-    def put_into(self, values: Array, vector: BlockVector, origins: Origins) -> Array:
+    def put_into(self, values: Array, vector: BlockVector, origins: Origins, *, among: Among | None = None) -> Array:
         """A copy of `values` with the decrypted values of the vector in it."""
         changed = values.copy()
-        changed[self.positions_of(vector.blocks)] = self.from_blocks(vector, origins)
+        changed[self.positions_of(vector.blocks)] = self.from_blocks(vector, origins, among=among)
         return changed
 
     def _sizes(self, blocks: Sequence[int]) -> list[int]:

@@ -70,7 +70,12 @@ class PaillierCipher:
         return EncryptedVector(public, vector_format, int(values.size), 1, ciphertexts)
 
     def decrypt(
-        self, vector: Vector, *, origins: Sequence[Sequence[Origin]], places: Sequence[Place]
+        self,
+        vector: Vector,
+        *,
+        origins: Sequence[Sequence[Origin]],
+        places: Sequence[Place],
+        among: Among | None = None,  # noqa: ARG002 - whoever has the key reads each contribution
     ) -> NDArray[np.float64]:
         """The values of a vector each of whose blocks is the sum of these origins.
 

@@ -4,6 +4,7 @@ Used for nonces (`obfuscators`) and for the blinding of decryption (`keys`).
 """
 
 import secrets
+import weakref
 from typing import Final
 
 import gmpy2
@@ -32,6 +33,21 @@ class FixedBase:
         for row, digit in zip(self._table, exponent.to_bytes(self._digits, "little"), strict=True):
             result = result * row[digit] % modulus
         return result
+
+
+_tables: "weakref.WeakValueDictionary[tuple[mpz, mpz, mpz], FixedBase]" = weakref.WeakValueDictionary()
+
+
+def shared_table(base: mpz, modulus: mpz, exponent_bound: mpz) -> FixedBase:
+    """The table that somebody in this process holds already, or a new one: it takes 10 MB for a prime of 1024 bits.
+
+    Parties of an attack or a test, all in one process, have one key.
+    """
+    numbers = (base, modulus, exponent_bound)
+    table = _tables.get(numbers)
+    if table is None:
+        table = _tables[numbers] = FixedBase(*numbers)
+    return table
 
 
 def random_residue(p: mpz, order: mpz) -> mpz:

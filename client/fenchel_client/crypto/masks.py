@@ -108,7 +108,14 @@ class MaskCipher:
         flat = words.reshape(-1)[: values.size]
         return MaskedVector(self._key_bits, vector_format, 1, flat, tuple(tags))
 
-    def decrypt(self, vector: Vector, *, origins: Sequence[Sequence[Origin]], places: Sequence[Place]) -> Array:
+    def decrypt(
+        self,
+        vector: Vector,
+        *,
+        origins: Sequence[Sequence[Origin]],
+        places: Sequence[Place],
+        among: Among | None = None,
+    ) -> Array:
         if not isinstance(vector, MaskedVector):
             raise IncompatibleVectors("this run is masked, but the vector is not")
         if vector.key_bits != self._key_bits or not vector.block_count == len(origins) == len(places):
@@ -126,8 +133,10 @@ class MaskCipher:
                 for origin in origins[row]:
                     by_origin.setdefault(origin, []).append(row)
             for origin, at in by_origin.items():
-                masks = self._group_mask(origin, stretch, [places[row] for row in at], words)
-                np.subtract.at(words, at, masks)
+                there = [places[row] for row in at]
+                np.subtract.at(words, at, self._group_mask(origin, stretch, there, words))
+                if among is not None:
+                    words[at] -= self._pair_masks(origin, stretch, there, among(stretch.holders), words)
             group_tags = self._tags_of(stretch, slots)
             due = group_tags.expected([origins[row] for row in rows], [places[row] for row in rows])
             for row, pads in zip(rows, due, strict=True):

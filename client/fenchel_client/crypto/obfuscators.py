@@ -22,7 +22,7 @@ from typing import Final
 import gmpy2
 from gmpy2 import mpz
 
-from fenchel_client.crypto.fixed_base import FixedBase, random_residue
+from fenchel_client.crypto.fixed_base import random_residue, shared_table
 from fenchel_client.crypto.keys import KeyKind, PrivateKey, SecretPrime
 
 DEFAULT_CAPACITY: Final = 4096
@@ -47,7 +47,7 @@ def residue_sampler(prime: SecretPrime, kind: KeyKind) -> Callable[[], mpz]:
     else:
         order = p - 1
         generator = gmpy2.powmod(primitive_root(prime), p, p_squared)
-    table, bound = FixedBase(generator, p_squared, order), int(order)
+    table, bound = shared_table(generator, p_squared, order), int(order)
     return lambda: table.power(secrets.randbelow(bound))
 
 

@@ -45,10 +45,18 @@ class Cipher(Protocol):
         """
         ...
 
-    def decrypt(self, vector: Vector, *, origins: Sequence[Sequence[Origin]], places: Sequence[Place]) -> Array:
+    def decrypt(
+        self,
+        vector: Vector,
+        *,
+        origins: Sequence[Sequence[Origin]],
+        places: Sequence[Place],
+        among: Among | None = None,
+    ) -> Array:
         """The values of a vector each of whose blocks is the sum of these origins.
 
-        Raises a `CryptoError` instead of returning wrong values; `TagMismatch` if it is another sum.
+        `among` is given only for a contribution of this party alone, and is that with which it was made. Raises a
+        `CryptoError` instead of returning wrong values; `TagMismatch` if it is another sum.
         """
         ...
 
@@ -86,7 +94,14 @@ class PlainCipher:
             tags = self.tags.made(slot_layout(vector_format, self.key_bits).grid(integers), origin, places)
         return PlainVector(self.key_bits, vector_format, 1, integers, tuple(tags))
 
-    def decrypt(self, vector: Vector, *, origins: Sequence[Sequence[Origin]], places: Sequence[Place]) -> Array:
+    def decrypt(
+        self,
+        vector: Vector,
+        *,
+        origins: Sequence[Sequence[Origin]],
+        places: Sequence[Place],
+        among: Among | None = None,  # noqa: ARG002 - nothing is hidden
+    ) -> Array:
         if not isinstance(vector, PlainVector):
             raise IncompatibleVectors("this run is in clear, but the vector is encrypted")
         if self.tags is not None:

@@ -53,7 +53,16 @@ class Seal:
         return self._pads.digest(framed(self.stamp.view, content))
 
     def open(
-        self, vector: Vector, *, cipher: Cipher, origins: Sequence[Sequence[Origin]], places: Sequence[Place]
+        self,
+        vector: Vector,
+        *,
+        cipher: Cipher,
+        origins: Sequence[Sequence[Origin]],
+        places: Sequence[Place],
+        among: Among | None = None,
     ) -> Array:
-        """The values of a vector each of whose blocks is the sum of these origins; `TagMismatch` if it is not."""
-        return cipher.decrypt(vector, origins=origins, places=places)
+        """The values of a vector each of whose blocks is the sum of these origins; `TagMismatch` if it is not.
+
+        `among` as for `Cipher.decrypt`.
+        """
+        return cipher.decrypt(vector, origins=origins, places=places, among=among)

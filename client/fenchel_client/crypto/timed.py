@@ -97,10 +97,15 @@ class TimedCipher:
         return vector
 
     def decrypt(
-        self, vector: Vector, *, origins: Sequence[Sequence[Origin]], places: Sequence[Place]
+        self,
+        vector: Vector,
+        *,
+        origins: Sequence[Sequence[Origin]],
+        places: Sequence[Place],
+        among: Among | None = None,
     ) -> NDArray[np.float64]:
         began = time.perf_counter()
         self.stopwatch.opened += 1
-        values = self.cipher.decrypt(vector, origins=origins, places=places)
+        values = self.cipher.decrypt(vector, origins=origins, places=places, among=among)
         self.stopwatch.decrypt_s += time.perf_counter() - began
         return values

@@ -1,5 +1,6 @@
 """Small federations of real halves in this process, and a record of the server's messages up to a last round."""
 
+import gc
 import itertools
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -34,10 +35,11 @@ from fenchel_server.runterms import run_key
 class Bench:
     """Records each run that is asked for once. Folders of kits and parties last as long as the bench."""
 
-    def __init__(self, folder: Path, party: type[Party] = Party) -> None:
+    def __init__(self, folder: Path, party: type[Party]) -> None:
         self._folder = folder
         self._party = party
         self._recorded: dict[Scenario, Recorded] = {}
+        self._kits: dict[tuple[int, str], dict[str, Kit]] = {}
         self._restarts = itertools.count()
 
     @cached_property
@@ -48,11 +50,16 @@ class Bench:
 
     def kits(self, count: int, federation: str = USUAL) -> dict[ClientId, Kit]:
         """The kits of a federation of that many parties, made on first use."""
-        folders = provisioned(self._folder, count, federation)
-        return {ClientId(name): Kit.load(folder) for name, folder in folders.items() if name != SERVER}
+        return {ClientId(name): kit for name, kit in self._all_kits(count, federation).items() if name != SERVER}
 
     def server_kit(self, count: int) -> Kit:
-        return Kit.load(provisioned(self._folder, count, USUAL)[SERVER])
+        return self._all_kits(count, USUAL)[SERVER]
+
+    def _all_kits(self, count: int, federation: str) -> dict[str, Kit]:
+        if (count, federation) not in self._kits:
+            folders = provisioned(self._folder, count, federation)
+            self._kits[count, federation] = {name: Kit.load(folder) for name, folder in folders.items()}
+        return self._kits[count, federation]
 
     def state_of(self, client: ClientId, run: str) -> Path:
         """The state folder of a party of a recorded run."""
@@ -78,6 +85,11 @@ class Bench:
         if scenario not in self._recorded:
             self._recorded[scenario] = self._run(scenario, RunId(f"run-{len(self._recorded)}"))
         return self._recorded[scenario]
+
+    def forget(self) -> None:
+        """Frees the recorded runs, about 35 MB each: parties refer to themselves, and would stay for a long time."""
+        self._recorded.clear()
+        gc.collect()
 
     def _run(self, scenario: Scenario, run: RunId) -> Recorded:
         parties, shards, roster = self.parties(scenario, run)
@@ -137,10 +149,12 @@ class Bench:
 
 
 @contextmanager
-def bench() -> Iterator[Bench]:
-    """A bench in a temporary folder."""
+def bench(party: type[Party] = Party) -> Iterator[Bench]:
+    """A bench in a temporary folder, whose parties are of this class."""
     with tempfile.TemporaryDirectory(prefix="fenchel-attacks-") as folder:
-        yield Bench(Path(folder))
+        made = Bench(Path(folder), party)
+        yield made
+        made.forget()
 
 
 class _Recorder(Parties):

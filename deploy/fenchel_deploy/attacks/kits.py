@@ -13,7 +13,7 @@ RELEASING: Final = "releasing"
 
 
 def provisioned(folder: Path, count: int, federation: str) -> dict[str, Path]:
-    """The kits of a federation of that many parties, by name, the server's among them; made on first use."""
+    """The kits of a federation of that many parties, by name, the server's among them."""
     described = Federation(
         name=federation,
         release_model_to_server=federation == RELEASING,

@@ -136,7 +136,7 @@ def _single_and_many(level: Privacy) -> dict[str, Scenario]:
 
 
 def _half(level: Privacy) -> dict[str, Scenario]:
-    return {"h = half, hinge, 80 rounds": Scenario(level, h=HALF_DENSE, rounds=80)}
+    return {"h = half, hinge, 120 rounds": Scenario(level, h=HALF_DENSE, rounds=120)}
 
 
 def _few(level: Privacy) -> dict[str, Scenario]:
@@ -224,7 +224,7 @@ ROW_ATTACKS: Final = (
         "rows-from-recurring-steps",
         "takes directions in which ŵ_k moved twice for rows: most hinge duals rest at their bounds, also at large h",
         _SERVER,
-        {"h = half, hinge, 80 rounds": SAFE_IF_SEALED},
+        {"h = half, hinge, 120 rounds": SAFE_IF_SEALED},
         _by_the_server(_recurring_steps, _half),
     ),
     Attack(

@@ -1,6 +1,6 @@
 """Counts how many tampered sums parties accept: none, unless the checks are broken.
 
-One chosen tampering in four, and one random tampering in a hundred, is made as a ciphertext and decrypted. The others
+One chosen tampering in ten, and one random tampering in a hundred, is made as a ciphertext and decrypted. The others
 are made as the plaintexts to which such ciphertexts decrypt, and go through the same check, because decryption takes
 nearly all of the time. One kind of message is one field, or several, of one phase.
 """
@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 Tamperings = Callable[[Opening, Surroundings, Random], Iterator[Mixture]]
 
 RANDOM_DECRYPTED: Final = 100
-CHOSEN_DECRYPTED: Final = 4
+CHOSEN_DECRYPTED: Final = 10
 """One tampering in so many is decrypted."""
 
 

@@ -93,7 +93,8 @@ def recorded(case: Case) -> Recorded:
     private = generate_private_key(KEY_BITS)
     pool, key = ObfuscatorPool(private), RunKey.of(private.public_key)
     slots = key.slots(VectorFormat())
-    ciphers = {run: PaillierCipher(private, pool, tags_of(slots, run)) for run in (RUN, OTHER_RUN)}
+    # One thread: the cases are spread over the processors.
+    ciphers = {run: PaillierCipher(private, pool, tags_of(slots, run), threads=1) for run in (RUN, OTHER_RUN)}
     records = {run: Record(cipher) for run, cipher in ciphers.items()}
     for run, cipher in ciphers.items():
         _run(case, run, cipher, key, records[run])

@@ -59,6 +59,7 @@ class Record:
         self._cipher = cipher
         self.sealed: dict[tuple[Origin, bytes], Block] = {}
         self.opened: list[Opening] = []
+        self._plaintexts: dict[bytes, mpz] = {}
 
     def seal(self, pads: Pads) -> Seal:
         """A seal that puts everything on this record."""
@@ -76,8 +77,11 @@ class Record:
             grid = vector.layout.grid(vector.integers)
             return Block(vector, vector.layout.pack(grid, vector.tags)[0])
         assert isinstance(vector, EncryptedVector)
-        (plaintext,) = self._cipher.key.raw_decrypt(split(vector.ciphertexts, vector.key.ciphertext_bytes))
-        return Block(vector, plaintext)
+        # Several parties open one sum.
+        if vector.ciphertexts not in self._plaintexts:
+            numbers = split(vector.ciphertexts, vector.key.ciphertext_bytes)
+            (self._plaintexts[vector.ciphertexts],) = self._cipher.key.raw_decrypt(numbers, threads=1)
+        return Block(vector, self._plaintexts[vector.ciphertexts])
 
 
 class _WatchedSeal(Seal):
@@ -103,9 +107,15 @@ class _WatchedSeal(Seal):
         return vector
 
     def open(
-        self, vector: Vector, *, cipher: Cipher, origins: Sequence[Sequence[Origin]], places: Sequence[Place]
+        self,
+        vector: Vector,
+        *,
+        cipher: Cipher,
+        origins: Sequence[Sequence[Origin]],
+        places: Sequence[Place],
+        among: Among | None = None,
     ) -> Array:
-        values = super().open(vector, cipher=cipher, origins=origins, places=places)
+        values = super().open(vector, cipher=cipher, origins=origins, places=places, among=among)
         expected = self._record.expected(origins, places)
         for block, given, place, pads in zip(self._record.blocks_of(vector), origins, places, expected, strict=True):
             fields = sorted({f"{origin.stamp.moment.phase} {origin.field}" for origin in given})

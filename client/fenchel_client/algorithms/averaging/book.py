@@ -20,6 +20,8 @@ from fenchel_common.records import ROUND, Moment
 from fenchel_common.setup import LAYOUT
 from fenchel_common.wire.averaging_choices import closing_from_bytes, plan_from_bytes, round_choices_from_bytes
 
+MAX_VOID_ROUNDS: Final = 3
+"""The most rounds of a run with masks that a party lets the server give up after it was asked to train in them."""
 PHASES: Final = (ROUND, SURVEY, LOCAL, MEASURE, MEASURED)
 """The order of the records of a round."""
 
@@ -78,8 +80,8 @@ class AveragingBook:
     ----------
     log
         The contributions of which the state consists, on the party's own blocks.
-    kept
-        The party's own latest message in which it trained: it has the party's memory.
+    kept, kept_among
+        The party's own latest message in which it trained, which has the party's memory, and who trained with it.
     round
         The newest round on record; None before the first.
     rounds_done
@@ -90,14 +92,18 @@ class AveragingBook:
     settings: AveragingSettings
     layout: ClientLayout
     log: OwnLog
+    masked: bool = False
+    """Whether masks hide the vectors: then a round counts only if all contribute that were to train."""
     kept: Stamp | None = None
+    kept_among: tuple[ClientId, ...] = ()
     round: RoundOnRecord | None = None
     rounds_done: int = 0
+    void_rounds: int = 0
 
     @classmethod
-    def first(cls, settings: AveragingSettings, layout: ClientLayout) -> "AveragingBook":
+    def first(cls, settings: AveragingSettings, layout: ClientLayout, *, masked: bool = False) -> "AveragingBook":
         """The book before the first record."""
-        return cls(settings, layout, OwnLog(CoordinateBlocks.of(layout, width=settings.width)))
+        return cls(settings, layout, OwnLog(CoordinateBlocks.of(layout, width=settings.width)), masked)
 
     def after(self, record: StampedRecord) -> "AveragingBook":
         if record.moment.phase == LAYOUT:
@@ -210,7 +216,9 @@ class AveragingBook:
         given = {client: stamp for client, stamp in record.stamps.items() if client in current.trainers}
         if not given:
             _check_no_choices(record)
-            return replace(self, round=ended)
+            return replace(self._with_void_round() if self.masked and current.trainers else self, round=ended)
+        if self.masked and len(given) != len(current.trainers):
+            raise InvalidInput("record: masks cancel only if all contribute that were to train")
         assert current.plan is not None, "whoever trains has a plan"
         told = closing_from_bytes(record.choices)
         self.settings.check_closing(told, current.plan, self._occasion(current))
@@ -228,8 +236,22 @@ class AveragingBook:
             round=ended,
             log=log,
             kept=given.get(self.layout.party, self.kept),
+            kept_among=current.trainers if self.layout.party in given else self.kept_among,
             rounds_done=self.rounds_done + self._is_done(current, given),
         )
+
+    def _with_void_round(self) -> "AveragingBook":
+        """The book after a round that was given up, because somebody failed.
+
+        The next round asks for the same again of the others. So each such round shows a server that colludes with a
+        party the contribution of the one that failed.
+        """
+        if self.void_rounds >= MAX_VOID_ROUNDS:
+            raise InvalidInput(
+                f"rounds: more than {MAX_VOID_ROUNDS} were given up because a party failed; a run with the cipher "
+                "paillier goes on without it"
+            )
+        return replace(self, void_rounds=self.void_rounds + 1)
 
     def _is_done(self, current: RoundOnRecord, contributors: Collection[ClientId]) -> bool:
         """Whether all contributed that were to train, chosen among all label holders unless parties take turns."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from fenchel_client.algorithms.averaging.work import FIGURES_FIELD
 from fenchel_client.algorithms.codec import Origins
-from fenchel_client.crypto.plain import Cipher
+from fenchel_client.crypto.plain import Among, Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Place, number_places
 from fenchel_common.algorithms.averaging.rails import FIGURES, MODEL_FORMAT, Measurement
@@ -20,7 +20,7 @@ class FigureCodec:
     cipher: Cipher
     seal: Seal
 
-    def closed(self, measurement: Measurement) -> Vector:
+    def closed(self, measurement: Measurement, *, among: Among | None = None) -> Vector:
         """One party's measurement, as a field of the message that is being made."""
         return self.seal.close(
             measurement.to_figures(self.sample_count),
@@ -28,6 +28,7 @@ class FigureCodec:
             cipher=self.cipher,
             field=FIGURES_FIELD,
             places=self._places(),
+            among=among,
         )
 
     def opened(self, vector: Vector, origins: Origins) -> Measurement:

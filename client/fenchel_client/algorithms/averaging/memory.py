@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms.averaging.blocks import CoordinateBlocks
 from fenchel_client.algorithms.averaging.book import AveragingBook, RoundOnRecord
 from fenchel_client.algorithms.averaging.log import Due, LoggedEntry, same_origins
-from fenchel_client.algorithms.averaging.work import State, Update, vector_field
+from fenchel_client.algorithms.averaging.work import State, Update, trained_among, vector_field
 from fenchel_client.algorithms.codec import BlockCodec
 from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
@@ -140,7 +140,10 @@ class Memory:
         if book.kept is not None:
             for name, vector in kept.items():
                 opened[name] = self.coordinates.put_into(
-                    opened[name], vector, same_origins([book.kept], vector_field(name))
+                    opened[name],
+                    vector,
+                    same_origins([book.kept], vector_field(name)),
+                    among=trained_among(book.kept_among) if name in self._vectors.summed else None,
                 )
         return opened
 

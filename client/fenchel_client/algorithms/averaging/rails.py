@@ -28,6 +28,7 @@ from fenchel_client.algorithms.averaging.work import (
     State,
     Update,
     checkpoint_field,
+    trained_among,
     vector_field,
 )
 from fenchel_client.algorithms.codec import BlockCodec
@@ -99,7 +100,7 @@ class AveragingClient(ABC, Generic[S]):
         self._serialising = serialising
         self._samples = BlockCodec("samples", self._rows.positions, self._rows.ids, layout.holders, cipher, seal)
         self._figures = FigureCodec(layout.sample_count, cipher, seal)
-        self._first_book = AveragingBook.first(settings, layout)
+        self._first_book = AveragingBook.first(settings, layout, masked=key.masked)
         self._own = self._first_book.log.own
         self._memory = Memory(
             self._own,
@@ -282,13 +283,17 @@ class AveragingClient(ABC, Generic[S]):
         for name in names.returned:
             codec = chosen if name in names.summed else self._memory.coordinates
             values = given[name] * plan.weights[self._layout.party] if name in names.summed else given[name]
-            vectors[name] = codec.to_blocks(vector_field(name), values, tuple(codec.positions), MODEL_FORMAT)
+            among = trained_among(plan.trainers) if name in names.summed else None
+            vectors[name] = codec.to_blocks(
+                vector_field(name), values, tuple(codec.positions), MODEL_FORMAT, among=among
+            )
         self._memory.keep(given)
         return vectors
 
     def _products(self, state: State) -> BlockVector:
         blocks = tuple(block for block in self._rows.positions if block in self._rows.shared)
-        return self._samples.to_blocks(PRODUCTS_FIELD, self.predictions(state), blocks, MODEL_FORMAT)
+        predictions = self.predictions(state)
+        return self._samples.to_blocks(PRODUCTS_FIELD, predictions, blocks, MODEL_FORMAT, among=lambda holders: holders)
 
     def _own_figures(self, state: State) -> Vector:
         """Of the samples that this client alone holds, and of the blocks of coordinates that it holds first."""
@@ -298,7 +303,8 @@ class AveragingClient(ABC, Generic[S]):
         weights = state[MODEL][
             np.sort(self._memory.coordinates.positions_of(self._own.first_held_of(self._layout.clients)))
         ]
-        return self._figures.closed(replace(measured, squared_norm=float(weights @ weights)))
+        whole = replace(measured, squared_norm=float(weights @ weights))
+        return self._figures.closed(whole, among=lambda _: self._layout.clients)
 
     def _shared_figures(self, task: Task, book: AveragingBook, state: State) -> Vector:
         """Of the samples that this client reports on and holds together with others, by the secure sums."""

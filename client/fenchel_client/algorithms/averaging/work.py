@@ -1,14 +1,15 @@
 """A client's work in a round of an averaging algorithm: what it is given, what it returns, what the round changes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.crypto.plain import Among
 from fenchel_common.algorithms.averaging.rails import Positions
-from fenchel_common.ids import RoundId
+from fenchel_common.ids import ClientId, RoundId
 
 Array = NDArray[np.float64]
 State = Mapping[str, Array]
@@ -77,3 +78,8 @@ class Update:
         """The weighted mean at coordinates that some client gave, `otherwise` elsewhere."""
         given = self.weights > 0.0
         return np.divide(self.sums[name], self.weights, out=otherwise.copy(), where=given)
+
+
+def trained_among(trainers: Collection[ClientId]) -> Among:
+    """Of the holders of a block, those that train; of all parties if there are no holders."""
+    return lambda holders: [client for client in holders or trainers if client in trainers]

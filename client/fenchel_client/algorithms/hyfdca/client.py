@@ -257,4 +257,4 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         regulariser = self._settings.lambda_ / 2.0 * float(weights @ weights)
         count = self._rows.sample_count
         figures = [loss / count, conjugate / count, correct / count, regulariser, len(reported) / SAMPLES_UNIT]
-        return self._codec.to_numbers(FIGURES, np.array(figures))
+        return self._codec.to_numbers(FIGURES, np.array(figures), among=lambda _: self._layout.clients)

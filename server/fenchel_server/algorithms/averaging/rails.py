@@ -183,6 +183,11 @@ class AveragingServer(PhasedServer[S, AveragingRound], Generic[S]):
             self._make_plan(current, {client: answer.reported for client, answer in answers.items()})
             self._put_on_record(answers, b"" if current.recorded is None else plan_to_bytes(current.recorded))
             return self._local_request()
+        if phase == LOCAL and self._void(current):
+            # Whoever trained has given its vectors in vain, and has advanced its memory.
+            self._forget(current.trainers)
+            self._put_on_record(())
+            return self._report()
         if phase == LOCAL:
             self._put_on_record(answers, self._take_vectors(answers))
         else:
@@ -196,6 +201,10 @@ class AveragingServer(PhasedServer[S, AveragingRound], Generic[S]):
         if phase == LOCAL and not self.layout.is_horizontal:
             return self._measure_request(answers)
         return self._measured_request()
+
+    def _void(self, current: AveragingRound) -> bool:
+        """Whether the round cannot go on, because masks cancel only if all contribute that were to train."""
+        return self._key.masked and len(current.active) < len(current.trainers)
 
     def _ask(
         self, phase: str, expected: Mapping[ClientId, Expected], tasks: Mapping[ClientId, Task] | None = None

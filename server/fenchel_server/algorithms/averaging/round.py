@@ -46,6 +46,11 @@ class AveragingRound(RoundUnderWay):
     numbers: dict[ClientId, Numbers] = field(default_factory=dict)
 
     @property
+    def trainers(self) -> tuple[ClientId, ...]:
+        """The clients that were to train, whether or not they have failed."""
+        return () if self.recorded is None else self.recorded.trainers
+
+    @property
     def all_figures(self) -> Vector:
         """The sum of all clients' figures, of which there must be some."""
         return total(self.figures)
