@@ -34,10 +34,12 @@ from fenchel_common.records import ROUND, Given, Moment, Record, seed_to_bytes
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import (
     LAYOUT,
+    GroupKey,
     Introduction,
     KeyMade,
     KeyTake,
     LayoutResult,
+    MaskSecrets,
     ModelPart,
     PartyRun,
     RunSecrets,
@@ -59,6 +61,7 @@ from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, private_key, run_key
 from support.kits import make_federation
 from support.layouts import small_client_layout, small_federation_layout
+from support.masked import A, contribution, places
 from support.tagged import encrypted as made
 
 BITS = 2048
@@ -91,6 +94,7 @@ def vector_decoders() -> list[Decoder]:
     encrypted = vectors.vector_to_bytes(made(cipher(BITS), values, FORMAT))
     plain = made(cipher(BITS).in_clear(), values, FORMAT)
     untagged = made(PlainCipher(BITS), values, FORMAT)
+    masked = vectors.vector_to_bytes(contribution(A, values, places(2)))
     block_vector = blocks.block_vector_to_proto(BlockVector((2, 5), plain)).SerializeToString()
     allowed = {2: slots, 5: 4, 9: 1}
     ciphertexts = vectors_pb2.Vector.FromString(encrypted).encrypted.ciphertexts
@@ -99,6 +103,13 @@ def vector_decoders() -> list[Decoder]:
             "vectors.vector_from_proto (encrypted)",
             lambda data: vectors.vector_from_proto(parsed(vectors_pb2.Vector, data), RunKey.of(key)),
             (encrypted,),
+            (vectors.vector_from_proto,),
+            vectors_pb2.Vector,
+        ),
+        Decoder(
+            "vectors.vector_from_proto (masked)",
+            lambda data: vectors.vector_from_proto(parsed(vectors_pb2.Vector, data), RunKey.of_masks(BITS)),
+            (masked,),
             (vectors.vector_from_proto,),
             vectors_pb2.Vector,
         ),
@@ -153,6 +164,8 @@ def alignment_decoders() -> list[Decoder]:
     layout, held = small_federation_layout(), small_client_layout()
     preparations = [alignment.start_to_bytes(method) for method in alignment.AlignmentMethod]
     relay, raised = alignment.relay_to_bytes(listed), alignment.raised_to_bytes(listed)
+    group_keys = [GroupKey(held.clients, client, bytes(range(60))) for client in held.clients]
+    with_keys = alignment.client_layout_to_bytes(held, group_keys)
     return [
         _of_bytes(alignment_pb2.AlignmentStart, alignment.start_from_bytes, *preparations),
         _of_bytes(alignment_pb2.AlignmentListing, alignment.listing_from_bytes, alignment.listing_to_bytes(listing)),
@@ -167,9 +180,17 @@ def alignment_decoders() -> list[Decoder]:
             alignment_pb2.ClientLayout,
             alignment.client_layout_from_bytes,
             alignment.client_layout_to_bytes(held),
+            with_keys,
             party=held.party,
             samples=3,
             features=2,
+        ),
+        _of_bytes(alignment_pb2.ClientLayout, alignment.sealed_keys_from_bytes, with_keys, clients=held.clients),
+        _of_bytes(
+            alignment_pb2.GroupKeys,
+            alignment.group_keys_from_bytes,
+            alignment.group_keys_to_bytes(group_keys, held.clients),
+            clients=held.clients,
         ),
     ]
 
@@ -220,6 +241,8 @@ def setup_decoders() -> list[Decoder]:
     kits = federation()
     config = RunConfig.from_mapping({"name": "trial", "settings": {"lambda": 0.5}})
     secrets = RunSecrets(private_key_to_bytes(private_key(BITS)), bytes(range(32)), bytes(32))
+    masks = MaskSecrets(bytes(32), {ClientId("south"): bytes(range(32))})
+    masked = RunSecrets(b"", bytes(range(32)), bytes(32), masks)
     public = private_key(BITS).public_key.to_bytes()
     part = ModelPart(b"state", primal=0.5, dual=0.25, gap=0.25)
     uncertified = ModelPart(b"state", primal=None, dual=None, gap=None)
@@ -235,11 +258,14 @@ def setup_decoders() -> list[Decoder]:
         ),
         _of_bytes(setup_pb2.KeyTake, setup.key_take_from_bytes, setup.key_take_to_bytes(take)),
         _of_bytes(setup_pb2.KeyTaken, setup.key_taken_from_bytes, setup.key_taken_to_bytes(bytes(32))),
-        _of_bytes(setup_pb2.RunSecrets, setup.secrets_from_bytes, setup.secrets_to_bytes(secrets)),
+        _of_bytes(setup_pb2.RunSecrets, setup.secrets_from_bytes, *map(setup.secrets_to_bytes, (secrets, masked))),
         _of_bytes(
             setup_pb2.PartyRun,
             setup.party_run_from_bytes,
-            setup.party_run_to_bytes(PartyRun(config, secrets, secrets.digest(), b"layout", bytes(32))),
+            *(
+                setup.party_run_to_bytes(PartyRun(config, kept, kept.digest(), b"layout", bytes(32)))
+                for kept in (secrets, masked)
+            ),
         ),
         _of_bytes(
             setup_pb2.ModelPart,

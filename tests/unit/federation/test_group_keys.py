@@ -9,6 +9,7 @@ import pytest
 from fenchel_client import runsecrets, setup
 from fenchel_client.crypto import groupkeys
 from fenchel_client.crypto.groupkeys import mask_keys, sealed_group_keys
+from fenchel_client.crypto.keywrap import wrap
 from fenchel_client.crypto.masks import MaskKeys
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import FenchelError, Refusal, ResultRejected
@@ -205,7 +206,7 @@ def test_every_set_up_has_new_keys(federation: Federation, tmp_path: Path) -> No
 def test_the_key_holder_sends_no_masks_and_a_party_takes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key holder that gives the others masks of its own choice: they make their own all the same."""
     evil = MaskSecrets(bytes(32), dict.fromkeys(CLIENTS, bytes(32)))
-    honest, sent, wrap = runsecrets.fresh_secrets, [], setup.wrap
+    honest, sent = runsecrets.fresh_secrets, list[RunSecrets]()
 
     def watched(content: bytes, **values: object) -> object:
         sent.append(secrets_from_bytes(content))
