@@ -77,6 +77,7 @@ Entry = Literal[
     "fenchel audit --attack",
     "fenchel bench rounds",
     "fenchel bench rounds --repeat-encrypted",
+    "fenchel bench run",
     "algorithms of whole rows",
     "fedsgm",
 ]
@@ -104,6 +105,7 @@ DEPARTURES: Final = (
             "fenchel audit --attack",
             "fenchel bench rounds",
             "fenchel bench rounds --repeat-encrypted",
+            "fenchel bench run",
         ),
         "no private data are behind it, and a shorter key is quicker",
     ),
@@ -120,13 +122,14 @@ DEPARTURES: Final = (
             *DEMONSTRATIONS,
             "fenchel bench rounds",
             "fenchel bench rounds --repeat-encrypted",
+            "fenchel bench run",
         ),
         "the same command gives the same numbers each time",
     ),
     Departure(
         "stop.gap",
         "0.1 % of the optimum",
-        DEMONSTRATIONS,
+        (*DEMONSTRATIONS, "fenchel bench run"),
         "the command solves the problem in one place too, and promises this distance from that optimum",
     ),
     Departure(
@@ -188,13 +191,13 @@ DEPARTURES: Final = (
     Departure(
         "round.deadline_s",
         REPEATED_DEADLINE_S,
-        ("fenchel bench rounds --repeat-encrypted",),
+        ("fenchel bench rounds --repeat-encrypted", "fenchel bench run"),
         "up to 36 parties share the cores of one machine",
     ),
     Departure(
         "round.quorum",
         1.0,
-        ("fenchel bench rounds --repeat-encrypted",),
+        ("fenchel bench rounds --repeat-encrypted", "fenchel bench run"),
         "only a run with all parties can be compared with the run in clear",
     ),
     Departure(

@@ -130,10 +130,15 @@ class Demonstration:
 
     @classmethod
     def prepare(cls, options: DemonstrationOptions) -> "Demonstration":
-        """Loads and splits the data set, and finds its centralized optimum."""
+        """Loads and splits the data set that the options name, and finds its centralized optimum."""
+        options.check()
+        return cls.of(load_dataset(options.dataset), options)
+
+    @classmethod
+    def of(cls, dataset: Dataset, options: DemonstrationOptions) -> "Demonstration":
+        """Splits a data set and finds its centralized optimum."""
         options.check()
         settings = options.parsed()
-        dataset = load_dataset(options.dataset)
         shards = _dealt_out(dataset, options)
         names = [f"hospital-{number}" for number in range(1, len(shards) + 1)]
         loss = settings.loss_function

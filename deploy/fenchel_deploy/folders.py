@@ -47,7 +47,12 @@ def lay_out(
     (directory / "shards").mkdir(exist_ok=True)
     for party, shard in shards.items():
         shard.save(shard_file(directory, party))
-    (directory / "run.toml").write_text(tomli_w.dumps(config.model_dump(exclude_none=True)))
+    (directory / "run.toml").write_text(run_toml(config))
+
+
+def run_toml(config: RunConfig) -> str:
+    """The text of a run's file: the settings that are not the defaults, so that older installations can read it too."""
+    return tomli_w.dumps(config.model_dump(exclude_defaults=True, exclude_none=True))
 
 
 def whole_model(parts: Iterable[bytes], features: Sequence[str]) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ Everything lies under `directory`: kits/, shards/, server/ (state), clients/NAME
 """
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,16 +20,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_common.data.shard import Shard
-from fenchel_common.errors import InvalidInput
+from fenchel_common.errors import FederationFailed, InvalidInput
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.consent import consenting_options
 from fenchel_deploy.folders import kit_folder, lay_out, shard_file, whole_model
+from fenchel_deploy.wan import NEAR, Wan
 
 EXIT_WAIT_S = 20.0
 
 
 class LocalFederation:
-    """Starts and ends the processes of one federation; when the context ends, all of them have ended."""
+    """Starts and ends the processes of one federation; when the context ends, all of them have ended.
+
+    `python` is the interpreter of the installation of Fenchel that is run, this one by default. `wan` is the network
+    between the parties and the server.
+    """
 
     def __init__(
         self,
@@ -39,19 +45,27 @@ class LocalFederation:
         server_options: Sequence[str] = (),
         client_options: Sequence[str] = (),
         release_model_to_server: bool = False,
+        python: str = sys.executable,
+        wan: Wan = NEAR,
     ) -> None:
         self._directory = directory
+        self._python = python
+        self._wan = wan
         self._config = config
         self._names = tuple(shards)
         self._server_options = list(server_options)
         self._client_options = list(client_options)
         self.clients: dict[str, subprocess.Popen[bytes]] = {}
         self.server: subprocess.Popen[bytes] | None = None
+        self.relay: subprocess.Popen[bytes] | None = None
         self.port = 0
+        self._dialled_port = 0
         self._lay_out(shards, release_model_to_server=release_model_to_server)
 
     def __enter__(self) -> Self:
         self.start_server()
+        if self._wan.relayed:
+            self._start_relay()
         for name in self._names:
             self.start_client(name)
         return self
@@ -59,7 +73,7 @@ class LocalFederation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in (self.server, *self.clients.values()):
+        for process in (self.server, self.relay, *self.clients.values()):
             if process is not None:
                 _end(process)
 
@@ -86,9 +100,23 @@ class LocalFederation:
         """Starts a party's client process, the first time or again."""
         kit, shard = kit_folder(self._directory, name), shard_file(self._directory, name)
         arguments = ["--kit", str(kit), "--data", str(shard)]
-        arguments += ["--state", str(self._directory / "clients" / name), "--server", f"localhost:{self.port}"]
+        arguments += [
+            "--state",
+            str(self._directory / "clients" / name),
+            "--server",
+            f"localhost:{self._dialled_port or self.port}",
+        ]
         arguments += consenting_options(self._config)
         self.clients[name] = self._start("client", arguments, self._client_options, name=name)
+
+    def _start_relay(self) -> None:
+        verb, *options = self._wan.relay_command(listen="localhost:0", target=f"localhost:{self.port}")
+        self.relay = self._start(verb, options, stdout=subprocess.PIPE)
+        assert self.relay.stdout is not None
+        relaying = re.match(rb"relaying port (\d+) to", self.relay.stdout.readline())
+        if relaying is None:
+            raise FederationFailed(f"the relay did not start:\n{self.log('relay')}")
+        self._dialled_port = int(relaying[1])
 
     def events(self) -> Iterator[dict[str, Any]]:
         """The server's events as they come, until its process ends."""
@@ -128,7 +156,7 @@ class LocalFederation:
     def _start(
         self, verb: str, *arguments: list[str], name: str | None = None, stdout: int = subprocess.DEVNULL
     ) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "fenchel_deploy", verb, *(word for group in arguments for word in group)]
+        command = [self._python, "-m", "fenchel_deploy", verb, *(word for group in arguments for word in group)]
         with (self._directory / "logs" / f"{name or verb}.log").open("ab") as log:
             return subprocess.Popen(command, stdout=stdout, stderr=log, stdin=subprocess.DEVNULL)
 

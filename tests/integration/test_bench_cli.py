@@ -27,7 +27,10 @@ def test_json_has_the_documented_keys_and_nothing_else_is_on_stdout() -> None:
     assert set(report["ratio"]) == {"encrypt", "encrypt_online", "decrypt", "add", "bytes"}
     assert set(report["limit"]) == {"mulmod_us", "half_powm_us"}
     assert ours < set(report["subgroup"])
+    assert set(report["masks"]) == ours | {"ratio", "values"}
     assert all(value > 0 for side in ("ours", "phe", "ratio", "limit") for value in report[side].values())
+    assert all(value > 1 for value in report["masks"]["ratio"].values())
+    assert 8 <= report["masks"]["bytes_per_value"] < report["ours"]["bytes_per_value"]
 
 
 def test_every_use_of_a_subgroup_key_states_its_assumption() -> None:

@@ -17,6 +17,7 @@ from fenchel_common.defaults import DEFAULTS, DEMO_RELATIVE_GAP, DEPARTURES, Ent
 from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.attacks.recorded import Scenario
+from fenchel_deploy.bench.ciphers import CipherBench
 from fenchel_deploy.bench.rounds import Setting
 from fenchel_deploy.cli import audit, demo, up
 from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions
@@ -146,6 +147,15 @@ def test_the_bench_has_the_defaults_but_for_its_departures() -> None:
     found = settings_of(setting.corrective())
     assert found == {name: expected("fenchel bench rounds")[name] for name in found}
     assert effective(setting.encrypted(1000)) == expected("fenchel bench rounds --repeat-encrypted")
+
+
+def test_the_bench_of_ciphers_has_the_defaults_but_for_its_departures() -> None:
+    demonstration = Demonstration.prepare(DemonstrationOptions())
+    gap = DEMO_RELATIVE_GAP * demonstration.optimum.primal
+    assert effective(CipherBench(demonstration, ["paillier"]).config("paillier")) == {
+        **expected("fenchel bench run"),
+        "stop.gap": gap,
+    }
 
 
 def test_the_document_shows_the_table() -> None:

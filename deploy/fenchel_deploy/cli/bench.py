@@ -1,6 +1,7 @@
-"""`fenchel bench`: measures the cost of encryption and counts rounds, on this machine."""
+"""`fenchel bench`: measures encryption and runs, and counts rounds, on this machine."""
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,22 +16,25 @@ from fenchel_deploy.bench import crypto
 from fenchel_deploy.bench import rounds as rounds_bench
 from fenchel_deploy.bench import tables as tables_bench
 from fenchel_deploy.bench.peers import Peer, load_peer
-from fenchel_deploy.cli.choices import parse_choice, parse_grid
-from fenchel_deploy.cli.console import PlainConsole
+from fenchel_deploy.cli.benchrun import bench_run
+from fenchel_deploy.cli.choices import parse_choice, parse_grid, words
+from fenchel_deploy.cli.console import PlainConsole, terminal
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format, print_json
 
 SLOT_WIDTHS = (64, 48)
 KEY_SIZES = (2048, 3072)
-ROWS = {"encrypt, with nonces": "encrypt", "encrypt online": "encrypt_online", "decrypt": "decrypt", "add": "add"}
+OPERATIONS = {"encrypt": "encrypt", "encrypt_online": "online", "decrypt": "decrypt", "add": "add"}
+"""The operations of the report, with the headings of their columns."""
 
 
-bench_app = typer.Typer(help="Measure encryption and count rounds on this machine.", no_args_is_help=True)
+bench_app = typer.Typer(help="Measure encryption and runs, and count rounds, on this machine.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
     app.add_typer(bench_app, name="bench")
+    bench_app.command("run", epilog=epilog("bench run"))(bench_run)
 
 
 @bench_app.command("crypto", epilog=epilog("bench crypto"))
@@ -50,7 +54,7 @@ def bench_crypto(
     """Time encrypting, adding and decrypting float vectors, beside python-paillier on the same values.
 
     Times are CPU microseconds a value on one thread. "encrypt" makes the nonces too; "online" takes them from the pool
-    that a party fills while it waits.
+    that a party fills while it waits. Masks need none. "decrypt" opens a sum of two vectors and checks its tags.
     """
     if bits not in KEY_SIZES or slot_bits not in SLOT_WIDTHS:
         raise InvalidInput(f"--bits is one of {KEY_SIZES} and --slot-bits one of {SLOT_WIDTHS}")
@@ -71,7 +75,7 @@ def bench_crypto(
     if output is Format.JSON:
         print_json(report)
     else:
-        PlainConsole().print(_table(report))
+        terminal().print(_table(report))
 
 
 @bench_app.command("rounds", epilog=epilog("bench rounds"))
@@ -97,12 +101,12 @@ def bench_rounds(
 ) -> None:
     """Count the rounds to within 1e-2 and 1e-3 of the optimum, for each kind of local step of HyFDCA."""
     sweep = rounds_bench.Sweep(
-        datasets=_words(datasets),
-        lambdas=[_number("--lambdas", word) for word in _words(lambdas)],
-        grids=[parse_grid(word) for word in _words(grids)],
-        columns=[parse_choice("--columns", word, "contiguous", "shuffled") for word in _words(columns)],
-        losses=[parse_choice("--losses", word, "hinge", "smoothed_hinge", "logistic") for word in _words(losses)],
-        methods=[parse_choice("--methods", word, *rounds_bench.METHODS) for word in _words(methods)],
+        datasets=words(datasets),
+        lambdas=[_number("--lambdas", word) for word in words(lambdas)],
+        grids=[parse_grid(word) for word in words(grids)],
+        columns=[parse_choice("--columns", word, "contiguous", "shuffled") for word in words(columns)],
+        losses=[parse_choice("--losses", word, "hinge", "smoothed_hinge", "logistic") for word in words(losses)],
+        methods=[parse_choice("--methods", word, *rounds_bench.METHODS) for word in words(methods)],
         maximum_rounds=rounds,
         rows=rows,
         seed=seed,
@@ -137,10 +141,6 @@ def bench_tables(
     PlainConsole().print(table)
 
 
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
 def _number(option: str, text: str) -> float:
     try:
         return float(text)
@@ -173,32 +173,25 @@ def _load_peers(names: str, bits: int, console: PlainConsole) -> list[Peer]:
 def _table(report: dict[str, Any]) -> Table:
     table = Table(
         title=f"Encrypted vectors, {report['bits']}-bit key, {report['slots']} slots of {report['slot_bits']} bits",
-        caption="CPU µs a value, one thread, medians; × = how many times cheaper than phe in the same run",
+        caption="CPU µs a value, one thread, medians; × times cheaper than phe; "
+        f"Paillier online, products mod n²: {report['online_mulmods']:.2f}",
     )
-    table.add_column("")
-    for heading in ("ours", "× phe", "subgroup key", "× phe", "phe", *report["peers"]):
-        table.add_column(heading, justify="right")
-    ours, subgroup, phe, ratio = report["ours"], report["subgroup"], report["phe"], report["ratio"]
-    for label, name in ROWS.items():
-        peer_name = name.removesuffix("_online")
-        table.add_row(
-            label,
-            f"{ours[f'{name}_us']:.2f}",
-            f"{ratio[name]:,.0f}",
-            f"{subgroup[f'{name}_us']:.2f}",
-            f"{subgroup['ratio'][name]:,.0f}",
-            f"{phe[f'{peer_name}_us']:,.1f}",
-            *(f"{peer[f'{peer_name}_us']:,.2f}" for peer in report["peers"].values()),
-        )
-    table.add_row(
-        "bytes a value",
-        f"{ours['bytes_per_value']:.2f}",
-        f"{ratio['bytes']:.0f}",
-        f"{subgroup['bytes_per_value']:.2f}",
-        "",
-        f"{phe['bytes_per_value']:.0f}",
-        *(f"{peer['bytes_per_value']:,.0f}" for peer in report["peers"].values()),
-    )
-    table.add_section()
-    table.add_row("online, products mod n²", f"{report['online_mulmods']:.2f}")
+    table.add_column("", no_wrap=True)
+    for heading in (*OPERATIONS.values(), "bytes"):
+        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("×", justify="right", no_wrap=True)
+    table.add_row("Paillier", *_cells(report["ours"], report["ratio"]))
+    table.add_row("Paillier, subgroup key", *_cells(report["subgroup"], report["subgroup"]["ratio"]))
+    table.add_row("masks", *_cells(report["masks"], report["masks"]["ratio"]))
+    for name, times in {"phe": report["phe"], **report["peers"]}.items():
+        table.add_row(name, *_cells(times, {}))
     return table
+
+
+def _cells(times: Mapping[str, Any], ratio: Mapping[str, float]) -> Iterator[str]:
+    """A row's times and bytes, each followed by its ratio."""
+    for name in OPERATIONS:
+        yield f"{times[f'{name}_us']:,.4g}" if f"{name}_us" in times else ""
+        yield f"{ratio[name]:,.0f}" if ratio else ""
+    yield f"{times['bytes_per_value']:,.2f}"
+    yield f"{ratio['bytes']:,.0f}" if ratio else ""

@@ -11,6 +11,11 @@ from fenchel_common.defaults import ROUNDS, UNCERTIFIED_ROUNDS
 from fenchel_common.errors import InvalidInput
 
 
+def words(text: str) -> list[str]:
+    """The parts of an option that is a comma-separated list."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
 def usual_grid(profile: Profile, split: Split) -> str:
     """The grid if none is given: parties with some rows and some columns if the algorithm allows, else whole rows."""
     return "2x2" if "hybrid" in profile.partitions and split.alpha is None else "4x1"

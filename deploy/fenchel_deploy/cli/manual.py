@@ -135,6 +135,18 @@ ENTRIES: Final[Mapping[str, Entry]] = {
         ),
         {**_RUN, ExitCode.MISSED: "an attack did not end as the documentation claims, or a forgery was accepted"},
     ),
+    "bench run": Entry(
+        (
+            "fenchel bench run --dataset digits --grid 2x2",
+            "fenchel bench run --dataset a9a --data data/ --grid 2x2 --lambda 1e-3 --gap 3e-4 --repeats 3",
+            "fenchel bench run --ciphers plain,paillier --against old=/path/to/old/.venv/bin/python",
+        ),
+        {
+            ExitCode.DONE: "measured; all ciphers ended with the same model",
+            ExitCode.MISSED: "measured, but their models differ",
+            ExitCode.TERMINATED: "ended by SIGTERM; its processes have ended",
+        },
+    ),
     "bench crypto": Entry(("fenchel bench crypto --bits 3072", "fenchel bench crypto --peers phe,tenseal")),
     "bench rounds": Entry(("fenchel bench rounds --datasets digits --lambdas 1e-2 --grids 4x4",)),
     "bench tables": Entry(("fenchel bench tables --rows 100000",)),

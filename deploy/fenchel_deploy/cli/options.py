@@ -8,6 +8,7 @@ import typer
 from fenchel_common.identity import Address
 from fenchel_deploy.cli.completion import algorithm_names, ciphers, privacy_levels, run_names
 from fenchel_deploy.cli.output import Format
+from fenchel_deploy.wan import PROFILES_S
 
 AlgorithmOption = Annotated[
     str, typer.Option(help="An algorithm that `fenchel algorithms` lists.", autocompletion=algorithm_names)
@@ -50,6 +51,16 @@ RoundsOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the split and of the run.")]
 KeyBitsOption = Annotated[int, typer.Option(help="2048 or 3072.")]
+WanOption = Annotated[
+    str,
+    typer.Option(
+        help="The network between parties and server: "
+        + ", ".join(f"{name} ({rtt_s * 1000:g} ms)" for name, rtt_s in PROFILES_S.items())
+    ),
+]
+BandwidthOption = Annotated[
+    float | None, typer.Option(metavar="MBIT", help="Mbit/s of each party's connection each way.")
+]
 DATA_HELP = (
     "This party's table: a file (.csv, .parquet, .libsvm, .npz), its shard.toml, or a folder with one of them. "
     "`fenchel data inspect` shows what is used of it."

@@ -10,6 +10,7 @@ from fenchel_deploy.cli.demonstration import common_options, demonstrate
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import (
     AlgorithmOption,
+    BandwidthOption,
     CipherOption,
     DatasetOption,
     FormatOption,
@@ -22,11 +23,12 @@ from fenchel_deploy.cli.options import (
     RoundsOption,
     SeedOption,
     SplitOption,
+    WanOption,
 )
 from fenchel_deploy.cli.output import Format
 from fenchel_deploy.cli.signals import exit_on
 from fenchel_deploy.containers.up import Deployment, run_up
-from fenchel_deploy.containers.wan import PROFILES_S, Wan
+from fenchel_deploy.wan import Wan
 
 
 def register(app: typer.Typer) -> None:
@@ -38,16 +40,8 @@ def up(
     dataset: DatasetOption = "breast_cancer",
     grid: GridOption = None,
     split: SplitOption = "even",
-    wan: Annotated[
-        str,
-        typer.Option(
-            help="The network between parties and server: "
-            + ", ".join(f"{name} ({rtt_s * 1000:g} ms)" for name, rtt_s in PROFILES_S.items())
-        ),
-    ] = "none",
-    bandwidth: Annotated[
-        float | None, typer.Option(metavar="MBIT", help="Mbit/s of each party's connection each way.")
-    ] = None,
+    wan: WanOption = "none",
+    bandwidth: BandwidthOption = None,
     privacy: PrivacyOption = defaults.PRIVACY,
     cipher: CipherOption = defaults.CIPHER,
     loss: LossOption = defaults.LOSS,

@@ -25,9 +25,9 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.consent import consenting_options
 from fenchel_deploy.containers.archives import unpack
 from fenchel_deploy.containers.engine import ContainerPlan, Engine, Mount, engine_errors, exit_code
-from fenchel_deploy.containers.wan import Wan
 from fenchel_deploy.demonstration import Event
 from fenchel_deploy.folders import PORT, SERVER, kit_folder, lay_out, shard_file, whole_model
+from fenchel_deploy.wan import Wan
 
 RELAY = "relay"
 CLIENT_RESTARTS = 5
@@ -155,7 +155,7 @@ class ContainerFederation:
             raise FederationFailed(f"the server did not start:\n{self.log(SERVER)}")
 
     def _start_relay(self) -> None:
-        command = self._plan.wan.relay_command(port=PORT, target=f"{SERVER}:{PORT}")
+        command = self._plan.wan.relay_command(listen=f"0.0.0.0:{PORT}", target=f"{SERVER}:{PORT}")
         networks = {self._party_network: [RELAY], self._server_network: []}
         relay = self._engine.start(
             self._plan.name, ContainerPlan(f"{self._plan.name}-relay", command, networks=networks)

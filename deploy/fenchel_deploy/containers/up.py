@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from fenchel_deploy.containers.engine import Engine
 from fenchel_deploy.containers.federation import FederationPlan, container_federation
-from fenchel_deploy.containers.wan import Wan
 from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions, Report, Tell
+from fenchel_deploy.wan import Wan
 
 
 @dataclass(frozen=True, slots=True)

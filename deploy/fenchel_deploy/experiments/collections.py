@@ -2,7 +2,8 @@
 
 Each is a problem of two classes without missing values, at most `rows` rows drawn at random. The folder must
 have: `a9a.npz` (x_train, y_train), `mnist.npz` (x_train, y_train), `covtype.npz` (X, y), `heart_disease.npz` (X with
-NaN where a value is missing, y). `digits` and `breast_cancer` come with scikit-learn.
+NaN where a value is missing, y). `digits` and `breast_cancer` come with scikit-learn. The path of any other .npz file
+of a problem of two classes can take the place of a name.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,12 +20,15 @@ Table = tuple[NDArray[np.float64], NDArray[np.bool_]]
 Archive = Mapping[str, NDArray[np.generic]]
 
 
-def load_collected(name: str, folder: Path | None, *, rows: int, seed: int = 0) -> Dataset:
-    """The named data set; raises `InvalidInput` if it is unknown or its file is missing."""
-    if name in BUILT_IN:
+def load_collected(name: str, folder: Path | None, *, rows: int | None, seed: int = 0) -> Dataset:
+    """The named data set, with all its rows if `rows` is None.
+
+    Raises `InvalidInput` if it is unknown or its file is missing.
+    """
+    if name in BUILT_IN or name.endswith(".npz"):
         whole = load_dataset(name)
         chosen = _chosen(len(whole.y), rows, seed)
-        return Dataset(name, whole.X[chosen], whole.y[chosen], whole.features)
+        return Dataset(whole.name, whole.X[chosen], whole.y[chosen], whole.features)
     if name not in READERS:
         raise InvalidInput(f"dataset: {name!r} is not one of: {', '.join([*BUILT_IN, *READERS])}")
     file, read = READERS[name]
@@ -36,7 +40,7 @@ def load_collected(name: str, folder: Path | None, *, rows: int, seed: int = 0) 
     return prepared(name, X[chosen], positive[chosen], numbered_features(X.shape[1]))
 
 
-def _chosen(count: int, rows: int, seed: int) -> NDArray[np.int64]:
+def _chosen(count: int, rows: int | None, seed: int) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(seed).permutation(count)[:rows])
 
 

@@ -3,12 +3,12 @@
 import pytest
 
 from fenchel_common.errors import InvalidInput
-from fenchel_deploy.containers.wan import Wan
+from fenchel_deploy.wan import Wan
 
 
 @pytest.mark.parametrize(("profile", "delay_ms"), [("us-singapore", "128.75"), ("geo", "400")])
 def test_the_relay_delays_each_way_by_half_of_the_round_trip(profile: str, delay_ms: str) -> None:
-    command = Wan(profile).relay_command(port=9092, target="server:9092")
+    command = Wan(profile).relay_command(listen="localhost:9092", target="server:9092")
     assert command[command.index("--delay-ms") + 1] == delay_ms
     assert "--mbit" not in command
 
@@ -16,7 +16,7 @@ def test_the_relay_delays_each_way_by_half_of_the_round_trip(profile: str, delay
 def test_a_network_without_distance_and_limit_needs_no_relay() -> None:
     assert not Wan().relayed
     assert Wan(mbit=10).relayed
-    assert Wan(mbit=10).relay_command(port=1, target="server:9092")[-2:] == ["--mbit", "10"]
+    assert Wan(mbit=10).relay_command(listen="localhost:1", target="server:9092")[-2:] == ["--mbit", "10"]
 
 
 def test_a_round_is_predicted_from_its_round_trips_and_its_work() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from fenchel_common.errors import InvalidInput
 
@@ -34,9 +34,9 @@ class Wan:
         """Whether a relay is needed between the parties and the server."""
         return self.rtt_s > 0 or self.mbit is not None
 
-    def relay_command(self, *, port: int, target: str) -> list[str]:
+    def relay_command(self, *, listen: str, target: str) -> list[str]:
         """The arguments of `fenchel` that start the relay of this network."""
-        command = ["relay", "--listen", f"0.0.0.0:{port}", "--to", target, "--delay-ms", f"{self.rtt_s * 500:g}"]
+        command = ["relay", "--listen", listen, "--to", target, "--delay-ms", f"{self.rtt_s * 500:g}"]
         return command if self.mbit is None else [*command, "--mbit", f"{self.mbit:g}"]
 
     def report(self, run: Mapping[str, Any], *, measured_rtt_s: float) -> dict[str, Any]:
@@ -56,3 +56,7 @@ class Wan:
             "work_s": work_s,
             "predicted_round_s": None if trips is None else trips * self.rtt_s + work_s,
         }
+
+
+NEAR: Final = Wan()
+"""No network between: all on one machine."""
