@@ -126,7 +126,7 @@ def test_the_attacks_are_listed() -> None:
 def test_a_campaign_of_forgeries_fails_if_anything_was_accepted_or_an_honest_sum_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sound = Count("hyfdca corrective", "sealed", "primal model", 3, 3, 10, 0, 10, 0)
+    sound = Count("hyfdca corrective", "sealed", "paillier", "primal model", 3, 3, 10, 0, 10, 0)
     asked: dict[str, int] = {}
 
     def finds(*counts: Count) -> None:
