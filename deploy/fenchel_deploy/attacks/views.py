@@ -118,8 +118,8 @@ class PublicEyes:
     """Reads vectors in clear, and ciphertexts that were made without a nonce, which need no key.
 
     The quotient of two ciphertexts with the same nonce has no nonce, so `difference` would notice a nonce that served
-    twice. For any other ciphertext, the guess takes its lowest bits as the values. Masked words are the guess themselves;
-    the difference of two words with the same mask has no mask.
+    twice. For any other ciphertext, the guess takes its lowest bits as the values. For masked words, the guess takes
+    the words; the difference of two words with the same mask has no mask.
     """
 
     key: RunKey
