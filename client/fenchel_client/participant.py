@@ -92,6 +92,11 @@ class Participant:
             return None
         return self.algorithm.certified_gap(self.transcript.book)
 
+    def reached(self, gap: float | None) -> bool:
+        """Whether this party has computed a P − D of at most `gap`, so that the run is about to end."""
+        found = self.algorithm.last_gap if isinstance(self.algorithm, KnowsGap) else None
+        return gap is not None and found is not None and found <= gap
+
     def saw_the_model(self) -> bool:
         """Whether this party itself opened figures of all parties about the model that is now on record."""
         if isinstance(self.algorithm, KnowsModel):

@@ -72,12 +72,17 @@ class Party:
         return replace(self._stopwatch)
 
     def idle(self) -> AbstractContextManager[object]:
-        """A context during which nonces for later rounds are made; the ledger is saved before it begins."""
+        """A context during which nonces for the next round are made; the ledger is saved before it begins.
+
+        No nonces are made if the run is about to end by what this party has opened.
+        """
         active = self._current.active
         if active is None:
             return nullcontext()
         self._records.save_ledger(active.run)
-        return nullcontext() if active.pool is None else active.pool.idle()
+        if active.pool is None or active.participant.reached(active.settings.stop.gap):
+            return nullcontext()
+        return active.pool.idle()
 
     def task_limit(self, key: TaskKey) -> int:
         """The most bytes of a task; `Refusal` if this party does not know the run.

@@ -1,7 +1,6 @@
 """The cipher of a run, with its key and its nonces."""
 
 import logging
-from typing import Final
 
 from fenchel_client.crypto.blocktags import BlockTags
 from fenchel_client.crypto.cipher import PaillierCipher
@@ -16,9 +15,6 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.ids import RunId
 from fenchel_common.setup import PartyRun, RunSecrets
 from fenchel_common.wire.alignment import sealed_keys_from_bytes
-
-ROUNDS_AHEAD: Final = 2
-"""Nonces for so many rounds are made in idle time; more would only keep the processor busy."""
 
 log = logging.getLogger(__name__)
 
@@ -41,5 +37,9 @@ def run_cipher(
     if private.kind is KeyKind.SUBGROUP:
         log.warning("%s", SUBGROUP_ASSUMPTION)
     settings = config.algorithm_settings()
-    pool = ObfuscatorPool(private, capacity=ROUNDS_AHEAD * settings.family.ciphertexts(settings, layout))
-    return PaillierCipher(private, pool, tags), RunKey.of(private.public_key), pool
+    # Nonces for more than one round would be made in vain at the end of the run, and no answer takes many more than
+    # half of a round's nonces.
+    a_round = settings.family.ciphertexts(settings, layout)
+    pool = ObfuscatorPool(private, capacity=a_round)
+    cipher = PaillierCipher(private, pool, tags, nonces_meanwhile=a_round // 2)
+    return cipher, RunKey.of(private.public_key), pool

@@ -5,6 +5,7 @@ A *part* is the vector of one block. These functions read no value, and work in 
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,9 +46,75 @@ def joined_on(blocks: Iterable[int], parts: Mapping[int, Vector]) -> BlockVector
     return joined([block for block in blocks if block in parts], parts)
 
 
+@dataclass(frozen=True, slots=True)
+class BlockSum:
+    """The sums, by block, of vectors that have some blocks in common.
+
+    `pieces` have no block in common. The blocks of a piece are parts of the same vectors, so that few operations on
+    long vectors add all blocks. The sums do not depend on the order of addition.
+    """
+
+    pieces: tuple[BlockVector, ...] = ()
+
+    @classmethod
+    def of(cls, vector: BlockVector | None) -> "BlockSum":
+        """The sum of one vector; without a vector, the empty sum."""
+        return cls() if vector is None else cls((vector,))
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """The blocks of all pieces, ascending."""
+        return tuple(sorted(block for piece in self.pieces for block in piece.blocks))
+
+    def plus(self, other: "BlockSum") -> "BlockSum":
+        """The sum of both, on the blocks of both."""
+        pieces = self.pieces
+        for vector in other.pieces:
+            pieces = _with_vector(pieces, vector)
+        return BlockSum(pieces)
+
+    def on(self, blocks: Iterable[int]) -> BlockVector | None:
+        """One vector on these blocks, all of which must be in the sum; None if `blocks` is empty."""
+        chosen = tuple(blocks)
+        if not chosen:
+            return None
+        wanted = frozenset(chosen)
+        found = [part for piece in self.pieces if (part := piece.restricted_to(wanted)) is not None]
+        order = {block: position for position, block in enumerate(block for part in found for block in part.blocks)}
+        whole = join([part.vector for part in found])
+        positions = [order[block] for block in chosen]
+        return BlockVector(chosen, whole if positions == list(range(len(order))) else whole.select(positions))
+
+    def whole(self) -> BlockVector | None:
+        """One vector on all blocks; None if there are none."""
+        return self.on(self.blocks)
+
+    def parts(self) -> dict[int, Vector]:
+        """The sum of each block, by ascending block."""
+        parts = {block: part for piece in self.pieces for block, part in piece.parts().items()}
+        return dict(sorted(parts.items()))
+
+
+def _with_vector(pieces: tuple[BlockVector, ...], vector: BlockVector) -> tuple[BlockVector, ...]:
+    """The pieces with a vector added; a piece that the vector covers in part is split."""
+    remaining = frozenset(vector.blocks)
+    result = []
+    for piece in pieces:
+        common = remaining.intersection(piece.blocks)
+        remaining -= common
+        left, right = piece.restricted_to(common), vector.restricted_to(common)
+        if left is not None and right is not None:
+            result.append(BlockVector(left.blocks, left.vector.plus(right.vector)))
+        untouched = piece.restricted_to(frozenset(piece.blocks) - common)
+        if untouched is not None:
+            result.append(untouched)
+    new = vector.restricted_to(remaining)
+    return (*result, new) if new is not None else tuple(result)
+
+
 def summed(vectors: Iterable[BlockVector | None]) -> dict[int, Vector]:
-    """For each block the sum over the vectors that have it; blocks are in the order of their first occurrence."""
-    return summed_parts(vector.parts() for vector in vectors if vector is not None)
+    """For each block, in ascending order, the sum over the vectors that have it."""
+    return reduce(BlockSum.plus, map(BlockSum.of, vectors), BlockSum()).parts()
 
 
 def summed_parts(given: Iterable[Mapping[int, Vector]]) -> dict[int, Vector]:

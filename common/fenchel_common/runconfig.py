@@ -163,14 +163,17 @@ class RunConfig(_Section):
             raise InvalidConfig(f"settings.{error}") from None
 
     @property
+    def cipher_in_use(self) -> CipherWord | None:
+        """The cipher that hides vectors; None in a run in clear."""
+        return self.cipher if self.privacy.encrypts_samples else None
+
+    @property
     def has_paillier_key(self) -> bool:
-        """Whether vectors are encrypted under a Paillier key."""
-        return self.privacy.encrypts_samples and self.cipher == "paillier"
+        return self.cipher_in_use == "paillier"
 
     @property
     def has_masks(self) -> bool:
-        """Whether vectors are hidden by masks."""
-        return self.privacy.encrypts_samples and self.cipher == "masks"
+        return self.cipher_in_use == "masks"
 
     def release_noise(self, samples: int) -> ReleaseNoise | None:
         """The noise on the released model of a run with `samples` samples; None if the model gets no noise."""

@@ -214,7 +214,7 @@ class Demonstration:
             "clients": len(self.shards),
             "key_bits": options.key_bits,
             "privacy": options.privacy,
-            "cipher": options.cipher if options.privacy.encrypts_samples else None,
+            "cipher": ended["cipher"],
             "dataset": dataset.name,
             "status": ended["status"],
             "reason": ended["reason"],

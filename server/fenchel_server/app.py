@@ -187,6 +187,7 @@ def ended_event(record: RunRecord) -> Mapping[str, object]:
         "status": str(record.status),
         "reason": record.reason,
         "privacy": RunConfig.from_json(record.config).privacy,
+        "cipher": RunConfig.from_json(record.config).cipher_in_use,
         "key_bits": record.key_bits,
         "key_fingerprint": record.key_fingerprint,
         "outcome": None if record.outcome is None else RunOutcome.from_json(record.outcome).to_mapping(),

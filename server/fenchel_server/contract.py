@@ -81,15 +81,40 @@ class AlgorithmServer(Protocol):
         """
         ...
 
+    def receive(self, phase: str, client: ClientId, result: bytes) -> None:
+        """Takes one result of the phase under way: reads it, adds its vectors to the sums so far, and drops it.
+
+        Any thread may call it as results come, and several at once; at most once for a client, and not during another
+        method. The outcome of the phase does not depend on the order of the calls. A malformed result raises no error:
+        `advance` leaves its client out, and the sums have nothing of it.
+
+        Parameters
+        ----------
+        phase
+            The name of the phase that was requested last.
+        client
+            A client that has a task in the phase.
+        result
+            The body of its result.
+
+        Raises
+        ------
+        InvalidInput
+            If `phase` is not under way.
+        FenchelError
+            If the result contradicts others. The run then fails.
+        """
+        ...
+
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
-        """Takes the results of the phase under way; called once for each phase.
+        """Ends the phase under way, when all its results have come; called once for each phase.
 
         Parameters
         ----------
         phase
             The name of the phase that was requested last.
         results
-            The body of each result that came; absent clients are missing.
+            The bodies of results that were not given to `receive`. A client without any result is absent.
 
         Returns
         -------

@@ -32,6 +32,7 @@ def result_of(record: RunRecord, *, parties: int) -> dict[str, object]:
         "key_bits": record.key_bits,
         "key_fingerprint": record.key_fingerprint,
         "privacy": RunConfig.from_json(record.config).privacy,
+        "cipher": RunConfig.from_json(record.config).cipher_in_use,
         **{name: value for name, value in written.items() if name != "certificate"},
     }
 

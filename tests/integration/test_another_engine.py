@@ -18,7 +18,7 @@ from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.wire.frames import TaskKey
 from fenchel_server.app import serve
-from fenchel_server.rounds.transport import Absence, Gathered, PhaseId
+from fenchel_server.rounds.transport import Absence, Gathered, PhaseId, Receive
 from support.kits import make_federation
 from support.tables import named_shards, small_dataset
 
@@ -66,6 +66,7 @@ class Desks:
         *,
         deadline_s: float,
         limits: Mapping[ClientId, int] | None = None,  # noqa: ARG002 - of the interface
+        receive: Receive | None = None,
     ) -> Gathered:
         key = TaskKey(phase.run, phase.round, phase.phase, phase.attempt)
         for client, body in tasks.items():
@@ -76,7 +77,9 @@ class Desks:
             if result is None:
                 absences[client] = Absence(client, reason)
             else:
-                results[client] = result
+                results[client] = result if receive is None else b""
+                if receive is not None:
+                    receive(client, result)
         return Gathered(results, absences, bytes_up=0, bytes_down=0, seconds=0.0)
 
     def _taken(self, desk: Desk, key: TaskKey, deadline_s: float) -> tuple[bytes | None, str]:

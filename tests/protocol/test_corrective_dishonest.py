@@ -12,7 +12,7 @@ from fenchel_client.algorithms.corrective import primal
 from fenchel_client.algorithms.corrective.client import CorrectiveClient
 from fenchel_client.algorithms.corrective.primal import GAP_TOLERANCE
 from fenchel_client.algorithms.corrective.settlement import settle
-from fenchel_common.algorithms.corrective.messages import DualTask, PrimalResult
+from fenchel_common.algorithms.corrective.messages import DualTask
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, Refusal
@@ -23,8 +23,10 @@ from fenchel_server import cohorts
 from fenchel_server.algorithms.corrective import ending
 from fenchel_server.algorithms.corrective import server as corrective_server
 from fenchel_server.algorithms.corrective.ending import RoundEnd, end_round
+from fenchel_server.algorithms.corrective.exchange import CorrectiveAnswer
 from fenchel_server.algorithms.corrective.round import CorrectiveRound, dual_tasks
 from fenchel_server.algorithms.corrective.server import CorrectiveServer
+from fenchel_server.algorithms.intake import Answers
 from fenchel_server.contract import PhaseRequest
 from support.corrective import CASE, FIRST, LAST, SECOND, combinations_of, error_of, halves_of, settings, simulation
 from support.forgeries import with_records
@@ -193,11 +195,9 @@ def test_a_party_does_not_go_on_with_a_memory_that_is_not_on_record(
 def test_a_party_that_found_better_dual_variables_is_not_told_that_they_were_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def dishonest(
-        state: Any, current: CorrectiveRound, answers: Mapping[ClientId, PrimalResult], **values: Any
-    ) -> RoundEnd:
-        told = {client: replace(answer, accepted=False) for client, answer in answers.items()}
-        return end_round(state, current, told, **values)
+    def dishonest(state: Any, current: CorrectiveRound, answers: Answers[CorrectiveAnswer], **values: Any) -> RoundEnd:
+        told = {client: replace(answer, accepted=False) for client, answer in answers.good.items()}
+        return end_round(state, current, replace(answers, good=told), **values)
 
     run = simulation(problem(**CASE), HORIZONTAL)
     run.run(2)

@@ -131,9 +131,9 @@ class Known:
     def _watch_argument(self, monkeypatch: pytest.MonkeyPatch, name: str, argument: int) -> None:
         honest = getattr(RowCodec, name)
 
-        def watched(codec: RowCodec, *args: Any) -> object:
+        def watched(codec: RowCodec, *args: Any, **values: Any) -> object:
             self.add(name, args[argument])
-            return honest(codec, *args)
+            return honest(codec, *args, **values)
 
         monkeypatch.setattr(RowCodec, name, watched)
 

@@ -3,7 +3,7 @@
 The sums open, but they are of other models than the certificate claims. The parties refuse by the records.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +15,11 @@ from fenchel_common.crypto.vectors import Vector
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import ClientId
+from fenchel_server.algorithms.hyfdca.exchange import HyfdcaAnswer
 from fenchel_server.algorithms.hyfdca.round import HyfdcaRound
 from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
-from fenchel_server.algorithms.phased import Answers
-from fenchel_server.contract import PhaseRequest, RoundReport
+from fenchel_server.algorithms.intake import Answers
+from fenchel_server.contract import PhaseRequest
 from support.hyfdca import CASE, GRIDS, LAST, settings
 from support.problems import problem
 from support.simulation import Simulation
@@ -54,12 +55,8 @@ class SkipsProducts(Dishonest):
 class LeavesOffProducts(Dishonest):
     """The products of one party are made, and neither on record nor counted; the party goes on to take part."""
 
-    def _take(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
-        self._hiding = phase == "inner_product" and self.leaving
-        return super()._take(phase, results)
-
-    def _on_record(self, answers: Answers[Any]) -> dict[ClientId, Any]:
-        if self._hiding:
+    def _on_record(self, answers: Answers[HyfdcaAnswer]) -> dict[ClientId, HyfdcaAnswer]:
+        if self._current().phase == "inner_product" and self.leaving:
             answers = Answers({who: good for who, good in answers.good.items() if who != LAST}, {})
         return super()._on_record(answers)
 
@@ -86,9 +83,11 @@ def test_a_party_that_failed_openly_is_no_obstacle() -> None:
 class KeepsOldContribution(Dishonest):
     """A contribution to the model is made and left off the record; its party is never asked to sync."""
 
-    def _take_primals(self, results: Mapping[ClientId, bytes]) -> None:
-        hidden = {LAST} if self.leaving else set()
-        super()._take_primals({who: body for who, body in results.items() if who not in hidden})
+    def _on_record(self, answers: Answers[HyfdcaAnswer]) -> dict[ClientId, HyfdcaAnswer]:
+        if self._current().phase == "primal" and self.leaving:
+            good = {who: answer for who, answer in answers.good.items() if who != LAST}
+            answers = replace(answers, good=good, failed={LAST: "no result"})
+        return super()._on_record(answers)
 
     def _sync_request(self) -> PhaseRequest | None:
         return None if self._current().id == BAD_ROUND + 1 else super()._sync_request()

@@ -5,6 +5,8 @@ Each case is one way to be wrong with one kind of sum: a contribution is missing
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import reduce
 from typing import Any
 from unittest.mock import patch
 
@@ -13,15 +15,18 @@ import pytest
 
 from fenchel.v1 import hyfdca_pb2, records_pb2
 from fenchel_client.algorithms.duals import own_norms
+from fenchel_common.algorithms.dual import LOCAL_DUAL
 from fenchel_common.algorithms.hyfdca import rounds
 from fenchel_common.algorithms.hyfdca.rounds import RESTATE_AFTER
-from fenchel_common.blocks import BlockVector, joined, summed_parts
+from fenchel_common.blocks import BlockSum, BlockVector, joined, summed_parts
 from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.errors import Refusal, TagMismatch
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.records import round_task_from_bytes, round_task_to_bytes
-from fenchel_server.algorithms.hyfdca import server as server_module
+from fenchel_server.algorithms.hyfdca.exchange import CHANGES, HyfdcaAnswer
+from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
 from fenchel_server.algorithms.hyfdca.state import HyfdcaState
+from fenchel_server.algorithms.intake import Answers, PhaseSums
 from support.halves import forged
 from support.hyfdca import CASE, FIRST, LAST, simulation
 from support.problems import problem
@@ -73,29 +78,42 @@ def wrong_products(run: Simulation, wrong: Wrong) -> AbstractContextManager[Any]
     return patch.object(HyfdcaState, "products_of", products_of)
 
 
+def with_wrong_sums(wrong_sums: Callable[[list[PhaseSums]], PhaseSums]) -> AbstractContextManager[Any]:
+    """A server that takes other sums than it should from the answers to `local_dual`."""
+    read, take, given = HyfdcaServer._read, HyfdcaServer._take_duals, list[PhaseSums]()
+
+    def remembering(self: HyfdcaServer, phase: str, client: ClientId, body: bytes) -> tuple[HyfdcaAnswer, PhaseSums]:
+        kept, sums = read(self, phase, client, body)
+        if phase == LOCAL_DUAL:
+            given.append(sums)
+        return kept, sums
+
+    def tampering(self: HyfdcaServer, answers: Answers[HyfdcaAnswer]) -> None:
+        take(self, replace(answers, sums=wrong_sums(given)))
+
+    return patch.multiple(HyfdcaServer, _read=remembering, _take_duals=tampering)
+
+
 def wrong_changes(run: Simulation, wrong: Wrong) -> AbstractContextManager[Any]:
-    real, old = HyfdcaState.add_changes, [dict(state_of(run).alpha)]
+    old = [dict(state_of(run).alpha)]
 
-    def add_changes(self: HyfdcaState, changes: Sequence[BlockVector], round_id: Any) -> frozenset[int]:
-        given = [change.parts() for change in changes]
-        altered = [BlockVector(tuple(parts), joined_vector(parts)) for parts in wrong(given, old)]
-        return real(self, altered, round_id)
+    def wrong_sums(given: list[PhaseSums]) -> PhaseSums:
+        parts = wrong([sums.by_block(CHANGES).parts() for sums in given], old)
+        altered = [PhaseSums({CHANGES: BlockSum.of(joined(sorted(part), part))}) for part in parts]
+        others = [replace(sums, blocks={**sums.blocks, CHANGES: BlockSum()}) for sums in given]
+        return reduce(PhaseSums.plus, [*others, *altered])
 
-    return patch.object(HyfdcaState, "add_changes", add_changes)
-
-
-def joined_vector(parts: Parts) -> Vector:
-    vector = joined(list(parts), parts)
-    assert vector is not None
-    return vector.vector
+    return with_wrong_sums(wrong_sums)
 
 
 def wrong_figures(_run: Simulation, wrong: Wrong) -> AbstractContextManager[Any]:
-    def wrong_total(vectors: Sequence[Vector]) -> Vector:
-        given = [{0: vector} for vector in vectors]
-        return total([parts[0] for parts in wrong(given, [{0: vectors[-1]}])])
+    def wrong_sums(given: list[PhaseSums]) -> PhaseSums:
+        (key,) = given[0].numbers
+        figures = [{0: sums.numbers[key]} for sums in given]
+        altered = total([parts[0] for parts in wrong(figures, [figures[-1]])])
+        return replace(reduce(PhaseSums.plus, given), numbers={key: altered})
 
-    return patch.object(server_module, "total", wrong_total)
+    return with_wrong_sums(wrong_sums)
 
 
 @pytest.mark.parametrize("wrong", WRONG)

@@ -1,7 +1,9 @@
 """Rounds of corrective HyFDCA at the server, without clients: states and answers made of constant vectors."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from functools import reduce
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -14,11 +16,15 @@ from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.corrective_snapshot import Blocks, CorrectiveState, Memories, PendingPoints, StoredAnchor
+from fenchel_server.algorithms.corrective.exchange import CorrectiveAnswer, Parts
 from fenchel_server.algorithms.corrective.round import CorrectiveRound, begin_round
+from fenchel_server.algorithms.intake import Answers, PhaseSums
 from support.keys import tags
 from support.layouts import A, B, small_federation_layout
 from support.simulation import read_unchecked
 from support.tagged import encrypted
+
+R = TypeVar("R")
 
 CIPHER: Final = PlainCipher(2048, tags())
 BOTH: Final = frozenset({A, B})
@@ -65,6 +71,13 @@ def begun(
     state: CorrectiveState, round_id: int, *, available: frozenset[ClientId] = BOTH, closing: bool = False
 ) -> tuple[CorrectiveState, CorrectiveRound]:
     return begin_round(state, RoundId(round_id), available, closing=closing, settings=SETTINGS, layout=LAYOUT)
+
+
+def answers_of(results: Mapping[ClientId, R], parts: Callable[[R], Parts]) -> Answers[CorrectiveAnswer]:
+    """The outcome of a phase in which these results came."""
+    taken = {client: parts(result) for client, result in results.items()}
+    sums = reduce(PhaseSums.plus, (sums for _, sums in taken.values()), PhaseSums())
+    return Answers({client: kept for client, (kept, _) in taken.items()}, {}, sums)
 
 
 def dual_answers(current: CorrectiveRound) -> dict[ClientId, DualResult]:

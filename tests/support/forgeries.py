@@ -43,7 +43,7 @@ def doubled(vector: Vector) -> Vector:
     if isinstance(vector, PlainVector):
         return replace(vector, integers=2 * vector.integers, tags=tuple(2 * tag % TAG_PRIME for tag in vector.tags))
     assert isinstance(vector, EncryptedVector)
-    return replace(vector, ciphertexts=paillier.add(vector.key, vector.ciphertexts, vector.ciphertexts))
+    return replace(vector, ciphertexts=paillier.add_many(vector.key, [vector.ciphertexts, vector.ciphertexts]))
 
 
 def nudged(vector: Vector) -> Vector:
@@ -54,7 +54,7 @@ def nudged(vector: Vector) -> Vector:
         return replace(vector, integers=integers)
     assert isinstance(vector, EncryptedVector)
     ones = paillier.concatenate([_encrypted(vector.key, 1)] * vector.block_count, vector.key.ciphertext_bytes)
-    return replace(vector, ciphertexts=paillier.add(vector.key, vector.ciphertexts, ones))
+    return replace(vector, ciphertexts=paillier.add_many(vector.key, [vector.ciphertexts, ones]))
 
 
 FORGERIES: Final[dict[str, Forgery]] = {"left out": left_out, "doubled": doubled, "nudged": nudged}

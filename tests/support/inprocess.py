@@ -8,7 +8,7 @@ from fenchel_client.session import answer
 from fenchel_client.task import Task
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.frames import TaskKey, refusal_frame, result_frames, task_frames
-from fenchel_server.rounds.transport import Absence, Gathered, PhaseId
+from fenchel_server.rounds.transport import Absence, Gathered, PhaseId, Receive
 
 AbsenceHook = Callable[[PhaseId, ClientId], str | None]
 
@@ -44,6 +44,7 @@ class InProcessTransport:
         *,
         deadline_s: float,
         limits: Mapping[ClientId, int] | None = None,
+        receive: Receive | None = None,
     ) -> Gathered:
         started = time.monotonic()
         self.phases.append(phase)
@@ -70,7 +71,9 @@ class InProcessTransport:
             if limit is not None and len(result) > limit:
                 absences[client] = Absence(client, f"rejected: {len(result)} bytes, over the limit of {limit} bytes")
                 continue
-            results[client] = result
+            results[client] = result if receive is None else b""
+            if receive is not None:
+                receive(client, result)
         self.bytes_up += up
         self.bytes_down += down
         self.after_phase(phase)

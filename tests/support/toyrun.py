@@ -85,6 +85,7 @@ class ToyAlgorithm:
     available: list[ClientId] = field(default_factory=list)
     closing: bool = False
     known: set[ClientId] = field(default_factory=set)
+    received: dict[ClientId, bytes] = field(default_factory=dict)
 
     def begin_round(
         self,
@@ -103,7 +104,11 @@ class ToyAlgorithm:
             return PhaseRequest("sync", dict.fromkeys(sorted(unknown), json.dumps(self.total).encode()))
         return self._add()
 
+    def receive(self, phase: str, client: ClientId, result: bytes) -> None:  # noqa: ARG002 - of the interface
+        self.received[client] = result
+
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
+        results, self.received = {**self.received, **results}, {}
         for client, result in sorted(results.items()):
             if result == b"null":
                 raise ResultRejected(client, "not a number")

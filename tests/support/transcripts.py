@@ -73,7 +73,8 @@ class Run:
         moment = Moment(self.attempt, RoundId(round_id), phase)
         for party in among:
             self.tell(party)
-        self.server.bodies({party: self.result(party, moment) for party in among})
+        for party in among:
+            self.server.opened(party, self.result(party, moment))
         self.server.add(moment, contributors=among, choices=choices)
 
     def round(self, round_id: int, *, among: tuple[ClientId, ...] = CLIENTS) -> None:

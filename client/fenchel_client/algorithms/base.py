@@ -106,6 +106,11 @@ class KnowsGap(Protocol):
         """P − D of the model on record; None if this half did not open the sums that show it."""
         ...
 
+    @property
+    def last_gap(self) -> float | None:
+        """The last P − D that this half computed, on record or not; None before the first."""
+        ...
+
 
 @runtime_checkable
 class KnowsModel(Protocol):

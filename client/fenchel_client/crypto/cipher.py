@@ -1,6 +1,7 @@
 """Encryption of vectors of numbers, by the parties that have the private key."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,11 @@ class PaillierCipher:
 
     It hides values from everyone without the private key, such as the server. It does not hide them from another
     party: every party of a run has the key, and can read every ciphertext that reaches it.
+
+    Attributes
+    ----------
+    nonces_meanwhile
+        During a decryption, whose threads leave the interpreter to others, the pool fills up to so many nonces.
     """
 
     key: PrivateKey
@@ -32,6 +38,7 @@ class PaillierCipher:
     tags: BlockTags
     slot_bits: int = 64
     threads: int | None = None
+    nonces_meanwhile: int = 0
 
     @property
     def slots(self) -> int:
@@ -92,7 +99,8 @@ class PaillierCipher:
                 f"this party has {self.key.public_key.short_fingerprint}"
             )
         numbers = split(vector.ciphertexts, vector.key.ciphertext_bytes)
-        plaintexts = self.key.raw_decrypt(numbers, threads=self.threads)
+        with self.pool.idle(self.nonces_meanwhile) if self.nonces_meanwhile else nullcontext():
+            plaintexts = self.key.raw_decrypt(numbers, threads=self.threads)
         return self.checked(vector, plaintexts, self.tags.expected(origins, places))
 
     def checked(

@@ -78,13 +78,13 @@ class ObfuscatorPool:
     """Nonces made ahead of time, each handed out once.
 
     Safe to use from several threads. A forked child starts with an empty pool, so that parent and child never use the
-    same nonce. While a caller is inside `idle()`, a thread fills the pool up to its capacity. Otherwise nothing runs in
-    the background, because that thread would compete with the caller for the interpreter.
+    same nonce. While a caller is inside `idle()`, a thread fills the pool. Otherwise nothing runs in the background,
+    because that thread would compete with the caller for the interpreter.
     """
 
     _ready: deque[Obfuscator]
     _changed: threading.Condition
-    _idle_callers: int
+    _goals: list[int]
     _filler: threading.Thread | None
 
     def __init__(self, key: PrivateKey, *, capacity: int = DEFAULT_CAPACITY) -> None:
@@ -124,10 +124,14 @@ class ObfuscatorPool:
             pass
 
     @contextmanager
-    def idle(self) -> Iterator[None]:
-        """Lets the pool fill in the background while the caller waits for something else."""
+    def idle(self, goal: int | None = None) -> Iterator[None]:
+        """Lets the pool fill in the background while the caller waits for something else, or works without the lock.
+
+        It fills until `goal` nonces are ready, or up to its capacity.
+        """
+        goal = self._capacity if goal is None else min(goal, self._capacity)
         with self._changed:
-            self._idle_callers += 1
+            self._goals.append(goal)
             if self._filler is None:
                 self._filler = threading.Thread(target=self._fill_while_idle, name="obfuscators", daemon=True)
                 self._filler.start()
@@ -136,13 +140,13 @@ class ObfuscatorPool:
             yield
         finally:
             with self._changed:
-                self._idle_callers -= 1
+                self._goals.remove(goal)
 
     def _fill_while_idle(self) -> None:
         changed = self._changed
         while True:
             with changed:
-                changed.wait_for(lambda: self._idle_callers > 0 and len(self._ready) < self._capacity)
+                changed.wait_for(lambda: len(self._ready) < max(self._goals, default=0))
             self._keep(self.make(), limit=self._capacity)
 
     def _keep(self, obfuscator: Obfuscator, *, limit: int) -> bool:
@@ -154,7 +158,7 @@ class ObfuscatorPool:
     def _start_empty(self) -> None:
         self._ready = deque()
         self._changed = threading.Condition()
-        self._idle_callers = 0
+        self._goals = []
         self._filler = None
 
 

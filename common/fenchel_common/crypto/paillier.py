@@ -9,7 +9,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from operator import mul
 
+import gmpy2
 from gmpy2 import mpz
 
 from fenchel_common.defaults import KEY_BITS
@@ -94,34 +96,24 @@ def concatenate(numbers: Iterable[mpz], width: int) -> bytes:
     return b"".join([number.to_bytes(width, "little") for number in numbers])
 
 
-def add(key: PublicKey, left: bytes, right: bytes) -> bytes:
-    """Ciphertexts of the sums of two equally long buffers.
+def add_many(key: PublicKey, buffers: Iterable[bytes]) -> bytes:
+    """Ciphertexts of the sums over equally long buffers, of which there is at least one; each is read once.
 
     The result is a deterministic function of its inputs: it hides the values from everyone without the private key, but
     not that it came from these inputs.
     """
-    n_squared, width, from_bytes = key.n_squared, key.ciphertext_bytes, mpz.from_bytes
-    return b"".join(
-        [
-            (
-                from_bytes(left[i : i + width], "little") * from_bytes(right[i : i + width], "little") % n_squared
-            ).to_bytes(width, "little")
-            for i in range(0, len(left), width)
-        ]
-    )
-
-
-def add_many(key: PublicKey, buffers: Iterable[bytes]) -> bytes:
-    """Ciphertexts of the sums over many equally long buffers, read once each."""
-    n_squared, width, from_bytes = key.n_squared, key.ciphertext_bytes, mpz.from_bytes
+    width = key.ciphertext_bytes
     remaining = iter(buffers)
     totals = split(next(remaining), width)
     for buffer in remaining:
-        totals = [
-            number * from_bytes(buffer[i * width : (i + 1) * width], "little") % n_squared
-            for i, number in enumerate(totals)
-        ]
+        totals = _reduced(list(map(mul, totals, split(buffer, width))), key.n_squared)
     return concatenate(totals, width)
+
+
+def _reduced(numbers: list[mpz], modulus: mpz) -> list[mpz]:
+    """The remainders; of gmpy2's operations on big numbers only those on lists release the GIL."""
+    remainders: list[mpz] = gmpy2.powmod_base_list(numbers, 1, modulus)
+    return remainders
 
 
 def validate(key: PublicKey, ciphertexts: bytes) -> None:
@@ -143,10 +135,12 @@ def validate(key: PublicKey, ciphertexts: bytes) -> None:
             f"{len(ciphertexts)} bytes are not a whole number of {width}-byte ciphertexts; the buffer was cut or padded"
         )
     product = mpz(1)
-    for position, number in enumerate(split(ciphertexts, width)):
+    numbers = split(ciphertexts, width)
+    for position, number in enumerate(numbers):
         if not 0 < number < n_squared:
             problem = "is zero" if number == 0 else "is not below n²"
             raise InvalidCiphertext(f"ciphertext {position} {problem}")
-        product = product * number % n
+    for remainder in _reduced(numbers, n):
+        product = product * remainder % n
     if math.gcd(product, n) != 1:
         raise InvalidCiphertext("a ciphertext shares a factor with the key's modulus")

@@ -92,10 +92,21 @@ def check_joinable(vectors: Sequence[Vector]) -> None:
             raise IncompatibleVectors("only the last of joined vectors may end with a partly filled block")
 
 
+def runs(blocks: Sequence[int]) -> list[tuple[int, int]]:
+    """The positions as ranges of consecutive ones, each with its first position and the one after its last."""
+    runs: list[tuple[int, int]] = []
+    for block in blocks:
+        if runs and runs[-1][1] == block:
+            runs[-1] = runs[-1][0], block + 1
+        else:
+            runs.append((block, block + 1))
+    return runs
+
+
 def selected_length(vector: Vector, blocks: Sequence[int]) -> int:
     """The number of values in these blocks of a vector; `IncompatibleVectors` if they cannot be selected."""
     last = vector.block_count - 1
-    if any(not 0 <= block <= last for block in blocks):
+    if blocks and not (min(blocks) >= 0 and max(blocks) <= last):
         raise IncompatibleVectors(f"a vector of {vector.block_count} blocks has no block outside 0 to {last}")
     if vector.length % vector.slots and last in blocks[:-1]:
         raise IncompatibleVectors("a partly filled block can only be selected as the last one")
@@ -171,14 +182,11 @@ class EncryptedVector:
     def select(self, blocks: Sequence[int]) -> "EncryptedVector":
         width = self.key.ciphertext_bytes
         length = selected_length(self, blocks)
-        chosen = b"".join([self.ciphertexts[block * width : (block + 1) * width] for block in blocks])
+        chosen = b"".join([self.ciphertexts[start * width : stop * width] for start, stop in runs(blocks)])
         return replace(self, length=length, ciphertexts=chosen)
 
     def plus(self, other: "EncryptedVector") -> "EncryptedVector":
-        self._check_addable(other)
-        terms = self.terms + other.terms
-        self.layout.check_terms(terms)
-        return replace(self, terms=terms, ciphertexts=paillier.add(self.key, self.ciphertexts, other.ciphertexts))
+        return self.summed_with([other])
 
     def joined_with(self, others: Sequence["EncryptedVector"]) -> "EncryptedVector":
         parts = [self, *others]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fenchel_common.crypto.packing import SlotLayout, VectorFormat, slot_layout
 from fenchel_common.crypto.tags import TAG_PRIME
-from fenchel_common.crypto.vectors import check_joinable, check_same_shape, selected_length
+from fenchel_common.crypto.vectors import check_joinable, check_same_shape, runs, selected_length
 from fenchel_common.errors import IncompatibleVectors, MalformedVector, ValueOutOfRange
 
 
@@ -57,7 +57,8 @@ class WordVector:
 
     def select(self, blocks: Sequence[int]) -> Self:
         selected_length(self, blocks)
-        pieces = [self.integers[block * self.slots : (block + 1) * self.slots] for block in blocks]
+        slots = self.slots
+        pieces = [self.integers[start * slots : stop * slots] for start, stop in runs(blocks)]
         tags = tuple(self.tags[block] for block in blocks) if self.tags else ()
         return replace(self, integers=np.concatenate([self.integers[:0], *pieces]), tags=tags)
 

@@ -126,6 +126,7 @@ def _summary(
         "created": utc(record.created),
         "updated": utc(record.updated),
         "attempts": record.attempt,
+        "cipher": RunConfig.from_json(record.config).cipher_in_use,
         "key": {"fingerprint": record.key_fingerprint, "bits": record.key_bits},
     }
 
@@ -192,7 +193,7 @@ def _facts_table(
         "attempts": str(record.attempt),
         "key": key_in_words(
             record.key_bits,
-            privacy=RunConfig.from_json(record.config).privacy,
+            cipher=RunConfig.from_json(record.config).cipher_in_use,
             fingerprint=record.key_fingerprint,
         ),
         "created": utc(record.created),

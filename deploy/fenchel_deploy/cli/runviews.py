@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from fenchel_common.privacy import Privacy
 from fenchel_deploy.cli.times import clock_time, utc
 from fenchel_server.store import PartyRecord, RunRecord, RunStatus
 
@@ -10,11 +9,15 @@ INTERRUPTED = "interrupted"
 """Shown in place of `running` if no server process is at work on the run."""
 
 
-def key_in_words(bits: int | None, *, privacy: str, fingerprint: str | None = None) -> str:
-    """The key of a run; a run that encrypts has none before its set-up is over."""
+def key_in_words(bits: int | None, *, cipher: str | None, fingerprint: str | None = None) -> str:
+    """The cipher and the key of a run; a run with Paillier encryption has no key before its set-up is over."""
+    if cipher is None:
+        return "none: PLAINTEXT"
+    if cipher == "masks":
+        return "masks, with keys that only parties have"
     if bits:
-        return f"{bits} bits" + (f", {fingerprint}" if fingerprint else "")
-    return "none: PLAINTEXT" if privacy == Privacy.PLAIN else "none: the set-up is not over"
+        return f"paillier, {bits} bits" + (f", {fingerprint}" if fingerprint else "")
+    return "paillier, no key yet: the set-up is not over"
 
 
 def shown_status(record: RunRecord, *, served: bool) -> str:

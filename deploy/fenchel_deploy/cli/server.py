@@ -195,7 +195,7 @@ def _print_result(event: Mapping[str, Any]) -> None:
         "duality gap, the proof": _figure(certificate.gap, ".2e"),
         **({} if certificate.accuracy is None else {"accuracy": f"{certificate.accuracy:.4f}"}),
         "rounds × round trips": f"{outcome.rounds} × {outcome.rtc_per_round or '–'}",
-        "key": key_in_words(event["key_bits"], privacy=event["privacy"]),
+        "key": key_in_words(event["key_bits"], cipher=event["cipher"]),
     }
     if outcome.release is not None:
         rows |= _release_rows(event["run"], outcome.release)

@@ -5,18 +5,19 @@ answer is missing or rejected is left out of the rest of the round, and the repo
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from fenchel_common.algorithms.participation import active_clients
 from fenchel_common.algorithms.settings import AlgorithmSettings
-from fenchel_common.errors import FenchelError, InvalidInput
+from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.records import ROUND, Moment
 from fenchel_common.wire.records import server_state_to_bytes
+from fenchel_server.algorithms.intake import Answers, Intake, PhaseSums
 from fenchel_server.algorithms.transcript import Transcript
 from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
@@ -24,8 +25,6 @@ NOT_THERE: Final = "not there when the round began"
 OTHER_CLIENTS: Final = "the snapshot is of other clients than the layout"
 ENDED_HERE: Final = (Outcome.FINISHED, "the run was to end here")
 """The outcome of a run that ends with a closing round, and the reason."""
-
-R = TypeVar("R")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,20 +50,15 @@ class RoundUnderWay:
     absences: dict[ClientId, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Answers(Generic[R]):
-    """The good answers to a phase, and the reason for every other client that had a task."""
-
-    good: dict[ClientId, R]
-    failed: dict[ClientId, str]
-
-
 S = TypeVar("S", bound=AlgorithmSettings)
 C = TypeVar("C", bound=RoundUnderWay)
+K = TypeVar("K")
 
 
-class PhasedServer(ABC, Generic[S, C]):
+class PhasedServer(ABC, Generic[S, C, K]):
     """Begins and ends rounds and checks their order; a subclass defines the phases.
+
+    A subclass says what is kept of an answer (K) beside the vectors that are added when the answer comes.
 
     The caller begins round t + 1 after the report of round t, and hands in the results of the phase that was requested
     last. Anything else is refused with `InvalidInput`, and the state stays as it was.
@@ -84,6 +78,7 @@ class PhasedServer(ABC, Generic[S, C]):
         self.layout = layout
         self._round_id = round_id
         self._round: C | None = None
+        self._intake: Intake[K] | None = None
         self._attempt = 0
 
     def begin_round(
@@ -107,11 +102,14 @@ class PhasedServer(ABC, Generic[S, C]):
         self._transcript.add(Moment(attempt, round_id, ROUND), choices=self._round_choices())
         return self._first_request()
 
+    def receive(self, phase: str, client: ClientId, result: bytes) -> None:
+        self._awaited(phase).take(client, result)
+
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
-        current = self._current()
-        if phase != current.phase:
-            raise InvalidInput(f"phase: {phase!r} is not under way, {current.phase!r} is")
-        return self._take(phase, self._transcript.bodies(results))
+        intake = self._awaited(phase)
+        for client, result in results.items():
+            intake.take(client, result)
+        return self._take(phase, intake.answers())
 
     def last_state(self, client: ClientId) -> bytes:
         # With all records: a client that restarted after its last task has none of them.
@@ -152,11 +150,19 @@ class PhasedServer(ABC, Generic[S, C]):
         """The first phase of the round that `_begin` gave, made by `_request`; called once, right after `_begin`."""
 
     @abstractmethod
-    def _take(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
-        """Takes the results of the phase under way and gives the next phase, or the report.
+    def _read(self, phase: str, client: ClientId, body: bytes) -> tuple[K, PhaseSums]:
+        """Reads the answer of a client that has a task, and checks all of it: what is kept, and the vectors to add.
 
-        The next phase is made by `_request`, the report by `_ended`. `results` lacks absent clients, and may have
-        malformed bodies. Raises `InvalidInput` if results contradict each other; the run then fails.
+        Several threads call it at once while the phase is under way, so it changes nothing. Raises a `FenchelError` to
+        reject the answer.
+        """
+
+    @abstractmethod
+    def _take(self, phase: str, answers: Answers[K]) -> PhaseRequest | RoundReport:
+        """Takes the answers to the phase under way and gives the next phase, or the report.
+
+        The next phase is made by `_request`, the report by `_ended`. Raises `InvalidInput` if answers contradict each
+        other; the run then fails.
         """
 
     def taking_part(self, round_id: RoundId) -> frozenset[ClientId]:
@@ -174,10 +180,25 @@ class PhasedServer(ABC, Generic[S, C]):
             raise InvalidInput("phase: no round is under way")
         return self._round
 
+    def _awaited(self, phase: str) -> Intake[K]:
+        current = self._current()
+        if phase != current.phase or self._intake is None:
+            raise InvalidInput(f"phase: {phase!r} is not under way, {current.phase!r} is")
+        return self._intake
+
     def _request(self, phase: str, tasks: Mapping[ClientId, bytes]) -> PhaseRequest:
         """Begins a phase: its results are awaited next."""
+
+        def read(client: ClientId, result: bytes) -> tuple[K, PhaseSums]:
+            return self._read(phase, client, self._transcript.opened(client, result))
+
         self._current().phase = phase
+        self._intake = Intake(tasks, read)
         return PhaseRequest(phase, {client: self._transcript.enclosed(client, body) for client, body in tasks.items()})
+
+    def _take_records(self, records: Iterable[bytes]) -> None:
+        """Takes the records of a snapshot in place of those so far."""
+        self._transcript = Transcript(self.layout.clients, records)
 
     def _put_on_record(self, contributors: Iterable[ClientId], choices: bytes = b"") -> None:
         """Ends the phase under way: the results of these clients count.
@@ -188,7 +209,7 @@ class PhasedServer(ABC, Generic[S, C]):
         moment = Moment(self._attempt, current.id, current.phase)
         self._transcript.add(moment, contributors=contributors, choices=choices)
 
-    def _without_failed(self, answers: Answers[R]) -> dict[ClientId, R]:
+    def _without_failed(self, answers: Answers[K]) -> dict[ClientId, K]:
         """The good answers; the other clients are left out of the rest of the round.
 
         A client may fail because it has restarted, and then has no records any more: it gets all of them again.
@@ -196,30 +217,14 @@ class PhasedServer(ABC, Generic[S, C]):
         current = self._current()
         self._transcript.forget(answers.failed)
         for client, reason in answers.failed.items():
-            current.absences[client] = f"{current.phase}: {self._transcript.malformed.get(client, reason)}"
+            current.absences[client] = f"{current.phase}: {reason}"
             current.present.remove(client)
         return answers.good
 
     def _ended(self, metrics: RoundMetrics, outcome: Outcome | None, reason: str) -> RoundReport:
         """Ends the round; with an outcome the run is over."""
-        self._round_id, self._round = self._current().id, None
+        self._round_id, self._round, self._intake = self._current().id, None, None
         return RoundReport(metrics, outcome, reason)
-
-
-def read_answers(
-    asked: Iterable[ClientId], results: Mapping[ClientId, bytes], read: Callable[[ClientId, bytes], R]
-) -> Answers[R]:
-    """Reads the answer of each client in `asked`; `read` raises a `FenchelError` to reject an answer."""
-    answers: Answers[R] = Answers({}, {})
-    for client in asked:
-        if client not in results:
-            answers.failed[client] = "no result"
-            continue
-        try:
-            answers.good[client] = read(client, results[client])
-        except FenchelError as error:
-            answers.failed[client] = f"rejected: {error}"
-    return answers
 
 
 def not_there(missing: Iterable[ClientId]) -> dict[ClientId, str]:

@@ -4,9 +4,8 @@ The server puts a record at the end of every phase and at the beginning of every
 next task the records that it lacks. It keeps all records of a run: a client that restarts needs them from the first on.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.records import Given, Moment, Record, seed_from_bytes
 from fenchel_common.wire.records import record_from_bytes, record_to_bytes, round_result_from_bytes, round_task_to_bytes
@@ -28,8 +27,6 @@ class Transcript:
         self._records = list(records)
         self._told: dict[ClientId, int] = dict.fromkeys(clients, 0)
         self._given: dict[ClientId, Given] = {}
-        self.malformed: dict[ClientId, str] = {}
-        """Why the envelopes of some results of the last phase were not opened."""
 
     @property
     def seed(self) -> int:
@@ -45,10 +42,11 @@ class Transcript:
         self._told |= dict.fromkeys(clients, 0)
 
     def add(self, moment: Moment, *, contributors: Iterable[ClientId] = (), choices: bytes = b"") -> None:
-        """Adds a record; `contributors` are clients whose results were taken out of their envelopes last."""
+        """Adds a record; `contributors` are clients whose results were opened since the record before."""
         named = frozenset(contributors)
         given = tuple(self._given[client] for client in self._clients if client in named)
         self._told |= {client: len(self._records) for client in named}
+        self._given = {}
         self._records.append(record_to_bytes(Record(moment, given, choices), self._clients))
 
     def enclosed(self, client: ClientId, body: bytes) -> bytes:
@@ -56,13 +54,10 @@ class Transcript:
         first = self._told[client]
         return round_task_to_bytes(body, first=first, records=self._records[first:])
 
-    def bodies(self, results: Mapping[ClientId, bytes]) -> dict[ClientId, bytes]:
-        """The results of a phase without their envelopes; `malformed` says of others why they are left out."""
-        bodies: dict[ClientId, bytes] = {}
-        self._given, self.malformed = {}, {}
-        for client, data in results.items():
-            try:
-                bodies[client], self._given[client] = round_result_from_bytes(data, client)
-            except InvalidInput as error:
-                self.malformed[client] = f"rejected: {error}"
-        return bodies
+    def opened(self, client: ClientId, result: bytes) -> bytes:
+        """A result of the phase under way without its envelope; several threads may open results at once.
+
+        Raises `InvalidInput` if the envelope cannot be read.
+        """
+        body, self._given[client] = round_result_from_bytes(result, client)
+        return body

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.ids import ClientId
-from fenchel_common.leakage import Direction, Ledger
+from fenchel_common.leakage import Direction, Ledger, Tally
 from fenchel_common.wire.catalogue import messages_of
 from fenchel_common.wire.counting import values_in
-from fenchel_server.rounds.transport import Gathered, PhaseId, Transport, WrappedTransport
+from fenchel_server.rounds.transport import Gathered, PhaseId, Receive, Transport, WrappedTransport
 
 
 class CountedTransport(WrappedTransport):
@@ -28,12 +28,23 @@ class CountedTransport(WrappedTransport):
         *,
         deadline_s: float,
         limits: Mapping[ClientId, int] | None = None,
+        receive: Receive | None = None,
     ) -> Gathered:
         messages = messages_of(phase.phase, self._settings)
-        gathered = self._transport.gather(phase, tasks, deadline_s=deadline_s, limits=limits)
+        results: dict[ClientId, bytes] = {}
+        counts: dict[ClientId, Tally] = {}
+
+        def count(client: ClientId, body: bytes) -> None:
+            counts[client] = values_in(messages.result, body, inside=messages.inside)
+            if receive is not None:
+                receive(client, body)
+            results[client] = b"" if receive is not None else body
+
+        gathered = self._transport.gather(phase, tasks, deadline_s=deadline_s, limits=limits, receive=count)
         seen = Ledger()
         for client, body in tasks.items():
             seen.add(client, Direction.DOWN, values_in(messages.task, body, inside=messages.inside))
-        for client, body in gathered.results.items():
-            seen.add(client, Direction.UP, values_in(messages.result, body, inside=messages.inside))
-        return replace(gathered, seen=seen)
+        for client, tally in counts.items():
+            seen.add(client, Direction.UP, tally)
+        in_order = {client: results[client] for client in gathered.results}
+        return replace(gathered, results=in_order, seen=seen)

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from fenchel_common.errors import FenchelError, ResultRejected, StoreError
@@ -48,7 +49,7 @@ from fenchel_server.rounds.parts import RunParts
 from fenchel_server.rounds.phases import Rules, RunState
 from fenchel_server.rounds.setup import SetupDone, SetupServer
 from fenchel_server.rounds.stopping import Limits
-from fenchel_server.rounds.transport import PhaseId, Transport
+from fenchel_server.rounds.transport import PhaseId, Receive, Transport
 from fenchel_server.store import Ending, RunStatus, SetupRecord, Store
 from fenchel_server.store.base import SETUP_ROUND
 
@@ -204,14 +205,24 @@ class Driver:
         )
 
     def _advance(self, phase: str) -> PhaseRequest | SetupDone | RoundReport:
-        server = self._restored() if self._setup is None else self._setup
-        return server.advance(phase, self._results)
+        if self._setup is not None:
+            return self._setup.advance(phase, self._results)
+        return self._restored().advance(phase, {})
 
-    def _gather(self, phase: PhaseId) -> PhaseGathered:
+    def _gather(self, phase: PhaseId) -> PhaseGathered | Broke:
         began = self._clock()
-        gathered = self._transport.gather(
-            phase, self._request.tasks, deadline_s=self._rules.deadline_s, limits=self._limits(phase.phase)
-        )
+        try:
+            gathered = self._transport.gather(
+                phase,
+                self._request.tasks,
+                deadline_s=self._rules.deadline_s,
+                limits=self._limits(phase.phase),
+                receive=self._receiver(phase.phase),
+            )
+        except StoreError:
+            raise
+        except FenchelError as error:
+            return Broke(str(error))
         self._ledger.add_phase(phase.phase, gathered, seconds=self._clock() - began)
         self._results = gathered.results
         with self._ledger.spending(Kind.STORE):
@@ -222,6 +233,11 @@ class Driver:
             absent={client: absence.reason for client, absence in gathered.absences.items()},
             stop=stop,
         )
+
+    def _receiver(self, phase: str) -> Receive | None:
+        """The algorithm takes the results of a round as they come; those of other phases are kept until the end."""
+        in_round = self._setup is None and phase != FINISH
+        return partial(self._restored().receive, phase) if in_round else None
 
     def _limits(self, phase: str) -> Mapping[ClientId, int]:
         if self._setup is not None:

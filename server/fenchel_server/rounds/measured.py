@@ -7,7 +7,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.setup import Spent
 from fenchel_common.wire.setup import phase_result_from_bytes
-from fenchel_server.rounds.transport import Absence, Gathered, PhaseId, WrappedTransport
+from fenchel_server.rounds.transport import Absence, Gathered, PhaseId, Receive, WrappedTransport
 
 
 class MeasuredTransport(WrappedTransport):
@@ -20,14 +20,22 @@ class MeasuredTransport(WrappedTransport):
         *,
         deadline_s: float,
         limits: Mapping[ClientId, int] | None = None,
+        receive: Receive | None = None,
     ) -> Gathered:
-        gathered = self._transport.gather(phase, tasks, deadline_s=deadline_s, limits=limits)
         results: dict[ClientId, bytes] = {}
         spent: dict[ClientId, Spent] = {}
-        absences = dict(gathered.absences)
-        for client, envelope in gathered.results.items():
+        unreadable: dict[ClientId, Absence] = {}
+
+        def open_envelope(client: ClientId, envelope: bytes) -> None:
             try:
-                results[client], spent[client] = phase_result_from_bytes(envelope)
+                body, spent[client] = phase_result_from_bytes(envelope)
             except InvalidInput as error:
-                absences[client] = Absence(client, f"rejected: {error}")
-        return replace(gathered, results=results, absences=absences, spent=spent)
+                unreadable[client] = Absence(client, f"rejected: {error}")
+                return
+            if receive is not None:
+                receive(client, body)
+            results[client] = b"" if receive is not None else body
+
+        gathered = self._transport.gather(phase, tasks, deadline_s=deadline_s, limits=limits, receive=open_envelope)
+        in_order = {client: results[client] for client in gathered.results if client in results}
+        return replace(gathered, results=in_order, absences={**gathered.absences, **unreadable}, spent=spent)

@@ -1,6 +1,6 @@
 """The interface between the round driver and a transport: send the tasks of a phase, gather the results in time."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -39,13 +39,18 @@ class Exchange:
     bytes_down: int
 
 
+Receive = Callable[[ClientId, bytes], None]
+"""Takes a client's result when it has come; several threads may call it at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gathered:
     """The outcome of a phase: every client that had a task is in exactly one of the two mappings.
 
-    The bytes are those of the serialised messages that carried this phase's tasks and results. `exchanges` has them for
-    each client. `spent` has the time and memory that each party reports for its task; it is empty if the transport does
-    not read envelopes. `seen` counts the values in tasks and results; it is empty if the transport does not count them.
+    A result that was given to a `Receive` is empty here. The bytes are those of the serialised messages that carried
+    this phase's tasks and results. `exchanges` has them for each client. `spent` has the time and memory that each
+    party reports for its task; it is empty if the transport does not read envelopes. `seen` counts the values in tasks
+    and results; it is empty if the transport does not count them.
     """
 
     results: Mapping[ClientId, bytes]
@@ -71,6 +76,7 @@ class Transport(Protocol):
         *,
         deadline_s: float,
         limits: Mapping[ClientId, int] | None = None,
+        receive: Receive | None = None,
     ) -> Gathered:
         """Gives each client its task and returns when all clients have answered, or when the deadline has passed.
 
@@ -85,11 +91,19 @@ class Transport(Protocol):
         limits
             The most bytes of each client's result. A client that announces more is absent, with the reason. The
             transport's own limit holds too, and is the only one for a client that is not named.
+        receive
+            Called with each result as soon as it has come, in any thread, and never after `gather` has returned; the
+            transport then drops the result. Without it, the results are in `Gathered.results`.
 
         Returns
         -------
         Gathered
             The results in time, and an absence for every other client. Clients that fail raise no error.
+
+        Raises
+        ------
+        Exception
+            An error that `receive` raised.
         """
         ...
 

@@ -5,6 +5,7 @@ most one phase is under way, so a client has at most one task. A thread that has
 lock of an outbox, never the other way round.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from fenchel_common.errors import FenchelError, ServerUnavailable, SessionSuperseded
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.frames import TaskKey, public_text
-from fenchel_server.rounds.transport import Absence, Exchange, Gathered, PhaseId
+from fenchel_server.rounds.transport import Absence, Exchange, Gathered, PhaseId, Receive
 from fenchel_server.transport.outbox import Delivery, Dismissal, Outbox, Verdict, Welcome
 
 
@@ -59,6 +60,10 @@ class Mailbox:
         self._incarnations: dict[ClientId, str] = {}
         self._key: TaskKey | None = None
         self._tasks: dict[ClientId, _Task] = {}
+        self._receive: Receive | None = None
+        self._receivers = threading.BoundedSemaphore(os.cpu_count() or 1)
+        self._receiving = 0
+        self._failure: Exception | None = None
         self._last_accepted: dict[ClientId, TaskKey] = {}
         self._dismissed: str | None = None
         self._told: set[ClientId] = set()
@@ -127,15 +132,32 @@ class Mailbox:
             return self._tasks[client].limit_bytes if self._owes(client, key) else None
 
     def hand_in(self, client: ClientId, key: TaskKey, result: bytes) -> Verdict:
-        """Takes a result, if it is awaited, and returns the decision."""
+        """Takes a result, if it is awaited, and returns the decision; a phase with a receiver has received it then."""
         with self._changed:
             verdict = self._verdict(client, key)
-            if verdict is Verdict.ACCEPTED:
-                self._tasks[client].result = result
-                self._tasks[client].settled_at = self._clock()
-                self._last_accepted[client] = key
-                self._changed.notify_all()
-            return verdict
+            if verdict is not Verdict.ACCEPTED:
+                return verdict
+            receive = self._receive
+            self._tasks[client].result = result if receive is None else b""
+            self._tasks[client].settled_at = self._clock()
+            self._last_accepted[client] = key
+            self._receiving += receive is not None
+            self._changed.notify_all()
+        if receive is not None:
+            self._receive_now(receive, client, result)
+        return verdict
+
+    def _receive_now(self, receive: Receive, client: ClientId, result: bytes) -> None:
+        failure: Exception | None = None
+        try:
+            with self._receivers:
+                receive(client, result)
+        except Exception as error:
+            failure = error  # raised by `gather`: the client has done nothing wrong
+        with self._changed:
+            self._failure = self._failure or failure
+            self._receiving -= 1
+            self._changed.notify_all()
 
     def give_up(self, client: ClientId, key: TaskKey, reason: str) -> Verdict:
         """Records that the client's task gets no result: the client refused it, or its result was rejected."""
@@ -171,8 +193,12 @@ class Mailbox:
         *,
         deadline_s: float,
         limits: Mapping[ClientId, int] | None = None,
+        receive: Receive | None = None,
     ) -> Gathered:
-        """Begins a phase, waits until every task is settled or the deadline has passed, and ends the phase."""
+        """Begins a phase, waits until every task is settled or the deadline has passed, and ends the phase.
+
+        Results that came in time are received even if that takes longer than the deadline.
+        """
         started = self._clock()
         with self._changed:
             if self._key is not None:
@@ -180,6 +206,7 @@ class Mailbox:
             self._key = TaskKey(run=phase.run, round=phase.round, phase=phase.phase, attempt=phase.attempt)
             allowed = limits or {}
             self._tasks = {client: _Task(body, allowed.get(client)) for client, body in tasks.items()}
+            self._receive = receive
             try:
                 for client, task in self._tasks.items():
                     if self._dismissed is not None:
@@ -187,7 +214,11 @@ class Mailbox:
                     elif client in self._attached:
                         self._attached[client].outbox.put(Delivery(self._key, task.body))
                 self._changed.wait_for(self._all_settled, timeout=deadline_s)
-                return self._outcome(deadline_s, started)
+                gathered = self._outcome(deadline_s, started)
+                self._changed.wait_for(lambda: not self._receiving)
+                if self._failure is not None:
+                    raise self._failure
+                return gathered
             finally:
                 self._end_phase()
 
@@ -292,6 +323,7 @@ class Mailbox:
                 self._attached[client].outbox.withdraw()
         self._key = None
         self._tasks = {}
+        self._receive = self._failure = None
 
 
 def _superseded(client: ClientId, *, same_process: bool) -> FenchelError:

@@ -12,7 +12,7 @@ from fenchel_common.identity import Address, Kit, LiveKit, Role
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.chunks import FLOW_CONTROL, MAX_MESSAGE_BYTES
 from fenchel_common.wire.presence import missing_to_text
-from fenchel_server.rounds.transport import Gathered, PhaseId
+from fenchel_server.rounds.transport import Gathered, PhaseId, Receive
 from fenchel_server.transport.auth import (
     Authoriser,
     AuthorisingInterceptor,
@@ -73,8 +73,9 @@ class GrpcTransport:
         *,
         deadline_s: float,
         limits: Mapping[ClientId, int] | None = None,
+        receive: Receive | None = None,
     ) -> Gathered:
-        return self._mailbox.gather(phase, tasks, deadline_s=deadline_s, limits=limits)
+        return self._mailbox.gather(phase, tasks, deadline_s=deadline_s, limits=limits, receive=receive)
 
     def present(self) -> frozenset[ClientId]:
         return self._mailbox.present()

@@ -1,20 +1,21 @@
 """A party opens exactly the sums that the records name: nothing left out, doubled, exchanged, stale or made up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 import pytest
 
 from fenchel_common.algorithms.averaging.rails import CHECKPOINT_AFTER, LOCAL, MEASURED, MODEL, SURVEY, Result, Task
-from fenchel_common.blocks import BlockVector
+from fenchel_common.blocks import BlockSum, BlockVector
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.crypto.words import PlainVector
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput, TagMismatch
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.averaging import result_from_bytes, task_from_bytes, task_to_bytes
 from fenchel_common.wire.averaging_snapshot import Base
-from fenchel_server.algorithms.averaging.round import summed_vector
 from fenchel_server.contract import PhaseRequest, RoundReport
 from support.averaging import Averaging
 from support.drift import DATA, book_of, drift, states
@@ -42,6 +43,12 @@ def with_sums(run: Averaging, sums: BlockVector) -> None:
     """Exchanges the sums in the newest entry of the server's log."""
     entries = run.server._log.entries
     entries[-1] = replace(entries[-1], sums={STEP: sums})
+
+
+def summed_vector(vectors: Iterable[BlockVector]) -> BlockVector:
+    whole = reduce(BlockSum.plus, map(BlockSum.of, vectors)).whole()
+    assert whole is not None
+    return whole
 
 
 def altered(vector: BlockVector, *, by: int = 1) -> BlockVector:
@@ -139,6 +146,13 @@ def test_memory_that_the_server_keeps_must_be_the_partys_own_and_its_latest() ->
     run.round(restarted=run.names)
 
 
+def figures_of(run: Averaging, round_id: int) -> list[Vector]:
+    """The figures that clients gave in `local`."""
+    bodies = [(who, body) for at, phase, who, _, body in run.messages if (at, phase) == (round_id, LOCAL)]
+    found = [result_of(run, client, body).figures for client, body in bodies]
+    return [figures for figures in found if figures is not None]
+
+
 def measuring(run: Averaging) -> PhaseRequest:
     """The request for the opening of the figures of round 3."""
     run.round()
@@ -151,11 +165,11 @@ def measuring(run: Averaging) -> PhaseRequest:
 def test_figures_are_opened_only_as_the_sum_of_all_parties() -> None:
     run = drift()
     step = measuring(run)
+    figures = figures_of(run, 3)
     half = run.clients[FIRST]
     body = run.participants[FIRST]._body(step.tasks[FIRST])
     task = task_from_bytes(body, half._scope)
     assert half.answer(MEASURED, body, book_of(run, FIRST))
-    figures = run.server._current().figures
     assert len(figures) == 3
     for faulty in (figures[0], figures[0].plus(figures[1]), figures[0].summed_with([*figures[1:], figures[1]])):
         with pytest.raises(TagMismatch):
@@ -185,8 +199,7 @@ def test_figures_are_not_opened_without_a_party_although_the_server_asks() -> No
 
 
 def _body(run: Averaging, result: bytes) -> bytes:
-    bodies = run.server._transcript.bodies({FIRST: result})
-    return bodies[FIRST]
+    return run.server._transcript.opened(FIRST, result)
 
 
 def test_figures_that_do_not_cover_all_samples_are_not_told() -> None:
@@ -196,7 +209,7 @@ def test_figures_that_do_not_cover_all_samples_are_not_told() -> None:
     asked = run.server.advance(step.phase, run.answers(RoundId(1), step))
     assert isinstance(asked, PhaseRequest)
     run.participants[FIRST].transcript.take(0, run.server._transcript.records)
-    early = task_to_bytes(Task(figures=run.server._current().all_figures))
+    early = task_to_bytes(Task(figures=run.server._current().figures))
     with pytest.raises(InvalidInput, match="all samples"):
         run.clients[FIRST].answer(MEASURED, early, book_of(run, FIRST))
 

@@ -25,6 +25,20 @@ def test_the_plan_of_a_round_of_all_follows_from_the_layout() -> None:
     assert (plan.live_blocks, plan.divisors, plan.scale) == ((0, 1, 2), (1, 2, 3), 9 / 5)
     assert (plan.report_blocks, plan.feature_blocks) == ((0, 1, 2), (0, 1, 4))
     assert plan.vertices
+    assert plan.blank
+
+
+@pytest.mark.parametrize(("accepted", "reported"), [(False, False), (True, False), (False, True)])
+def test_nothing_is_on_record_until_a_model_was_reported_or_accepted(*, accepted: bool, reported: bool) -> None:
+    story = Story()
+    story.round(1, accepted=accepted, reported=reported)
+    assert story.book.blank != (accepted or reported)
+
+
+def test_a_party_knows_of_models_on_record_of_which_it_has_no_part() -> None:
+    story = Story()
+    story.round(1, frozenset({B, C}), collapse=True, live_samples=4)
+    assert not story.book.blank
 
 
 def test_without_a_party_only_blocks_of_the_others_are_live_and_nothing_is_told_in_clear() -> None:

@@ -14,6 +14,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.corrective_snapshot import CorrectiveState, Memories
 from fenchel_server.algorithms.corrective.ending import UNREPORTED, VOID, RoundEnd, certified, end_round
+from fenchel_server.algorithms.corrective.exchange import dual_parts, primal_parts
 from fenchel_server.algorithms.corrective.round import CorrectiveRound
 from fenchel_server.contract import Outcome
 from support.corrective_rounds import (
@@ -22,6 +23,7 @@ from support.corrective_rounds import (
     LAYOUT,
     OBJECTIVES,
     SETTINGS,
+    answers_of,
     begun,
     dual_answers,
     primal_answers,
@@ -43,10 +45,10 @@ def ended(
     goal: float | None = None,
 ) -> RoundEnd:
     """The end of the round, with the answers of all its clients unless others are given."""
-    current.duals = dual_answers(current)
+    current.duals = answers_of(dual_answers(current), dual_parts).sums
     chosen = SETTINGS.model_copy(update={"stop": SETTINGS.stop.model_copy(update={"gap": goal})})
     given = primal_answers(current) if answers is None else answers
-    return end_round(state, current, given, settings=chosen, layout=LAYOUT)
+    return end_round(state, current, answers_of(given, primal_parts), settings=chosen, layout=LAYOUT)
 
 
 def test_accepted_dual_variables_are_the_anchor_and_new_points_are_pending() -> None:

@@ -8,12 +8,14 @@ from fenchel_common.algorithms.corrective.messages import Products, RoundChoices
 from fenchel_common.algorithms.dual import ALPHA_FORMAT
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.corrective_snapshot import CorrectiveState, Memories
+from fenchel_server.algorithms.corrective.exchange import dual_parts, product_parts
 from fenchel_server.algorithms.corrective.round import begin_round, dual_tasks, primal_tasks, updated_samples
 from fenchel_server.algorithms.phased import NOT_THERE
 from support.corrective_rounds import (
     BOTH,
     LAYOUT,
     SETTINGS,
+    answers_of,
     begun,
     constant,
     dual_answers,
@@ -53,6 +55,8 @@ def test_the_first_round_begins_with_a_collapse_that_rounds_nothing() -> None:
     assert state.collapses == 0
     assert state.memories.participants == BOTH
     assert [start.restored for start in current.starts.values()] == [None, None]
+    assert current.blank
+    assert not begun(state_after(3), 4)[1].blank
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,8 @@ def test_the_dual_task_has_norms_for_who_lacks_them_and_the_start_where_no_phase
 
 def test_the_dual_task_has_the_sums_of_products_on_the_clients_own_blocks() -> None:
     state, current = begun(state_after(3), 4)
-    current.products = {client: Products(on((1, 2), 1.5), on((1, 2), 2.5), constant(1.0)) for client in (A, B)}
+    results = {client: Products(on((1, 2), 1.5), on((1, 2), 2.5), constant(1.0)) for client in (A, B)}
+    current.products = answers_of(results, product_parts).sums
     tasks = dual_tasks(current, state.norms, knowing_norms=BOTH, layout=LAYOUT)
     for task in tasks.values():
         assert task.round_start is None
@@ -139,7 +144,8 @@ def test_the_dual_task_has_the_sums_of_products_on_the_clients_own_blocks() -> N
 
 def test_the_primal_task_has_the_summed_point_and_the_summed_figures() -> None:
     _, current = begun(state_after(3), 4)
-    current.duals = dual_answers(current)
+    answers = answers_of(dual_answers(current), dual_parts)
+    current.duals, current.solvers = answers.sums, frozenset(answers.good)
     tasks = primal_tasks(current)
     point = tasks[A].point
     assert point is not None
@@ -152,6 +158,6 @@ def test_the_primal_task_has_the_summed_point_and_the_summed_figures() -> None:
 def test_the_tasks_of_a_closing_round_have_no_point() -> None:
     _, current = begun(state_after(3), 4, closing=True)
     assert current.choices == RoundChoices(BOTH, collapse=False, closing=True, live_samples=5)
-    current.duals = dual_answers(current)
+    current.duals = answers_of(dual_answers(current), dual_parts).sums
     assert [task.point for task in primal_tasks(current).values()] == [None, None]
     assert updated_samples(current, LAYOUT) == 0

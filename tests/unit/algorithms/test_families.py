@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fenchel_client.crypto.obfuscators import Obfuscator, ObfuscatorPool
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.averaging.family import AVERAGING, LOG_ENTRIES
 from fenchel_common.algorithms.corrective.family import CORRECTIVE, NUMBER_CIPHERTEXTS
@@ -15,8 +16,10 @@ from fenchel_common.errors import InvalidConfig
 from fenchel_common.release import checked_goal
 from fenchel_common.setup import FINISH, LAYOUT
 from fenchel_common.wire.catalogue import phases_of
+from support.corrective import CASE, at_level
 from support.families import BY_FAMILY, EVERY
 from support.layouts import client_layout, small_federation_layout
+from support.problems import problem
 
 ROOT = Path(__file__).resolve().parents[3]
 FAMILIES = {"hyfdca": HYFDCA, "corrective": CORRECTIVE, "averaging": AVERAGING}
@@ -59,8 +62,31 @@ def test_a_sealed_round_has_ciphertexts_by_feature_as_well() -> None:
         return settings.family.ciphertexts(settings, PARTY_LAYOUT)
 
     assert (counted("paper", "paper"), counted("paper", "sealed")) == (2 * 3, 2 * 3 + 2 + 1)
-    sealed = 4 * 3 + 4 * 2 + NUMBER_CIPHERTEXTS
-    assert (counted("corrective", "paper"), counted("corrective", "sealed")) == (4 * 3, sealed)
+    sealed = 2 * 3 + 4 * 2 + NUMBER_CIPHERTEXTS
+    assert (counted("corrective", "paper"), counted("corrective", "sealed")) == (2 * 3, sealed)
+
+
+@pytest.mark.parametrize("labels", ["all", "first"])
+@pytest.mark.parametrize("level", ["paper", "sealed"])
+def test_a_corrective_round_takes_as_many_nonces_as_its_family_counts(
+    level: str, labels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    take = ObfuscatorPool.take
+
+    def counted(pool: ObfuscatorPool, count: int) -> list[Obfuscator]:
+        taken.append(count)
+        return take(pool, count)
+
+    monkeypatch.setattr(ObfuscatorPool, "take", counted)
+    run = at_level(problem(**CASE), (2, 2), level, labels=labels)
+    run.round()
+    taken.clear()
+    run.round()
+    layouts = run.alignment.clients.values()
+    made = sum(CORRECTIVE.ciphertexts(run.settings, layout) for layout in layouts)
+    numbers = len(layouts) * NUMBER_CIPHERTEXTS if level == "sealed" else 0
+    assert made - numbers < sum(taken) <= made if numbers else sum(taken) == made
 
 
 def test_an_averaging_round_has_ciphertexts_for_each_class_of_the_loss() -> None:

@@ -1,6 +1,5 @@
 """The skeleton of every server half: the order of rounds and phases, and clients that fail one."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -18,7 +17,8 @@ from fenchel_common.wire.records import (
     round_task_from_bytes,
     server_state_from_bytes,
 )
-from fenchel_server.algorithms.phased import NOT_THERE, PhasedServer, RoundUnderWay, not_there, read_answers
+from fenchel_server.algorithms.intake import Answers, PhaseSums
+from fenchel_server.algorithms.phased import NOT_THERE, PhasedServer, RoundUnderWay, not_there
 from fenchel_server.contract import PhaseRequest, RoundReport
 from support.layouts import small_federation_layout
 
@@ -35,7 +35,7 @@ def enclosed(body: bytes) -> bytes:
     return round_result_to_bytes(body, nonce=bytes(NONCE_BYTES), confirmation=bytes(CONFIRMATION_BYTES))
 
 
-class Echo(PhasedServer[FedavgSettings, RoundUnderWay]):
+class Echo(PhasedServer[FedavgSettings, RoundUnderWay, bytes]):
     """Two phases, in which all present clients must answer `good`."""
 
     def __init__(self) -> None:
@@ -61,9 +61,14 @@ class Echo(PhasedServer[FedavgSettings, RoundUnderWay]):
     def _first_request(self) -> PhaseRequest:
         return self._ask("one")
 
-    def _take(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
+    def _read(self, phase: str, client: ClientId, body: bytes) -> tuple[bytes, PhaseSums]:  # noqa: ARG002 - of the interface
+        if body != b"good":
+            raise InvalidInput("body: is not good")
+        return body, PhaseSums()
+
+    def _take(self, phase: str, answers: Answers[bytes]) -> PhaseRequest | RoundReport:
         current = self._current()
-        self._put_on_record(self._without_failed(read_answers(tuple(current.present), results, good)))
+        self._put_on_record(self._without_failed(answers))
         if phase == "one":
             return self._ask("two")
         metrics = RoundMetrics(round=current.id, participants=tuple(current.present), absences=current.absences)
@@ -71,12 +76,6 @@ class Echo(PhasedServer[FedavgSettings, RoundUnderWay]):
 
     def _ask(self, phase: str) -> PhaseRequest:
         return self._request(phase, dict.fromkeys(self._current().present, b""))
-
-
-def good(_client: ClientId, body: bytes) -> bytes:
-    if body != b"good":
-        raise InvalidInput("body: is not good")
-    return body
 
 
 def test_a_round_is_its_phases_in_order() -> None:

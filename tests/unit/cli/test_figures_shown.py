@@ -55,7 +55,7 @@ def test_the_server_shows_what_a_round_measured(
 
 def test_the_server_shows_the_outcome_of_a_run_that_diverged(capsys: pytest.CaptureFixture[str]) -> None:
     ended: dict[str, Any] = {"event": "ended", "run": "run-1", "name": "trial", "status": "diverged", "reason": "why"}
-    ended |= {"key_bits": 2048, "privacy": "sealed"}
+    ended |= {"key_bits": 2048, "privacy": "sealed", "cipher": "paillier"}
     server._print_lines(ended | {"outcome": outcome(LastCertificate(primal=math.inf, gap=math.nan)).to_mapping()})
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in capsys.readouterr().out.splitlines()]
     assert ["objective P(w)", "inf"] in rows
@@ -89,13 +89,13 @@ def test_the_report_of_a_training_that_diverged_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bits", "privacy", "words"),
+    ("bits", "cipher", "words"),
     [
-        (3072, "sealed", "3072 bits"),
-        (None, "sealed", "none: the set-up is not over"),
-        (None, "paper", "none: the set-up is not over"),
-        (None, "plain", "none: PLAINTEXT"),
+        (3072, "paillier", "paillier, 3072 bits"),
+        (None, "paillier", "paillier, no key yet: the set-up is not over"),
+        (None, "masks", "masks, with keys that only parties have"),
+        (None, None, "none: PLAINTEXT"),
     ],
 )
-def test_only_a_run_in_clear_is_called_plaintext(bits: int | None, privacy: str, words: str) -> None:
-    assert key_in_words(bits, privacy=privacy) == words
+def test_only_a_run_in_clear_is_called_plaintext(bits: int | None, cipher: str | None, words: str) -> None:
+    assert key_in_words(bits, cipher=cipher) == words

@@ -242,7 +242,7 @@ def test_sums_that_cannot_be_opened_get_the_same_answer_as_labels_that_differ(
     message = labels_pb2.LabelSums.FromString(run.tasks()[FIRST])
     vector = message.sums.vector.encrypted
     key = private_key(2 * SMALL_BITS).public_key
-    vector.ciphertexts = paillier.add(key, vector.ciphertexts, vector.ciphertexts)
+    vector.ciphertexts = paillier.add_many(key, [vector.ciphertexts, vector.ciphertexts])
     assert run.parties[FIRST].differs(message.SerializeToString())
     assert "could not be opened" in caplog.text
 

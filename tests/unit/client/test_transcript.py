@@ -31,7 +31,7 @@ def test_the_stamps_of_a_record_are_those_of_the_messages() -> None:
     moment = Moment(1, RoundId(1), WORK)
     stamp = run.parties[A].answering(moment)
     result = round_result_to_bytes(b"", nonce=stamp.nonce, confirmation=run.parties[A].confirmation(stamp))
-    run.server.bodies({A: result})
+    run.server.opened(A, result)
     run.server.add(moment, contributors=[A])
     run.tell(B)
     assert run.parties[B].book.records[-1].stamps == {A: stamp}
@@ -107,7 +107,8 @@ def test_a_server_that_leaves_a_contribution_out_does_so_for_all() -> None:
     beginning = run.server.records[-1]
     run.parties[A].take(3, [beginning])
     run.tell(B)
-    run.server.bodies({A: run.result(A, moment), B: run.result(B, moment)})
+    for party in (A, B):
+        run.server.opened(party, run.result(party, moment))
     run.server.add(moment, contributors=[A, B])
     refuses(run, B, "has not confirmed")
     with pytest.raises(Refusal, match="has not confirmed"):

@@ -1,13 +1,15 @@
 """Vectors by block: restricted, split, summed and joined, in clear and encrypted."""
 
 from collections.abc import Mapping
+from functools import reduce
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 import pytest
 
 from fenchel_client.crypto.plain import PlainCipher
-from fenchel_common.blocks import BlockVector, check_fresh, filled, joined, joined_on, summed, summed_parts
+from fenchel_common.blocks import BlockSum, BlockVector, check_fresh, filled, joined, joined_on, summed, summed_parts
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
 from support.keys import SMALL_BITS, cipher, tags
@@ -74,6 +76,22 @@ def test_blocks_are_summed_over_those_who_gave_them(cipher: Any) -> None:
     assert first_values(cipher, summed(given)) == sums
     assert first_values(cipher, summed_parts(vector.parts() for vector in given if vector is not None)) == sums
     assert summed([None, None]) == {}
+
+
+@EACH_CIPHER
+def test_a_sum_is_in_pieces_whose_blocks_have_the_same_contributors(cipher: Any) -> None:
+    given = [{0: 0.5, 3: 0.5, 4: 0.5}, {3: 0.25, 4: 0.25, 7: 0.25}, {0: 0.125, 3: 0.125, 4: 0.125, 7: 0.125}]
+    sums = [BlockSum.of(of_blocks(cipher, values)) for values in given]
+    for order in permutations(sums):
+        whole = reduce(BlockSum.plus, order)
+        assert {piece.blocks for piece in whole.pieces} == {(0,), (3, 4), (7,)}
+        assert first_values(cipher, whole.parts()) == {0: (0.625, 2), 3: (0.875, 3), 4: (0.875, 3), 7: (0.375, 2)}
+        assert whole.blocks == (0, 3, 4, 7)
+        assert opened(cipher, whole.on((7, 0))) == {7: 0.375, 0: 0.625}
+        joint = whole.whole()
+        assert joint is not None
+        assert (joint.blocks, joint.vector.terms) == (whole.blocks, 3)
+    assert BlockSum.of(None).whole() is None
 
 
 def test_only_a_fresh_vector_of_the_asked_blocks_is_taken() -> None:

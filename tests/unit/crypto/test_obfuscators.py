@@ -4,6 +4,8 @@ import os
 import threading
 import weakref
 from collections import Counter
+from contextlib import AbstractContextManager
+from dataclasses import replace
 
 import gmpy2
 import numpy as np
@@ -19,8 +21,8 @@ from fenchel_client.crypto.keys import KeyKind, PrivateKey, SecretPrime
 from fenchel_client.crypto.obfuscators import ObfuscatorPool, primitive_root, residue_sampler
 from fenchel_common.crypto.paillier import split
 from fenchel_common.crypto.vectors import EncryptedVector
-from support.keys import SMALL_BITS, private_key, tags
-from support.tagged import encrypted
+from support.keys import SMALL_BITS, cipher, private_key, tags
+from support.tagged import decrypted, encrypted
 
 KINDS = pytest.mark.parametrize("kind", KeyKind)
 
@@ -124,13 +126,13 @@ def test_imported_keys_make_nth_residues_too() -> None:
 def test_a_nonce_used_twice_would_show_the_difference_and_ours_are_all_different() -> None:
     """With one nonce, c₁/c₂ mod n² = 1 + (m₁ − m₂)·n, which is 1 modulo n."""
     key = private_key()
-    cipher = PaillierCipher(key, ObfuscatorPool(key), tags())
+    fresh = PaillierCipher(key, ObfuscatorPool(key), tags())
     n, n_squared = key.public_key.n, key.public_key.n_squared
-    nonce = cipher.pool.make()
+    nonce = fresh.pool.make()
     reused = [(1 + m * n) * nonce.residue % n_squared for m in (1000, 77)]
     assert (reused[0] * gmpy2.invert(reused[1], n_squared) % n_squared - 1) // n == 923
 
-    vector = encrypted(cipher, np.arange(6.0 * cipher.slots))
+    vector = encrypted(fresh, np.arange(6.0 * fresh.slots))
     assert isinstance(vector, EncryptedVector)
     numbers = split(vector.ciphertexts, key.public_key.ciphertext_bytes)
     for i, left in enumerate(numbers):
@@ -147,9 +149,9 @@ def test_taking_gives_ready_nonces_first_and_each_once() -> None:
     assert len({nonce.residue for nonce in taken}) == 20
 
 
-def test_threads_never_share_a_nonce() -> None:
+def test_threads_never_share_a_nonce_while_the_pool_fills() -> None:
     pool = ObfuscatorPool(private_key(SMALL_BITS), capacity=2000)
-    pool.fill(2000)
+    pool.fill(1000)
     taken: list[list[mpz]] = [[] for _ in range(8)]
     start = threading.Barrier(8)
 
@@ -159,29 +161,49 @@ def test_threads_never_share_a_nonce() -> None:
             mine.extend(nonce.residue for nonce in pool.take(3))
 
     threads = [threading.Thread(target=work, args=(mine,)) for mine in taken]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with pool.idle():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     everything = [residue for mine in taken for residue in mine]
     assert len(everything) == len(set(everything)) == 2400
 
 
-def test_a_pool_fills_while_its_caller_is_idle_and_stops_at_capacity() -> None:
+@pytest.mark.parametrize(("goal", "ready"), [(None, 50), (80, 50), (20, 20)])
+def test_a_pool_fills_while_its_caller_is_idle_and_stops_at_its_goal_or_capacity(goal: int | None, ready: int) -> None:
     pool = ObfuscatorPool(private_key(SMALL_BITS), capacity=50)
     filled = threading.Event()
-    with pool.idle():
-        waiter = threading.Thread(target=lambda: _wait_until_full(pool, filled))
+    with pool.idle(goal):
+        waiter = threading.Thread(target=lambda: _wait_until_ready(pool, ready, filled))
         waiter.start()
         assert filled.wait(timeout=30)
         waiter.join()
-    assert len(pool) == 50
+    assert len(pool) == ready
 
 
-def _wait_until_full(pool: ObfuscatorPool, filled: threading.Event) -> None:
-    while len(pool) < 50:
+def _wait_until_ready(pool: ObfuscatorPool, count: int, filled: threading.Event) -> None:
+    while len(pool) < count:
         os.sched_yield()
     filled.set()
+
+
+@pytest.mark.parametrize("count", [0, 7])
+def test_a_cipher_makes_nonces_during_decryptions_if_it_is_told_how_many(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goals: list[int | None] = []
+    idle = ObfuscatorPool.idle
+
+    def noted(pool: ObfuscatorPool, goal: int | None = None) -> AbstractContextManager[None]:
+        goals.append(goal)
+        return idle(pool, goal)
+
+    monkeypatch.setattr(ObfuscatorPool, "idle", noted)
+    plain = cipher(SMALL_BITS)
+    filling = replace(plain, pool=ObfuscatorPool(plain.key), nonces_meanwhile=count)
+    assert decrypted(filling, encrypted(filling, np.array([1.5]))).tolist() == [1.5]
+    assert goals == ([count] if count else [])
 
 
 def test_parent_and_child_of_a_fork_share_no_nonce() -> None:

@@ -58,7 +58,7 @@ def test_ciphertexts_are_fixed_width_little_endian() -> None:
 
 def test_addition_acts_on_the_plaintexts() -> None:
     left, right = encrypted(5, -7), encrypted(11, 13)
-    assert decrypted(paillier.add(PUBLIC, left, right)) == [16, 6]
+    assert decrypted(paillier.add_many(PUBLIC, [left, right])) == [16, 6]
     assert decrypted(paillier.add_many(PUBLIC, [left, right, right])) == [27, 19]
 
 

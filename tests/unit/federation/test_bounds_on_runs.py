@@ -1,11 +1,15 @@
 """Bounds on what a server does with runs: replace a model, go on without consent, fill the disk."""
 
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from fenchel_client.consent import Consent
+from fenchel_client.crypto.obfuscators import ObfuscatorPool
+from fenchel_client.participant import Participant
 from fenchel_client.party import Party
 from fenchel_client.runrecords import MAX_SETUPS_WITHOUT_A_LAYOUT
 from fenchel_common.errors import InvalidInput
@@ -55,6 +59,27 @@ def test_introductions_leave_no_files_and_set_ups_that_come_to_nothing_have_an_e
             pass
     assert not any((federation.directory / OTHER).iterdir())
     assert "came to nothing" in refused(federation, INTRODUCE, terms, run=RunId("one-more")).public_reason
+
+
+@pytest.mark.parametrize("about_to_end", [False, True])
+def test_nonces_are_made_in_idle_time_unless_the_run_is_about_to_end(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch, *, about_to_end: bool
+) -> None:
+    waited: list[ObfuscatorPool] = []
+
+    @contextmanager
+    def idle(pool: ObfuscatorPool, goal: int | None = None) -> Iterator[None]:
+        if goal is None:
+            waited.append(pool)
+        yield
+
+    monkeypatch.setattr(ObfuscatorPool, "idle", idle)
+    monkeypatch.setattr(Participant, "reached", lambda _party, _gap: about_to_end)
+    federation.set_up()
+    waited.clear()
+    with federation.parties[OTHER].idle():
+        pass
+    assert len(waited) == (0 if about_to_end else 1)
 
 
 @pytest.mark.parametrize("run", ["ü" * 80, "../x", ".hidden", "a" * 65, ""])

@@ -41,8 +41,17 @@ def test_the_gap_is_that_which_the_parties_computed_themselves() -> None:
     metrics = run.run().metrics
     assert metrics.primal is not None
     assert metrics.dual is not None
+    assert all(party.reached(GOAL) and not party.reached(None) for party in run.participants.values())
     reasons(run)
     assert {party.certified_gap() for party in run.participants.values()} == {metrics.primal - metrics.dual}
+
+
+def test_a_party_knows_that_a_run_is_about_to_end_once_it_has_computed_the_gap() -> None:
+    run = simulation(problem(**CASE), stop=STOP)
+    assert not any(party.reached(GOAL) for party in run.participants.values())
+    run.round()
+    assert not any(party.reached(GOAL) for party in run.participants.values())
+    assert all(party.reached(2.0) for party in run.participants.values())
 
 
 def test_the_last_round_of_the_rule_releases_the_model_whatever_its_gap() -> None:

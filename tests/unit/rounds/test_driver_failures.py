@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from fenchel_common.errors import StoreError
+from fenchel_common.errors import InvalidInput, StoreError
+from fenchel_common.ids import ClientId
 from fenchel_server.rounds.events import Effect, Event
 from fenchel_server.rounds.transport import PhaseId
 from fenchel_server.store import Ending, RunStatus, SqliteStore
 from support.inprocess import InProcessTransport
 from support.records import RUN
 from support.toydrive import CONVERGED, drive, total_of, toy_store, toy_transport, undisturbed_total
-from support.toyrun import NORTH, SOUTH, WEST, ToyParts, ToyParty, toy_config
+from support.toyrun import NORTH, SOUTH, WEST, ToyAlgorithm, ToyParts, ToyParty, toy_config
 
 
 def test_a_client_that_never_comes_back_is_left_out_with_its_reason_on_record() -> None:
@@ -75,6 +76,16 @@ def test_a_round_below_the_quorum_is_repeated_under_a_new_attempt_with_the_same_
     ]
     assert total_of(store) == undisturbed_total()
     assert [absence.client for absence in store.rounds(RUN)[2].absences] == [SOUTH, WEST]
+
+
+def test_a_run_whose_results_contradict_each_other_as_they_come_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def contradicting(_self: ToyAlgorithm, phase: str, client: ClientId, _result: bytes) -> None:
+        raise InvalidInput(f"{client} contradicts the others in {phase}")
+
+    monkeypatch.setattr(ToyAlgorithm, "receive", contradicting)
+    store = toy_store()
+    assert drive(store, toy_transport()) == Ending(RunStatus.FAILED, "north contradicts the others in sync")
+    assert len(store.rounds(RUN)) == 1
 
 
 def test_a_run_that_lacks_clients_is_paused_and_can_be_resumed() -> None:

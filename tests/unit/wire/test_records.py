@@ -81,7 +81,7 @@ class TestServerTranscript:
         transcript.add(Moment(1, RoundId(1), ROUND), choices=b"choice")
         first, records, body = wire.round_task_from_bytes(transcript.enclosed(A, b"body"))
         assert (first, records, body) == (0, transcript.records, b"body")
-        transcript.bodies({A: result_of(A), B: result_of(B)})
+        assert [transcript.opened(client, result_of(client)) for client in (A, B)] == [b"a", b"b"]
         transcript.add(Moment(1, RoundId(1), "work"), contributors=[A])
         # A has confirmed the view of its result: it has all records before that of the phase.
         first, records, _ = wire.round_task_from_bytes(transcript.enclosed(A, b""))
@@ -92,8 +92,9 @@ class TestServerTranscript:
 
     def test_a_record_names_the_contributors_in_roster_order_with_their_nonces(self) -> None:
         transcript = Transcript(CLIENTS, [])
-        bodies = transcript.bodies({C: result_of(C), A: result_of(A), B: b"\xff"})
-        assert bodies == {C: b"c", A: b"a"}
+        assert [transcript.opened(client, result_of(client)) for client in (C, A)] == [b"c", b"a"]
+        with pytest.raises(InvalidInput):
+            transcript.opened(B, b"\xff")
         transcript.add(Moment(1, RoundId(1), "work"), contributors=[C, A])
         record = wire.record_from_bytes(transcript.records[0], CLIENTS)
         assert [(given.party, given.nonce) for given in record.given] == [(A, b"a" * 16), (C, b"c" * 16)]

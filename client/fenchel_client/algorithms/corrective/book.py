@@ -59,6 +59,8 @@ class RoundPlan:
         Whether the party tells the server P, D and the accuracy.
     vertices
         Whether all parties compute vertices: all of them have labels, and the round does not only certify.
+    blank
+        Whether no anchor and no model is on record yet. Both are zero, and so are all inner products.
     """
 
     round_id: int
@@ -74,6 +76,7 @@ class RoundPlan:
     scale: float
     objectives: bool
     vertices: bool
+    blank: bool
     label_holders: frozenset[ClientId]
 
     def contributors(self, holders: tuple[ClientId, ...]) -> list[ClientId]:
@@ -110,6 +113,8 @@ class CorrectiveBook:
         The number of rounds to which all parties contributed to the end.
     anchor_round
         The round whose dual variables are the anchor; 0 before the first.
+    blank
+        Whether no anchor and no best model of anybody is on record yet.
     alpha, weights, model
         The origin of each block of the anchor, of its model, and of the best model; missing blocks are zero.
     """
@@ -128,6 +133,7 @@ class CorrectiveBook:
     certified: bytes = b""
     rounds_done: int = 0
     anchor_round: int = 0
+    blank: bool = True
     alpha: ByBlock = field(default_factory=dict)
     weights: ByBlock = field(default_factory=dict)
     model: ByBlock = field(default_factory=dict)
@@ -231,6 +237,7 @@ class CorrectiveBook:
             scale=choices.live_samples / own,
             objectives=certifying and complete,
             vertices=not choices.closing and layout.label_holders == frozenset(layout.clients),
+            blank=self.blank,
             label_holders=layout.label_holders,
         )
 
@@ -251,7 +258,8 @@ class CorrectiveBook:
             **{block: Origin(self.duals[holder], WEIGHTS_FIELD) for block, holder in first.items()},
         }
         own = stamps.get(self.layout.party)
-        book = replace(self, certified=own.nonce if own is not None and ended.reported else b"")
+        blank = self.blank and not (ended.reported or ended.accepted)
+        book = replace(self, certified=own.nonce if own is not None and ended.reported else b"", blank=blank)
         if ended.reported:
             reported = {block: Origin(_due(stamps, holder), MODEL_FIELD) for block, holder in first.items()}
             book = replace(book, model={**(self.model if begun.collapse else weights), **reported})

@@ -83,6 +83,10 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
         """As for `KnowsGap.certified_gap`."""
         return self._gap[1] if self._gap is not None and self._gap[0] == book.certified else None
 
+    @property
+    def last_gap(self) -> float | None:
+        return None if self._gap is None else self._gap[1]
+
     def _model_in(self, state: bytes) -> BlockVector | None:
         return wire.model_from_bytes(state, self._scope)
 

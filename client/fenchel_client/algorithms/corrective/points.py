@@ -36,6 +36,23 @@ BEST: Final = "best"
 POINTS: Final = (ANCHOR, POINT, VERTEX)
 
 
+class Unopened:
+    """x_i·w of a party's own samples, opened when it is first used.
+
+    Only a point with a weight in the combination is used. Many vertices never get one.
+    """
+
+    def __init__(self, opening: Callable[[], Array]) -> None:
+        self._opening: Callable[[], Array] | None = opening
+        self._values = np.zeros(0)
+
+    def values(self) -> Array:
+        if self._opening is not None:
+            self._values = self._opening()
+            self._opening = None
+        return self._values
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One entry of a party's memory: a point, or a model that is no point.
@@ -44,8 +61,8 @@ class Entry:
     ----------
     weights
         The model w, on the party's own features.
-    predictions
-        x_i·w of the party's own samples.
+    products
+        x_i·w of the party's own samples; `predictions` opens it.
     alpha
         The dual variables of the party's own samples; empty for a model that is no point.
     conjugate_part
@@ -53,9 +70,14 @@ class Entry:
     """
 
     weights: Array
-    predictions: Array
+    products: Array | Unopened
     alpha: Array
     conjugate_part: float = 0.0
+
+    @property
+    def predictions(self) -> Array:
+        """x_i·w of the party's own samples; raises as `Seal.open` does if it is not what this party expects."""
+        return self.products.values() if isinstance(self.products, Unopened) else self.products
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """The inner products of new entries: a client's contribution to them, and the memory with their sums."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -8,7 +10,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms.codec import Origins, RowCodec
 from fenchel_client.algorithms.corrective.book import CorrectiveBook
-from fenchel_client.algorithms.corrective.points import Entry, extended
+from fenchel_client.algorithms.corrective.points import Unopened, extended
 from fenchel_client.algorithms.corrective.round import ClientRound
 from fenchel_client.algorithms.corrective.simplex_qp import dot
 from fenchel_client.algorithms.rows import PartyRows, Positions
@@ -31,7 +33,7 @@ COARSE_UNIT: Final = 2.0**20
 
 def products_of(rows: PartyRows, codec: RowCodec, current: ClientRound) -> Products:
     """The client's contribution to the inner products of the new entries."""
-    blocks, among = _shared_live_blocks(rows, current), current.plan.contributors
+    blocks, among = _summed_blocks(rows, current), current.plan.contributors
     vectors: list[BlockVector | None] = [None, None]
     if blocks:
         samples = rows.positions_of(blocks)
@@ -47,7 +49,7 @@ def products_of(rows: PartyRows, codec: RowCodec, current: ClientRound) -> Produ
 def with_products(
     rows: PartyRows, codec: RowCodec, current: ClientRound, products: Products | None, book: CorrectiveBook
 ) -> ClientRound:
-    """The round with the new entries in its memory.
+    """The round with the new entries in its memory; their products are opened when they are first used.
 
     Parameters
     ----------
@@ -67,12 +69,14 @@ def with_products(
         coarse, fine = np.split(parts, 2)
         gram_rows = coarse * COARSE_UNIT + fine
     sums = (None, None) if products is None else (products.point, products.vertex)
-    new = {
-        name: replace(
-            entry, predictions=_predictions(rows, codec, current, entry, told, book.of_holders(book.products, field))
-        )
-        for (name, entry), told, field in zip(current.new.items(), sums, _FIELDS, strict=False)
-    }
+    summed = _summed_blocks(rows, current)
+    new = {}
+    for (name, entry), told, field in zip(current.new.items(), sums, _FIELDS, strict=False):
+        if summed != (() if told is None else told.blocks):
+            raise InvalidInput("products.blocks: must be the shared blocks that take part")
+        origins = book.of_holders(book.products, field)
+        opening = partial(_predictions, rows, codec, current.plan.live_blocks, entry.weights, told, origins)
+        new[name] = replace(entry, products=Unopened(opening))
     memory = extended(current.memory, new, gram=gram_rows.reshape(count, width), spread=current.spread)
     return replace(current, memory=memory, new=new)
 
@@ -87,21 +91,21 @@ def _gram_rows(current: ClientRound, features: Positions) -> Array:
 def _predictions(
     rows: PartyRows,
     codec: RowCodec,
-    current: ClientRound,
-    entry: Entry,
+    live_blocks: Sequence[int],
+    weights: Array,
     told: BlockVector | None,
     origins: Origins,
 ) -> Array:
     """x_i·w of the live samples: the secure sum on shared blocks, computed from the client's own columns on others."""
-    shared = _shared_live_blocks(rows, current)
-    if shared != (() if told is None else told.blocks):
-        raise InvalidInput("products.blocks: must be the shared blocks that take part")
-    alone = rows.positions_of([block for block in current.plan.live_blocks if block not in rows.shared])
-    values = rows.products(alone, entry.weights)
+    alone = rows.positions_of([block for block in live_blocks if block not in rows.shared])
+    values = rows.products(alone, weights)
     if told is not None:
-        values[rows.positions_of(shared)] = codec.from_blocks(told, origins)
+        values[rows.positions_of(told.blocks)] = codec.from_blocks(told, origins)
     return values
 
 
-def _shared_live_blocks(rows: PartyRows, current: ClientRound) -> tuple[int, ...]:
+def _summed_blocks(rows: PartyRows, current: ClientRound) -> tuple[int, ...]:
+    """The blocks whose products are summed: the live ones that are shared, unless all products are zero."""
+    if current.plan.blank:
+        return ()
     return tuple(block for block in current.plan.live_blocks if block in rows.shared)

@@ -196,7 +196,7 @@ def _with_better(memory: Memory, round_id: int, step: int) -> Memory:
     start, end = (memory.entries[name] for name in names)
     better = Entry(
         weights=interpolated(start.weights, end.weights, step),
-        predictions=interpolated(start.predictions, end.predictions, step),
+        products=interpolated(start.predictions, end.predictions, step),
         alpha=np.zeros(0),
     )
     rows, fractions = memory.rows(names), np.array([1.0 - step / STEPS, step / STEPS])

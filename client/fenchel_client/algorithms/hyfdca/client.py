@@ -106,6 +106,10 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         given = () if book.current is None or not book.current.rules.certifying else book.current.figures
         return self._gap[1] if given and self._gap is not None and self._gap[0] == given else None
 
+    @property
+    def last_gap(self) -> float | None:
+        return None if self._gap is None else self._gap[1]
+
     def _model_in(self, state: bytes) -> BlockVector | None:
         return wire.state_from_bytes(state, self._scope).model
 

@@ -40,9 +40,12 @@ MESSAGES: Final = Messages(
 
 
 def _ciphertexts(settings: AlgorithmSettings, layout: ClientLayout) -> int:
-    """By sample: products of point and vertex, the new point, α. By feature: point, vertex, two models. Numbers."""
-    sealed = settings.privacy.encrypts_features
-    return 4 * len(layout.block_ids) + sealed * (4 * len(layout.feature_blocks) + NUMBER_CIPHERTEXTS)
+    """By sample: products of new models, the new point, reported α. By feature: new and reported models. Numbers."""
+    new_models = 2 if layout.label_holders == frozenset(layout.clients) else 1
+    solved = len(layout.block_ids) if layout.party in layout.label_holders else 0
+    by_sample = new_models * int(layout.shared.sum()) + solved + len(layout.reports)
+    by_feature = new_models * len(layout.feature_blocks) + 2 * len(layout.first_holder_of(layout.clients))
+    return by_sample + settings.privacy.encrypts_features * (by_feature + NUMBER_CIPHERTEXTS)
 
 
 def _row_leak(_settings: AlgorithmSettings, _changes: int | None, _width: int) -> str:

@@ -1,13 +1,19 @@
 """The check whether a client's answer on the averaging rails is what is due by the records."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from fenchel_common.algorithms.averaging.rails import Positions, Result, Sums, chosen_blocks
+from fenchel_common.algorithms.averaging.choices import Numbers
+from fenchel_common.algorithms.averaging.rails import Measurement, Positions, Result, Sums, chosen_blocks
 from fenchel_common.blocks import check_fresh
 from fenchel_common.errors import InvalidInput
 from fenchel_common.wire.averaging import Scope, result_from_bytes
 from fenchel_server.algorithms.answers import check_blocks, check_fresh_numbers, check_presence
+from fenchel_server.algorithms.intake import PhaseSums
+
+PRODUCTS: Final = "products"
+FIGURES: Final = "figures"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +66,45 @@ def read_result(data: bytes, *, expected: Expected, scope: Scope) -> Result:
         check_fresh_numbers(result.figures, "figures")
     check_presence(result.measurement, expected.measurement, "measurement")
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class AveragingAnswer:
+    """What is kept of a result beside the vectors that are added: its numbers, and the vectors for the client alone.
+
+    `trained` says whether the result has vectors.
+    """
+
+    reported: Numbers
+    trained: bool
+    kept: Sums
+    diverged: bool
+    measurement: Measurement | None
+
+    @classmethod
+    def of(cls, result: Result, kept: Sequence[str]) -> "AveragingAnswer":
+        """The parts of a result that are kept; `kept` names the vectors that the server keeps."""
+        vectors = {name: result.vectors[name] for name in kept if name in result.vectors}
+        return cls(result.reported, bool(result.vectors), vectors, result.diverged, result.measurement)
+
+
+def summed_parts(result: Result, summed: Sequence[str]) -> PhaseSums:
+    """The vectors of a result that are added; `summed` names those of the algorithm."""
+    if result.diverged:
+        return PhaseSums()
+    vectors = {vector_field(name): result.vectors[name] for name in summed if name in result.vectors}
+    restated = {checkpoint_field(name): vector for name, vector in result.checkpoint.items()}
+    return PhaseSums.of({**vectors, **restated, PRODUCTS: result.products}, {FIGURES: result.figures})
+
+
+def vector_field(name: str) -> str:
+    """The name of the sums of one of the algorithm's vectors."""
+    return f"vectors.{name}"
+
+
+def checkpoint_field(name: str) -> str:
+    """The name of the restated state of a vector."""
+    return f"checkpoint.{name}"
 
 
 def _check_vectors(field: str, given: Sums, due: Mapping[str, tuple[int, ...]]) -> None:

@@ -24,7 +24,6 @@ from fenchel_common.algorithms.averaging.rails import (
     MEASURED,
     SURVEY,
     Measurement,
-    Result,
     Task,
 )
 from fenchel_common.algorithms.averaging.settings import AveragingSettings
@@ -38,24 +37,27 @@ from fenchel_common.wire.averaging_choices import closing_to_bytes, plan_to_byte
 from fenchel_common.wire.averaging_snapshot import AveragingSnapshot, Entry, snapshot_from_bytes, snapshot_to_bytes
 from fenchel_common.wire.records import server_state_from_bytes
 from fenchel_server.algorithms.answers import check_agree
-from fenchel_server.algorithms.averaging.answers import Expected, read_result
+from fenchel_server.algorithms.averaging.answers import (
+    FIGURES,
+    PRODUCTS,
+    AveragingAnswer,
+    Expected,
+    checkpoint_field,
+    read_result,
+    summed_parts,
+    vector_field,
+)
 from fenchel_server.algorithms.averaging.log import AveragingLog
 from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
-from fenchel_server.algorithms.averaging.round import AveragingRound, summed_vector
-from fenchel_server.algorithms.phased import (
-    ENDED_HERE,
-    OTHER_CLIENTS,
-    PhasedServer,
-    not_there,
-    read_answers,
-)
-from fenchel_server.algorithms.transcript import Transcript
+from fenchel_server.algorithms.averaging.round import AveragingRound
+from fenchel_server.algorithms.intake import Answers, PhaseSums
+from fenchel_server.algorithms.phased import ENDED_HERE, OTHER_CLIENTS, PhasedServer, not_there
 from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
 
 S = TypeVar("S", bound=AveragingSettings)
 
 
-class AveragingServer(PhasedServer[S, AveragingRound], Generic[S]):
+class AveragingServer(PhasedServer[S, AveragingRound, AveragingAnswer], Generic[S]):
     """The server half of an algorithm; a subclass overrides the public methods if it must.
 
     Parameters
@@ -123,7 +125,7 @@ class AveragingServer(PhasedServer[S, AveragingRound], Generic[S]):
         """A server that continues after the round of the snapshot; it treats every client as restarted."""
         records, state = server_state_from_bytes(snapshot)
         server = cls(settings, layout=layout, key=key, preparations={}, record=records[0])
-        server._transcript = Transcript(layout.clients, records)
+        server._take_records(records)
         saved = snapshot_from_bytes(state, server._scope(server._log.sizes, samples={}))
         if not set(saved.kept) <= set(layout.clients):
             raise StateDamaged(OTHER_CLIENTS)
@@ -171,17 +173,23 @@ class AveragingServer(PhasedServer[S, AveragingRound], Generic[S]):
             return self._ask(SURVEY, dict.fromkeys(current.active, expected))
         return self._local_request()
 
-    def _take(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
-        current = self._current()
-        answers = self._answers(results)
-        if any(answer.diverged for answer in answers.values()):
+    def _read(self, phase: str, client: ClientId, body: bytes) -> tuple[AveragingAnswer, PhaseSums]:
+        del phase
+        names = self.settings.vectors
+        scope = self._scope(self._log.index.of(client), samples=self.layout.sample_index.of(client))
+        result = read_result(body, expected=self._current().pending[client], scope=scope)
+        return AveragingAnswer.of(result, names.kept), summed_parts(result, names.summed)
+
+    def _take(self, phase: str, answers: Answers[AveragingAnswer]) -> PhaseRequest | RoundReport:
+        current, good, sums = self._current(), self._good(answers), answers.sums
+        if any(answer.diverged for answer in good.values()):
             self._put_on_record(())
             return self._report(
                 Outcome.DIVERGED, "a party's values became too large; take smaller or fewer local steps"
             )
         if phase == SURVEY:
-            self._make_plan(current, {client: answer.reported for client, answer in answers.items()})
-            self._put_on_record(answers, b"" if current.recorded is None else plan_to_bytes(current.recorded))
+            self._make_plan(current, {client: answer.reported for client, answer in good.items()})
+            self._put_on_record(good, b"" if current.recorded is None else plan_to_bytes(current.recorded))
             return self._local_request()
         if phase == LOCAL and self._void(current):
             # Whoever trained has given its vectors in vain, and has advanced its memory.
@@ -189,17 +197,17 @@ class AveragingServer(PhasedServer[S, AveragingRound], Generic[S]):
             self._put_on_record(())
             return self._report()
         if phase == LOCAL:
-            self._put_on_record(answers, self._take_vectors(answers))
+            self._put_on_record(good, self._take_vectors(good, sums))
         else:
-            self._put_on_record(answers)
+            self._put_on_record(good)
         if phase == MEASURED:
-            self._take_measurement(answers)
+            self._take_measurement(good)
             return self._report()
-        current.figures += [answer.figures for answer in answers.values() if answer.figures is not None]
+        current.add_figures(sums.total(FIGURES))
         if not current.measuring:
             return self._report()
         if phase == LOCAL and not self.layout.is_horizontal:
-            return self._measure_request(answers)
+            return self._measure_request(sums)
         return self._measured_request()
 
     def _void(self, current: AveragingRound) -> bool:
@@ -249,14 +257,11 @@ class AveragingServer(PhasedServer[S, AveragingRound], Generic[S]):
             )
         return self._ask(LOCAL, expected)
 
-    def _measure_request(self, answers: Mapping[ClientId, Result]) -> PhaseRequest:
+    def _measure_request(self, sums: PhaseSums) -> PhaseRequest:
         """The phase that gathers the losses of shared samples."""
-        products, shared = (
-            summed_vector(answer.products for answer in answers.values()),
-            self.layout.sample_index.shared,
-        )
+        products, shared = sums.by_block(PRODUCTS), self.layout.sample_index.shared
         tasks = {
-            client: Task(products=products.restricted_to(due))
+            client: Task(products=products.on(sorted(due)))
             for client, blocks in self.layout.reporters.items()
             if (due := shared.intersection(blocks))
         }
@@ -265,7 +270,7 @@ class AveragingServer(PhasedServer[S, AveragingRound], Generic[S]):
     def _measured_request(self) -> PhaseRequest:
         """The phase in which all clients open the sum of all figures."""
         current = self._current()
-        task = Task(figures=current.all_figures)
+        task = Task(figures=current.figures)
         shared_of = self.layout.sample_index.shared_of
         expected = {
             client: Expected(
@@ -276,41 +281,34 @@ class AveragingServer(PhasedServer[S, AveragingRound], Generic[S]):
         }
         return self._ask(MEASURED, expected, dict.fromkeys(expected, task))
 
-    def _answers(self, results: Mapping[ClientId, bytes]) -> dict[ClientId, Result]:
+    def _good(self, answers: Answers[AveragingAnswer]) -> dict[ClientId, AveragingAnswer]:
         """The good answers; other clients are left out of the rest of the round, and get the whole state next time."""
         current = self._current()
-
-        def read(client: ClientId, body: bytes) -> Result:
-            scope = self._scope(self._log.index.of(client), samples=self.layout.sample_index.of(client))
-            return read_result(body, expected=current.pending[client], scope=scope)
-
-        answers = read_answers(current.pending, results, read)
         self._forget(answers.failed)
         self._applied |= dict.fromkeys(answers.good, RoundId(current.id - 1))
         current.active = [client for client in current.active if client not in answers.failed]
         current.measuring = current.measuring and not answers.failed
         return self._without_failed(answers)
 
-    def _take_vectors(self, answers: Mapping[ClientId, Result]) -> bytes:
-        """Adds the clients' encrypted vectors, and puts the sums into the log; gives the numbers for the record."""
+    def _take_vectors(self, answers: Mapping[ClientId, AveragingAnswer], sums: PhaseSums) -> bytes:
+        """Puts the sums of the clients' encrypted vectors into the log; gives the numbers for the record."""
         current, names = self._current(), self.settings.vectors
-        for answer in answers.values():
-            if answer.checkpoint:
-                self._log.rebase(answer.checkpoint, current.id)
-        given = {client: answer for client, answer in answers.items() if answer.vectors}
+        checkpoint = sums.whole_vectors({name: checkpoint_field(name) for name in names.state})
+        if checkpoint:
+            self._log.rebase(checkpoint, current.id)
+        given = {client: answer for client, answer in answers.items() if answer.trained}
         current.contributors = list(given)
         if not given:
             return b""
         closing = self.close(current.plan, {client: answer.reported for client, answer in given.items()})
         self.memory = self.memory if closing.memory is None else dict(closing.memory)
-        sums = {name: summed_vector(answer.vectors[name] for answer in given.values()) for name in names.summed}
-        self._log.add(Entry(current.id, sums, chosen=current.plan.coordinates is not None))
-        for client, answer in given.items():
-            if names.kept:
-                self._log.kept[client] = {name: answer.vectors[name] for name in names.kept}
+        whole = sums.whole_vectors({name: vector_field(name) for name in names.summed})
+        self._log.add(Entry(current.id, whole, chosen=current.plan.coordinates is not None))
+        if names.kept:
+            self._log.kept |= {client: dict(answer.kept) for client, answer in given.items()}
         return closing_to_bytes(closing.told)
 
-    def _take_measurement(self, answers: Mapping[ClientId, Result]) -> None:
+    def _take_measurement(self, answers: Mapping[ClientId, AveragingAnswer]) -> None:
         current = self._current()
         opened = [answer.measurement for answer in answers.values() if answer.measurement is not None]
         check_agree(opened, "measurement: clients that opened the same figures disagree")

@@ -1,12 +1,10 @@
 """A round under way on the averaging rails."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fenchel_common.algorithms.averaging.choices import RecordedPlan
 from fenchel_common.algorithms.averaging.rails import Measurement
-from fenchel_common.blocks import BlockVector, joined, summed
-from fenchel_common.crypto.vectors import Vector, total
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.ids import ClientId
 from fenchel_server.algorithms.averaging.answers import Expected
 from fenchel_server.algorithms.averaging.plan import Numbers, Plan
@@ -30,7 +28,7 @@ class AveragingRound(RoundUnderWay):
     contributors
         The clients whose vectors are in the sums.
     figures
-        The clients' encrypted figures.
+        The sum of the clients' encrypted figures so far; None if there are none.
     whole, numbers
         The measurement of all samples, and what each client told with it.
     """
@@ -41,7 +39,7 @@ class AveragingRound(RoundUnderWay):
     recorded: RecordedPlan | None = None
     pending: dict[ClientId, Expected] = field(default_factory=dict)
     contributors: list[ClientId] = field(default_factory=list)
-    figures: list[Vector] = field(default_factory=list)
+    figures: Vector | None = None
     whole: Measurement | None = None
     numbers: dict[ClientId, Numbers] = field(default_factory=dict)
 
@@ -50,15 +48,7 @@ class AveragingRound(RoundUnderWay):
         """The clients that were to train, whether or not they have failed."""
         return () if self.recorded is None else self.recorded.trainers
 
-    @property
-    def all_figures(self) -> Vector:
-        """The sum of all clients' figures, of which there must be some."""
-        return total(self.figures)
-
-
-def summed_vector(vectors: Iterable[BlockVector | None]) -> BlockVector:
-    """The sums by block as one vector; at least one of `vectors` must not be None."""
-    sums = summed(vectors)
-    whole = joined(sorted(sums), sums)
-    assert whole is not None, "at least one client gave a vector"
-    return whole
+    def add_figures(self, figures: Vector | None) -> None:
+        """Adds the figures that came in a phase, if there are any."""
+        if figures is not None:
+            self.figures = figures if self.figures is None else self.figures.plus(figures)

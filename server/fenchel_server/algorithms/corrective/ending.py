@@ -6,26 +6,32 @@ anchor, its best model and its pending points.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 
-from fenchel_common.algorithms.corrective.messages import Objectives, PrimalChoices, PrimalResult
+from fenchel_common.algorithms.corrective.messages import (
+    ALPHA_FIELD,
+    MODEL_FIELD,
+    NUMBERS_FIELD,
+    POINT_FIELD,
+    VERTEX_FIELD,
+    WEIGHTS_FIELD,
+    Objectives,
+    PrimalChoices,
+)
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import ALPHA_FORMAT
-from fenchel_common.blocks import summed
-from fenchel_common.crypto.vectors import Vector, total
-from fenchel_common.ids import ClientId
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.layout import FederationLayout
 from fenchel_common.losses import Deviation
 from fenchel_common.wire.corrective_snapshot import CorrectiveState, Memories, PendingPoints, StoredAnchor
 from fenchel_server.algorithms.answers import check_agree
 from fenchel_server.algorithms.certificate import Certificate, Rounding, reached_gap
+from fenchel_server.algorithms.corrective.exchange import CorrectiveAnswer
 from fenchel_server.algorithms.corrective.round import CorrectiveRound
-from fenchel_server.algorithms.phased import ENDED_HERE, Answers
+from fenchel_server.algorithms.intake import Answers, PhaseSums
+from fenchel_server.algorithms.phased import ENDED_HERE
 from fenchel_server.contract import Outcome
-
-R = TypeVar("R")
 
 VOID: Final = "void: a party failed before the new dual variables were on record"
 UNREPORTED: Final = "void: a party failed to report its part of the best model"
@@ -55,7 +61,7 @@ class RoundEnd:
     reason: str = ""
 
 
-def void_end(state: CorrectiveState, answers: Answers[R]) -> RoundEnd | None:
+def void_end(state: CorrectiveState, answers: Answers[CorrectiveAnswer]) -> RoundEnd | None:
     """The end of a round that is void after a phase before `primal`; None if the round continues.
 
     The round is void if a client has failed, or if no client takes part.
@@ -68,7 +74,7 @@ def void_end(state: CorrectiveState, answers: Answers[R]) -> RoundEnd | None:
 def end_round(
     state: CorrectiveState,
     current: CorrectiveRound,
-    answers: Mapping[ClientId, PrimalResult],
+    answers: Answers[CorrectiveAnswer],
     *,
     settings: CorrectiveSettings,
     layout: FederationLayout,
@@ -80,7 +86,7 @@ def end_round(
     state
         As `begin_round` gave it, without the memories of clients that have failed since.
     answers
-        The good answers to `primal`; the other clients of the round have failed.
+        The answers to `primal`.
 
     Raises
     ------
@@ -88,21 +94,18 @@ def end_round(
         If clients that opened the same figures disagree.
     """
     check_agree(
-        ((answer.accepted, answer.objectives) for answer in answers.values()),
+        ((answer.accepted, answer.objectives) for answer in answers.good.values()),
         "objectives: clients opened the same figures to different numbers",
     )
-    numbers = [answer.conjugates_and_products for answer in answers.values()]
-    check_agree(
-        (None if vector is None else vector.length for vector in numbers),
-        "conjugates_and_products: clients disagree on what they remember",
-    )
-    if not answers:
+    numbers = answers.sums.total(NUMBERS_FIELD)
+    if not answers.good:
         return RoundEnd(state, void=VOID)
-    model = _reported_model(current, answers)
+    assert current.duals is not None, "`primal` follows `local_dual`"
+    model = _reported_model(current, answers.sums)
     if model is None and current.closing:
         return RoundEnd(state, void=UNREPORTED)
-    first = next(iter(answers.values()))
-    weights = {**state.anchor.weights, **summed(answer.weights for answer in current.duals.values())}
+    first = next(iter(answers.good.values()))
+    weights = {**state.anchor.weights, **current.duals.by_block(WEIGHTS_FIELD).parts()}
     certificate = None
     if model is not None:
         # A feature that no participant holds keeps its weight in the best model after a collapse, else in the anchor.
@@ -111,16 +114,18 @@ def end_round(
             certificate = certified(first.objectives, state, settings=settings, layout=layout)
     outcome, reason = _outcome(current, certificate, goal=settings.stop.gap)
     if outcome is None:
-        state = _continued(
-            state, current, answers, accepted=first.accepted, weights=weights, reported=model is not None
-        )
+        assert numbers is not None, "a round that is not closing gives conjugates and products"
+        if first.accepted:
+            alpha = {**state.anchor.alpha, **current.duals.by_block(ALPHA_FIELD).parts()}
+            state = replace(state, anchor=StoredAnchor(current.id, alpha, weights))
+        state = _continued(state, current, answers, numbers, reported=model is not None)
     choices = PrimalChoices(accepted=first.accepted, reported=model is not None)
     return RoundEnd(state, choices, certificate=certificate, outcome=outcome, reason=reason)
 
 
-def _reported_model(current: CorrectiveRound, answers: Mapping[ClientId, PrimalResult]) -> dict[int, Vector] | None:
+def _reported_model(current: CorrectiveRound, sums: PhaseSums) -> dict[int, Vector] | None:
     """The new best model on the participants' features; None if a client that reports on some of them has failed."""
-    model = summed(answer.model for answer in answers.values())
+    model = sums.by_block(MODEL_FIELD).parts()
     due = {block for blocks in current.blocks.values() for block in blocks.features}
     return model if model.keys() == due else None
 
@@ -135,31 +140,24 @@ def _outcome(
 def _continued(
     state: CorrectiveState,
     current: CorrectiveRound,
-    answers: Mapping[ClientId, PrimalResult],
+    answers: Answers[CorrectiveAnswer],
+    numbers: Vector,
     *,
-    accepted: bool,
-    weights: Mapping[int, Vector],
     reported: bool,
 ) -> CorrectiveState:
     """The state with which the run continues: its clients have stored a memory, and new points are pending."""
-    anchor = state.anchor
-    if accepted:
-        alpha = {**anchor.alpha, **summed(answer.alpha for answer in current.duals.values())}
-        anchor = StoredAnchor(current.id, alpha, weights)
-    numbers = [answer.conjugates_and_products for answer in answers.values()]
     return replace(
         state,
         # If the new best model was not reported, the clients remember another one: all get the server's.
         memories=Memories(
             round_id=current.id,
             participants=state.memories.participants,
-            intact=frozenset(answers) if reported else frozenset(),
+            intact=frozenset(answers.good) if reported else frozenset(),
         ),
-        anchor=anchor,
         pending=PendingPoints(
-            point=summed(answer.point for answer in answers.values()),
-            vertex=summed(answer.vertex for answer in answers.values()),
-            conjugates_and_products=total([vector for vector in numbers if vector is not None]),
+            point=answers.sums.by_block(POINT_FIELD).parts(),
+            vertex=answers.sums.by_block(VERTEX_FIELD).parts(),
+            conjugates_and_products=numbers,
         ),
         relative_rounds=state.relative_rounds + (not current.complete),
     )

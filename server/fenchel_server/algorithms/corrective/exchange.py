@@ -1,9 +1,24 @@
 """Reads the answers of clients to a phase of corrective HyFDCA, and rejects those that do not fit the task."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from fenchel_common.algorithms.corrective.messages import FIGURE_COUNT, DualResult, PrimalResult, Products
+from fenchel_common.algorithms.corrective.messages import (
+    ALPHA_FIELD,
+    FIGURE_COUNT,
+    FIGURES_FIELD,
+    GRAM_FIELD,
+    MODEL_FIELD,
+    NUMBERS_FIELD,
+    POINT_FIELD,
+    VERTEX_FIELD,
+    WEIGHTS_FIELD,
+    DualResult,
+    Objectives,
+    PrimalResult,
+    Products,
+)
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
@@ -14,16 +29,52 @@ from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.scope import Scope
 from fenchel_server.algorithms.answers import check_blocks, check_fresh_numbers, check_presence
 from fenchel_server.algorithms.corrective.round import CorrectiveRound
-from fenchel_server.algorithms.phased import Answers, read_answers
+from fenchel_server.algorithms.intake import PhaseSums
 
 LOST: Final = "it has lost its memory of the run"
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectiveAnswer:
+    """What is kept of an answer beside its vectors: the fields of `DualResult` and of `PrimalResult` in clear.
+
+    `solved` says whether the client gave a solution.
+    """
+
+    solved: bool = False
+    combination: bytes = b""
+    accepted: bool = False
+    objectives: Objectives | None = None
+
+
+Parts = tuple[CorrectiveAnswer, PhaseSums]
+"""What is kept of an answer, and its vectors, to be added; the sums have the names of the fields of the messages."""
+
+
+def product_parts(answer: Products) -> Parts:
+    """The parts of an answer to `inner_product`."""
+    vectors = {POINT_FIELD: answer.point, VERTEX_FIELD: answer.vertex}
+    return CorrectiveAnswer(), PhaseSums.of(vectors, {GRAM_FIELD: answer.gram})
+
+
+def dual_parts(answer: DualResult) -> Parts:
+    """The parts of an answer to `local_dual`."""
+    vectors = {POINT_FIELD: answer.point, ALPHA_FIELD: answer.alpha, WEIGHTS_FIELD: answer.weights}
+    kept = CorrectiveAnswer(solved=answer.point is not None, combination=answer.combination)
+    return kept, PhaseSums.of(vectors, {FIGURES_FIELD: answer.figures})
+
+
+def primal_parts(answer: PrimalResult) -> Parts:
+    """The parts of an answer to `primal`."""
+    vectors = {POINT_FIELD: answer.point, VERTEX_FIELD: answer.vertex, MODEL_FIELD: answer.model}
+    kept = CorrectiveAnswer(accepted=answer.accepted, objectives=answer.objectives)
+    return kept, PhaseSums.of(vectors, {NUMBERS_FIELD: answer.conjugates_and_products})
 
 
 class CorrectiveExchange:
     """Reads the answers of clients, for one layout, key and privacy level.
 
-    Each method expects the round as it was when the phase began, and gives the good answers and the failures of the
-    round's clients.
+    Each method expects the round as it was when the phase began, and raises a `FenchelError` to reject the answer.
     """
 
     def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy, alpha_format: VectorFormat) -> None:
@@ -36,53 +87,47 @@ class CorrectiveExchange:
         """Whether the clients can compute vertices: all of them must have labels."""
         return self._label_holders == self._scopes.keys()
 
-    def products(self, current: CorrectiveRound, results: Mapping[ClientId, bytes]) -> Answers[Products]:
-        """The answers to `inner_product`."""
+    def read(self, phase: str, current: CorrectiveRound, client: ClientId, body: bytes) -> Parts:
+        """The answer of a client to a phase."""
+        if phase == INNER_PRODUCT:
+            return self._product(current, client, body)
+        if phase == LOCAL_DUAL:
+            return self._dual(current, client, body)
+        return self._primal(current, client, body)
 
-        def read(client: ClientId, body: bytes) -> Products:
-            answer = wire.product_result_from_bytes(body, self._scopes[client])
-            if answer is None:
-                raise InvalidInput(LOST)
-            blocks = tuple(block for block in current.blocks[client].live if block in self._shared)
-            two_models = current.collapse or current.starts[client].vertex is not None
-            check_blocks(answer.point, blocks, "point")
-            check_blocks(answer.vertex, blocks if two_models else (), "vertex")
-            check_fresh_numbers(answer.gram, "gram")
-            return answer
+    def _product(self, current: CorrectiveRound, client: ClientId, body: bytes) -> Parts:
+        answer = wire.product_result_from_bytes(body, self._scopes[client])
+        if answer is None:
+            raise InvalidInput(LOST)
+        summed = frozenset[int]() if current.blank else self._shared
+        blocks = tuple(block for block in current.blocks[client].live if block in summed)
+        two_models = current.collapse or current.starts[client].vertex is not None
+        check_blocks(answer.point, blocks, "point")
+        check_blocks(answer.vertex, blocks if two_models else (), "vertex")
+        check_fresh_numbers(answer.gram, "gram")
+        return product_parts(answer)
 
-        return read_answers(current.starts, results, read)
+    def _dual(self, current: CorrectiveRound, client: ClientId, body: bytes) -> Parts:
+        answer = wire.dual_result_from_bytes(body, self._scopes[client])
+        if answer is None:
+            raise InvalidInput(LOST)
+        blocks = current.blocks[client]
+        solving = client in self._label_holders and not current.closing
+        check_blocks(answer.point, blocks.live if solving else (), "point")
+        check_blocks(answer.alpha, blocks.reports, "alpha")
+        check_blocks(answer.weights, blocks.features, "weights")
+        check_fresh_numbers(answer.figures, "figures", length=FIGURE_COUNT)
+        return dual_parts(answer)
 
-    def duals(self, current: CorrectiveRound, results: Mapping[ClientId, bytes]) -> Answers[DualResult]:
-        """The answers to `local_dual`."""
-
-        def read(client: ClientId, body: bytes) -> DualResult:
-            answer = wire.dual_result_from_bytes(body, self._scopes[client])
-            if answer is None:
-                raise InvalidInput(LOST)
-            blocks = current.blocks[client]
-            solving = client in self._label_holders and not current.closing
-            check_blocks(answer.point, blocks.live if solving else (), "point")
-            check_blocks(answer.alpha, blocks.reports, "alpha")
-            check_blocks(answer.weights, blocks.features, "weights")
-            check_fresh_numbers(answer.figures, "figures", length=FIGURE_COUNT)
-            return answer
-
-        return read_answers(current.starts, results, read)
-
-    def primals(self, current: CorrectiveRound, results: Mapping[ClientId, bytes]) -> Answers[PrimalResult]:
-        """The answers to `primal`."""
+    def _primal(self, current: CorrectiveRound, client: ClientId, body: bytes) -> Parts:
+        answer = wire.primal_result_from_bytes(body, self._scopes[client])
         solved = not current.closing
-
-        def read(client: ClientId, body: bytes) -> PrimalResult:
-            answer = wire.primal_result_from_bytes(body, self._scopes[client])
-            features = tuple(self._scopes[client].feature_blocks)
-            check_blocks(answer.point, features if solved else (), "point")
-            check_blocks(answer.vertex, features if solved and self.vertices else (), "vertex")
-            check_blocks(answer.model, current.blocks[client].features, "model")
-            check_presence(answer.conjugates_and_products, solved, "conjugates_and_products")
-            check_presence(answer.objectives, current.reports_objectives, "objectives")
-            if answer.conjugates_and_products is not None:
-                check_fresh_numbers(answer.conjugates_and_products, "conjugates_and_products")
-            return answer
-
-        return read_answers(current.starts, results, read)
+        features = tuple(self._scopes[client].feature_blocks)
+        check_blocks(answer.point, features if solved else (), "point")
+        check_blocks(answer.vertex, features if solved and self.vertices else (), "vertex")
+        check_blocks(answer.model, current.blocks[client].features, "model")
+        check_presence(answer.conjugates_and_products, solved, "conjugates_and_products")
+        check_presence(answer.objectives, current.reports_objectives, "objectives")
+        if answer.conjugates_and_products is not None:
+            check_fresh_numbers(answer.conjugates_and_products, "conjugates_and_products")
+        return primal_parts(answer)

@@ -4,12 +4,15 @@ All functions here are pure. A block of samples is *live* in a round if all its 
 live blocks take part; all other blocks keep their α.
 """
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
 from fenchel_common.algorithms.corrective.messages import (
+    FIGURES_FIELD,
+    GRAM_FIELD,
+    POINT_FIELD,
+    VERTEX_FIELD,
     Anchor,
-    DualResult,
     DualTask,
     PrimalTask,
     Products,
@@ -18,11 +21,12 @@ from fenchel_common.algorithms.corrective.messages import (
 )
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.settings import is_due
-from fenchel_common.blocks import BlockVector, joined, joined_on, summed
-from fenchel_common.crypto.vectors import Vector, total
+from fenchel_common.blocks import BlockVector, joined, joined_on
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.wire.corrective_snapshot import CorrectiveState
+from fenchel_server.algorithms.intake import PhaseSums
 from fenchel_server.algorithms.phased import RoundUnderWay, not_there
 
 
@@ -49,12 +53,16 @@ class CorrectiveRound(RoundUnderWay):
         The live blocks of samples, and how many samples they have.
     collapse
         Whether the clients forget all but the anchor and the best model.
+    blank
+        Whether no anchor and no best model is on record yet. Both are zero, and nobody sends their products by sample.
     blocks
         The blocks of each client that takes part.
     starts
         The `RoundStart` of each client that takes part.
     products, duals
-        The answers to `inner_product` and to `local_dual`; empty until a phase has ended.
+        The sums of the answers to `inner_product` and to `local_dual`; None until a phase has ended.
+    solvers
+        The clients that gave a solution in `local_dual`.
     """
 
     certifying: bool
@@ -62,10 +70,12 @@ class CorrectiveRound(RoundUnderWay):
     live: frozenset[int]
     live_samples: int
     collapse: bool
+    blank: bool
     blocks: Mapping[ClientId, ClientBlocks]
     starts: Mapping[ClientId, RoundStart]
-    products: Mapping[ClientId, Products] = field(default_factory=dict)
-    duals: Mapping[ClientId, DualResult] = field(default_factory=dict)
+    products: PhaseSums | None = None
+    duals: PhaseSums | None = None
+    solvers: frozenset[ClientId] = frozenset()
 
     @property
     def choices(self) -> RoundChoices:
@@ -115,6 +125,7 @@ def begin_round(
         live=live,
         live_samples=sum(index.sizes[block] for block in live),
         collapse=collapse,
+        blank=not state.model and state.anchor.round_id == 0,
         blocks={
             client: ClientBlocks(
                 live=tuple(block for block in index.of(client) if block in live),
@@ -156,57 +167,42 @@ def dual_tasks(
     layout: FederationLayout,
 ) -> dict[ClientId, DualTask]:
     """The tasks of `local_dual`, with `norms` for all clients but those that know them."""
-    sums = _summed_products(current.products)
-    index = layout.sample_index
+    sums, index = current.products, layout.sample_index
     tasks = {}
     for client, blocks in current.blocks.items():
         shared = [block for block in blocks.live if block in index.shared]
         tasks[client] = DualTask(
-            round_start=None if current.products else current.starts[client],
+            round_start=current.starts[client] if sums is None else None,
             norms=None if client in knowing_norms else joined(index.shared_of(client), norms),
-            products=None if sums is None else sums.on(shared),
+            products=None if sums is None else _products_on(shared, sums),
         )
     return tasks
 
 
-@dataclass(frozen=True, slots=True)
-class _SummedProducts:
-    """The sums of all clients' `Products`, by block of samples."""
-
-    points: Mapping[int, Vector]
-    vertices: Mapping[int, Vector]
-    gram: Vector
-
-    def on(self, blocks: list[int]) -> Products:
-        vertex = joined(blocks, self.vertices) if self.vertices else None
-        return Products(joined(blocks, self.points), vertex, self.gram)
+def check_memories(products: PhaseSums) -> None:
+    """Raises `InvalidInput` if the answers to `inner_product` show that clients remember different points."""
+    products.total(GRAM_FIELD)
 
 
-def _summed_products(products: Mapping[ClientId, Products]) -> _SummedProducts | None:
-    if not products:
-        return None
-    return _SummedProducts(
-        points=summed(answer.point for answer in products.values()),
-        vertices=summed(answer.vertex for answer in products.values()),
-        gram=total([answer.gram for answer in products.values()]),
-    )
+def _products_on(blocks: Sequence[int], sums: PhaseSums) -> Products:
+    gram = sums.total(GRAM_FIELD)
+    assert gram is not None, "every answer has a part of the Gram matrix"
+    given = (sums.by_block(name) for name in (POINT_FIELD, VERTEX_FIELD))
+    point, vertex = (one.on(blocks) if one.pieces else None for one in given)
+    return Products(point, vertex, gram)
 
 
 def primal_tasks(current: CorrectiveRound) -> dict[ClientId, PrimalTask]:
     """The tasks of `primal`."""
-    points = summed(answer.point for answer in current.duals.values())
-    figures = total([answer.figures for answer in current.duals.values()])
+    assert current.duals is not None, "`primal` follows `local_dual`"
+    points, figures = current.duals.by_block(POINT_FIELD), current.duals.total(FIGURES_FIELD)
+    assert figures is not None, "every answer has figures"
     return {
-        client: PrimalTask(point=None if current.closing else joined(blocks.live, points), figures=figures)
+        client: PrimalTask(point=None if current.closing else points.on(blocks.live), figures=figures)
         for client, blocks in current.blocks.items()
     }
 
 
 def updated_samples(current: CorrectiveRound, layout: FederationLayout) -> int:
     """The number of samples for which clients gave a solution; a sample counts once for each of these clients."""
-    return sum(
-        layout.sample_index.sizes[block]
-        for client, answer in current.duals.items()
-        if answer.point is not None
-        for block in current.blocks[client].live
-    )
+    return sum(layout.sample_index.sizes[block] for client in current.solvers for block in current.blocks[client].live)

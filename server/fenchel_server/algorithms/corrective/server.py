@@ -8,7 +8,7 @@ D at the anchor cannot fall, and a round in which a client fails before `primal`
 """
 
 from collections.abc import Iterable, Mapping, Set
-from typing import Final, TypeVar
+from typing import Final
 
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
@@ -30,24 +30,24 @@ from fenchel_common.wire.records import server_state_from_bytes
 from fenchel_server.algorithms.answers import check_agree
 from fenchel_server.algorithms.certificate import with_certificate
 from fenchel_server.algorithms.corrective.ending import RoundEnd, end_round, void_end
-from fenchel_server.algorithms.corrective.exchange import CorrectiveExchange
+from fenchel_server.algorithms.corrective.exchange import CorrectiveAnswer, CorrectiveExchange
 from fenchel_server.algorithms.corrective.round import (
     CorrectiveRound,
     begin_round,
+    check_memories,
     dual_tasks,
     primal_tasks,
     updated_samples,
 )
-from fenchel_server.algorithms.phased import OTHER_CLIENTS, Answers, PhasedServer
+from fenchel_server.algorithms.intake import Answers, PhaseSums
+from fenchel_server.algorithms.phased import OTHER_CLIENTS, PhasedServer
 from fenchel_server.algorithms.rownorms import summed_row_norms
 from fenchel_server.contract import PhaseRequest, RoundReport
-
-R = TypeVar("R")
 
 UNCERTIFIED: Final = "no certificate: a party was missing"
 
 
-class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
+class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound, CorrectiveAnswer]):
     """The server half of HyFDCA with `local = "corrective"`.
 
     Parameters
@@ -122,58 +122,57 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound]):
         tasks = {client: wire.product_task_to_bytes(start) for client, start in starts.items()}
         return self._request(INNER_PRODUCT, tasks)
 
-    def _take(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
-        if phase == INNER_PRODUCT:
-            return self._take_products(results) or self._dual_request()
-        if phase == LOCAL_DUAL:
-            return self._take_duals(results) or self._primal_request()
-        return self._take_primals(results)
+    def _read(self, phase: str, client: ClientId, body: bytes) -> tuple[CorrectiveAnswer, PhaseSums]:
+        return self._exchange.read(phase, self._current(), client, body)
 
-    def _take_products(self, results: Mapping[ClientId, bytes]) -> RoundReport | None:
-        current = self._current()
-        read = self._exchange.products(current, results)
-        current.products = self._without_failed(read)
-        self._put_on_record(current.products)
-        lengths = (answer.gram.length for answer in current.products.values())
-        check_agree(lengths, "gram: clients disagree on what they remember")
-        return self._void_after(read)
+    def _take(self, phase: str, answers: Answers[CorrectiveAnswer]) -> PhaseRequest | RoundReport:
+        if phase == INNER_PRODUCT:
+            return self._take_products(answers) or self._dual_request()
+        if phase == LOCAL_DUAL:
+            return self._take_duals(answers) or self._primal_request()
+        return self._take_primals(answers)
+
+    def _take_products(self, answers: Answers[CorrectiveAnswer]) -> RoundReport | None:
+        self._put_on_record(self._without_failed(answers))
+        check_memories(answers.sums)
+        if (void := self._void_after(answers)) is None:
+            self._current().products = answers.sums
+        return void
 
     def _dual_request(self) -> PhaseRequest:
         tasks = dual_tasks(self._current(), self._state.norms, knowing_norms=self._knowing_norms, layout=self.layout)
         return self._request(LOCAL_DUAL, {client: wire.dual_task_to_bytes(task) for client, task in tasks.items()})
 
-    def _take_duals(self, results: Mapping[ClientId, bytes]) -> RoundReport | None:
-        current = self._current()
-        read = self._exchange.duals(current, results)
-        answers = self._without_failed(read)
-        self._put_on_record(answers)
-        self._knowing_norms |= answers.keys()
-        if (void := self._void_after(read)) is not None:
+    def _take_duals(self, answers: Answers[CorrectiveAnswer]) -> RoundReport | None:
+        current, good = self._current(), self._without_failed(answers)
+        self._put_on_record(good)
+        self._knowing_norms |= good.keys()
+        if (void := self._void_after(answers)) is not None:
             return void
-        combinations = (answer.combination for answer in answers.values())
+        combinations = (answer.combination for answer in good.values())
         check_agree(combinations, "combination: clients found different weights for the same points")
-        current.duals = answers
+        current.duals = answers.sums
+        current.solvers = frozenset(client for client, answer in good.items() if answer.solved)
         return None
 
     def _primal_request(self) -> PhaseRequest:
         tasks = primal_tasks(self._current())
         return self._request(PRIMAL, {client: wire.primal_task_to_bytes(task) for client, task in tasks.items()})
 
-    def _take_primals(self, results: Mapping[ClientId, bytes]) -> RoundReport:
-        current = self._current()
-        answers = self._without_failed(self._exchange.primals(current, results))
+    def _take_primals(self, answers: Answers[CorrectiveAnswer]) -> RoundReport:
+        current, good = self._current(), self._without_failed(answers)
         end = end_round(self._state, current, answers, settings=self.settings, layout=self.layout)
-        self._put_on_record(answers, wire.primal_choices_to_bytes(end.choices))
+        self._put_on_record(good, wire.primal_choices_to_bytes(end.choices))
         return self._report(end)
 
-    def _without_failed(self, answers: Answers[R]) -> dict[ClientId, R]:
+    def _without_failed(self, answers: Answers[CorrectiveAnswer]) -> dict[ClientId, CorrectiveAnswer]:
         """The good answers; the memory of each other client is not intact any more."""
         self._forget(answers.failed.keys())
         return super()._without_failed(answers)
 
-    def _void_after(self, read: Answers[R]) -> RoundReport | None:
+    def _void_after(self, answers: Answers[CorrectiveAnswer]) -> RoundReport | None:
         """The report of the round if it is void after the answers to a phase before `primal`, else None."""
-        end = void_end(self._state, read)
+        end = void_end(self._state, answers)
         return None if end is None else self._report(end)
 
     def _report(self, end: RoundEnd) -> RoundReport:

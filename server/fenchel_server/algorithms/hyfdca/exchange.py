@@ -4,17 +4,18 @@ A task has only the vectors that its client lacks. The server concludes from the
 has. After a missing or rejected answer it assumes nothing about that client's memory, and sends everything again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final
 
-from fenchel_common.algorithms.dual import ProductResult
+from fenchel_common.algorithms.dual import LOCAL_DUAL, PRIMAL
 from fenchel_common.algorithms.hyfdca.messages import (
     FIGURE_COUNT,
+    SYNC,
     DualResult,
     DualTask,
+    Figures,
     LastState,
-    PrimalResult,
     PrimalTask,
     ProductTask,
 )
@@ -28,9 +29,20 @@ from fenchel_common.privacy import Privacy
 from fenchel_common.wire import hyfdca as wire
 from fenchel_common.wire.scope import Scope
 from fenchel_server.algorithms.answers import check_blocks, check_fresh_numbers, check_presence
-from fenchel_server.algorithms.phased import Answers, read_answers
+from fenchel_server.algorithms.intake import Answers, PhaseSums
 
-R = TypeVar("R")
+CHANGES: Final = "changes"
+RESTATED: Final = "restated"
+FIGURES: Final = "figures"
+
+
+@dataclass(frozen=True, slots=True)
+class HyfdcaAnswer:
+    """What is kept of an answer: the vectors that the server stores for the client alone, and the opened figures."""
+
+    contribution: BlockVector | None = None
+    products: BlockVector | None = None
+    figures: Figures | None = None
 
 
 @dataclass(slots=True)
@@ -69,7 +81,7 @@ class _Pending:
 class Exchange:
     """Makes the tasks of a phase and reads their results.
 
-    The caller makes the tasks of one phase, and hands in its results before it makes the next task.
+    The caller makes the tasks of one phase, reads its results, and ends the phase before it makes the next task.
     """
 
     def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy, alpha_format: VectorFormat) -> None:
@@ -129,60 +141,52 @@ class Exchange:
         )
         return parts, None if known else joined_on(blocks, model)
 
-    def primal_results(self, results: Mapping[ClientId, bytes]) -> Answers[PrimalResult]:
-        """The answers to `sync` or `primal`.
+    def read(self, phase: str, client: ClientId, body: bytes) -> tuple[HyfdcaAnswer, PhaseSums]:
+        """The answer of a client to the task that was made last for it; raises a `FenchelError` to reject the answer.
 
-        All clients that opened the same totals must have found the same figures. An answer that differs from the first
-        one is rejected.
+        The sums have the names of the fields of `DualResult`.
         """
-        answers = self._answers(results, self._primal_result)
-        opened = {client: answer.figures for client, answer in answers.good.items() if answer.figures is not None}
-        first = next(iter(opened), None)
-        for client, figures in opened.items():
-            if first is not None and figures != opened[first]:
-                del answers.good[client]
-                answers.failed[client] = f"rejected: figures: differ from those that {first} found"
-                self._peers[client].doubt()
-        return answers
+        pending, scope = self._pending[client], self._scopes[client]
+        if phase in (SYNC, PRIMAL):
+            primal = wire.primal_result_from_bytes(body, scope)
+            check_fresh(primal.contribution, tuple(scope.feature_blocks), "contribution")
+            check_presence(primal.figures, pending.figures, "figures")
+            return HyfdcaAnswer(contribution=primal.contribution, figures=primal.figures), PhaseSums()
+        if phase == LOCAL_DUAL:
+            return HyfdcaAnswer(), self._dual_sums(wire.dual_result_from_bytes(body, scope), pending)
+        products = wire.product_result_from_bytes(body, scope).products
+        check_fresh(products, pending.blocks, "products")
+        return HyfdcaAnswer(products=products), PhaseSums()
 
-    def product_results(self, results: Mapping[ClientId, bytes]) -> Answers[ProductResult]:
-        """The answers to `inner_product` or `inner_product_after`."""
-        return self._answers(results, self._product_result)
-
-    def dual_results(self, results: Mapping[ClientId, bytes]) -> Answers[DualResult]:
-        """The answers to `local_dual`."""
-        return self._answers(results, self._dual_result)
-
-    def _answers(self, results: Mapping[ClientId, bytes], read: Callable[[ClientId, bytes, _Pending], R]) -> Answers[R]:
-        asked, self._pending = self._pending, {}
-        answers = read_answers(asked, results, lambda client, body: read(client, body, asked[client]))
-        for client in answers.failed:
-            self._peers[client].doubt()
-        for client in answers.good:
-            peer, pending = self._peers[client], asked[client]
-            peer.model, peer.lost = pending.model, False
-            peer.has_norms = peer.has_norms or pending.norms
-        return answers
-
-    def _primal_result(self, client: ClientId, data: bytes, pending: _Pending) -> PrimalResult:
-        result = wire.primal_result_from_bytes(data, self._scopes[client])
-        check_fresh(result.contribution, tuple(self._scopes[client].feature_blocks), "contribution")
-        check_presence(result.figures, pending.figures, "figures")
-        return result
-
-    def _product_result(self, client: ClientId, data: bytes, pending: _Pending) -> ProductResult:
-        result = wire.product_result_from_bytes(data, self._scopes[client])
-        check_fresh(result.products, pending.blocks, "products")
-        return result
-
-    def _dual_result(self, client: ClientId, data: bytes, pending: _Pending) -> DualResult:
-        result = wire.dual_result_from_bytes(data, self._scopes[client])
+    def _dual_sums(self, result: DualResult, pending: _Pending) -> PhaseSums:
         check_blocks(result.changes, pending.blocks, "changes")
         check_blocks(result.restated, pending.restated, "restated")
         check_presence(result.figures, pending.figures, "figures")
         if result.figures is not None:
             check_fresh_numbers(result.figures, "figures", length=FIGURE_COUNT)
-        return result
+        return PhaseSums.of({CHANGES: result.changes, RESTATED: result.restated}, {FIGURES: result.figures})
+
+    def ended(self, answers: Answers[HyfdcaAnswer]) -> Answers[HyfdcaAnswer]:
+        """Ends the phase: notes what each client has now, and returns the answers that count.
+
+        All clients that opened the same totals must have found the same figures. An answer that differs from the first
+        one is rejected.
+        """
+        good, failed = dict(answers.good), dict(answers.failed)
+        opened = {client: answer.figures for client, answer in good.items() if answer.figures is not None}
+        first = next(iter(opened), None)
+        for client, figures in opened.items():
+            if first is not None and figures != opened[first]:
+                del good[client]
+                failed[client] = f"rejected: figures: differ from those that {first} found"
+        asked, self._pending = self._pending, {}
+        for client in failed:
+            self._peers[client].doubt()
+        for client in good:
+            peer, pending = self._peers[client], asked[client]
+            peer.model, peer.lost = pending.model, False
+            peer.has_norms = peer.has_norms or pending.norms
+        return Answers(good, failed, answers.sums)
 
 
 def last_state(model: BlockVector | None) -> bytes:

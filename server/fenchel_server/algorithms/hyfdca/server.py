@@ -16,14 +16,13 @@ The server's choices are on record. All else follows from them by `RoundRules`, 
 """
 
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final
 
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
-from fenchel_common.algorithms.hyfdca.messages import INNER_PRODUCT_AFTER, SYNC, PrimalResult, SampleRange
+from fenchel_common.algorithms.hyfdca.messages import INNER_PRODUCT_AFTER, SYNC, SampleRange
 from fenchel_common.algorithms.hyfdca.pace import Pace
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Vector, total
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
@@ -31,20 +30,19 @@ from fenchel_common.wire.hyfdca_snapshot import HyfdcaSnapshot, snapshot_from_by
 from fenchel_common.wire.records import server_state_from_bytes
 from fenchel_server.algorithms.certificate import Rounding, with_certificate
 from fenchel_server.algorithms.hyfdca.certificate import DivergenceWatch, certify, dual_value, ending_of
-from fenchel_server.algorithms.hyfdca.exchange import Exchange, last_state
+from fenchel_server.algorithms.hyfdca.exchange import CHANGES, FIGURES, RESTATED, Exchange, HyfdcaAnswer, last_state
 from fenchel_server.algorithms.hyfdca.round import HyfdcaRound, begun_round
-from fenchel_server.algorithms.hyfdca.state import HyfdcaState
+from fenchel_server.algorithms.hyfdca.state import HyfdcaState, Model
 from fenchel_server.algorithms.hyfdca.theorems import step_rule
-from fenchel_server.algorithms.phased import Answers, PhasedServer
+from fenchel_server.algorithms.intake import Answers, PhaseSums
+from fenchel_server.algorithms.phased import PhasedServer
 from fenchel_server.algorithms.rownorms import summed_row_norms
 from fenchel_server.contract import PhaseRequest, RoundReport
-
-R = TypeVar("R")
 
 UNCERTIFIED: Final = "no certificate: a party was missing, or its part of the model is out of date"
 
 
-class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound]):
+class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound, HyfdcaAnswer]):
     """The server half of HyFDCA.
 
     Parameters
@@ -157,20 +155,25 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound]):
     def _first_request(self) -> PhaseRequest:
         return self._sync_request() or self._enter()
 
-    def _take(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
+    def _read(self, phase: str, client: ClientId, body: bytes) -> tuple[HyfdcaAnswer, PhaseSums]:
+        return self._exchange.read(phase, client, body)
+
+    def _take(self, phase: str, answers: Answers[HyfdcaAnswer]) -> PhaseRequest | RoundReport:
+        answers = self._exchange.ended(answers)
+        good = self._on_record(answers)
         if phase == SYNC:
-            self._take_contributions(results, RoundId(self._current().id - 1))
+            self._take_contributions(good, RoundId(self._current().id - 1))
             return self._enter()
         if phase == INNER_PRODUCT:
-            self._take_products(results)
+            self._take_products(good)
             return self._dual_request()
         if phase == LOCAL_DUAL:
-            self._take_duals(results)
+            self._take_duals(answers)
             return self._primal_request() or self._report()
         if phase == PRIMAL:
-            self._take_primals(results)
+            self._take_primals(good)
             return self._product_request_after() or self._report()
-        self._take_products(results)
+        self._take_products(good)
         return self._report()
 
     def _sync_request(self) -> PhaseRequest | None:
@@ -209,7 +212,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound]):
             INNER_PRODUCT_AFTER, self.layout.sample_index.shared, self._state.summed_contributions()
         )
 
-    def _product_tasks(self, phase: str, wanted: frozenset[int], model: Mapping[int, Vector]) -> PhaseRequest | None:
+    def _product_tasks(self, phase: str, wanted: frozenset[int], model: Model) -> PhaseRequest | None:
         tasks = {}
         for client in self._current().present:
             blocks = tuple(block for block in self.layout.sample_index.of(client) if block in wanted)
@@ -254,17 +257,15 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound]):
             for client, blocks in first.items()
         }
 
-    def _take_duals(self, results: Mapping[ClientId, bytes]) -> None:
-        current = self._current()
-        answers = self._on_record(self._exchange.dual_results(results))
-        contributions = [answer.figures for answer in answers.values() if answer.figures is not None]
-        if len(contributions) == len(self.layout.clients):
-            current.totals = total(contributions)
-        self._state.restate(answer.restated for answer in answers.values() if answer.restated is not None)
-        changes = [answer.changes for answer in answers.values() if answer.changes is not None]
-        current.changed = self._state.add_changes(changes, current.id)
+    def _take_duals(self, answers: Answers[HyfdcaAnswer]) -> None:
+        current, sums = self._current(), answers.sums
+        figures = sums.total(FIGURES)
+        if figures is not None and len(answers.good) == len(self.layout.clients):
+            current.totals = figures
+        self._state.restate(sums.by_block(RESTATED))
+        current.changed = self._state.add_changes(sums.by_block(CHANGES), current.id)
         current.samples_updated = sum(
-            part.stop - part.start for client in answers for part in current.draws.get(client, ())
+            part.stop - part.start for client in answers.good for part in current.draws.get(client, ())
         )
 
     def _primal_request(self) -> PhaseRequest | None:
@@ -279,11 +280,10 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound]):
                 tasks[client] = self._exchange.primal_task(client, state.alpha_of(blocks), current.totals)
         return self._request(PRIMAL, tasks) if tasks else None
 
-    def _take_primals(self, results: Mapping[ClientId, bytes]) -> None:
+    def _take_primals(self, answers: Mapping[ClientId, HyfdcaAnswer]) -> None:
         current = self._current()
-        current.figures = next(
-            (answer.figures for answer in self._take_contributions(results, current.id).values()), None
-        )
+        self._take_contributions(answers, current.id)
+        current.figures = next((answer.figures for answer in answers.values()), None)
         if current.figures is not None and current.rules.certifying:
             current.certificate = certify(
                 current.figures,
@@ -295,17 +295,17 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound]):
                 ending_of(current.certificate, goal=self.settings.stop.gap, watch=self._watch) or current.ending
             )
 
-    def _take_contributions(self, results: Mapping[ClientId, bytes], synced: RoundId) -> dict[ClientId, PrimalResult]:
-        answers = self._on_record(self._exchange.primal_results(results))
+    def _take_contributions(self, answers: Mapping[ClientId, HyfdcaAnswer], synced: RoundId) -> None:
         for client, answer in answers.items():
-            self._state.take_contribution(client, answer.contribution, synced)
-        return answers
+            if answer.contribution is not None:
+                self._state.take_contribution(client, answer.contribution, synced)
 
-    def _take_products(self, results: Mapping[ClientId, bytes]) -> None:
-        for client, answer in self._on_record(self._exchange.product_results(results)).items():
-            self._state.keep_products(client, answer.products)
+    def _take_products(self, answers: Mapping[ClientId, HyfdcaAnswer]) -> None:
+        for client, answer in answers.items():
+            if answer.products is not None:
+                self._state.keep_products(client, answer.products)
 
-    def _on_record(self, answers: Answers[R]) -> dict[ClientId, R]:
+    def _on_record(self, answers: Answers[HyfdcaAnswer]) -> dict[ClientId, HyfdcaAnswer]:
         """Ends the phase: the good answers count, and the record names the clients that are left out from here on."""
         self._put_on_record(answers.good, self._current().left_out_to_bytes(answers.failed))
         return self._without_failed(answers)

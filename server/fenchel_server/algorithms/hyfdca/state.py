@@ -4,15 +4,18 @@ The server adds the clients' vectors. α of a block begins at zero, which needs 
 and its contribution to the model count as zero until it first gives them, as at the beginning of Algorithm 1.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from fenchel_common.blocks import BlockVector, joined, joined_on, summed, summed_parts
+from fenchel_common.blocks import BlockSum, BlockVector, joined, joined_on, summed_parts
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.wire.hyfdca_snapshot import ClientSnapshot
 from fenchel_server.algorithms.phased import OTHER_CLIENTS
+
+Model = Mapping[int, Vector]
+"""w by block of features; a block is missing while it is zero."""
 
 
 class HyfdcaState:
@@ -76,14 +79,13 @@ class HyfdcaState:
         """The model that entered the last round, on a client's features."""
         return joined_on(self._layout.feature_index.of(client), self.model)
 
-    def restate(self, restated: Iterable[BlockVector]) -> None:
+    def restate(self, restated: BlockSum) -> None:
         """Replaces enc(α) in these blocks by fresh vectors of the same values."""
-        for vector in restated:
-            self.alpha |= vector.parts()
+        self.alpha |= restated.parts()
 
-    def add_changes(self, changes: Iterable[BlockVector], round_id: RoundId) -> frozenset[int]:
-        """Adds the clients' enc(γ/|B_n|·Δα) to enc(α), and returns the blocks that changed."""
-        change = summed(changes)
+    def add_changes(self, changes: BlockSum, round_id: RoundId) -> frozenset[int]:
+        """Adds the sums of the clients' enc(γ/|B_n|·Δα) to enc(α), and returns the blocks that changed."""
+        change = changes.parts()
         before = {block: self.alpha[block] for block in change if block in self.alpha}
         self.alpha |= summed_parts([before, change])
         self.changed |= dict.fromkeys(change, round_id)
