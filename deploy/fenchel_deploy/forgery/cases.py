@@ -27,7 +27,8 @@ from fenchel_common.ids import RunId
 from fenchel_common.privacy import CipherWord
 from fenchel_deploy.forgery.marks import compare_labels
 from fenchel_deploy.forgery.openings import Record
-from fenchel_deploy.inprocess.halves import Halves, tags_of
+from fenchel_deploy.inprocess.ciphers import tags_of
+from fenchel_deploy.inprocess.halves import Halves
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.contract import AlgorithmServer
 

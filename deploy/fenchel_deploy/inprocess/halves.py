@@ -8,9 +8,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_client.algorithms.base import AlgorithmClient
-from fenchel_client.crypto.blocktags import BlockTags
-from fenchel_client.crypto.masks import MaskCipher
-from fenchel_client.crypto.plain import Cipher, PlainCipher
+from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Pads
 from fenchel_client.participant import Participant
@@ -22,8 +20,8 @@ from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.records import Moment, Record, seed_to_bytes
 from fenchel_common.setup import LAYOUT
 from fenchel_common.wire.records import record_to_bytes, round_result_from_bytes
+from fenchel_deploy.inprocess.ciphers import FIRST_VIEW, RUN, TAG_SECRET, ciphers_without_key
 from fenchel_deploy.inprocess.layouts import IN_CLEAR, aligned, table_of
-from fenchel_deploy.inprocess.masking import keys_of_all
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.cohorts import OverlapRule
@@ -34,10 +32,6 @@ Array = NDArray[np.float64]
 C = TypeVar("C", bound=AlgorithmClient)
 S = TypeVar("S", bound=AlgorithmServer)
 
-RUN = RunId("in-process")
-_FIRST_VIEW = bytes(32)
-_TAG_SECRET = bytes(range(32))
-"""Without a set-up, the parties have no secret of their own."""
 ATTEMPT = 1
 
 
@@ -74,7 +68,11 @@ class Halves(Generic[C, S]):
         self.shards, self.alignment = aligned(shards, seed=settings.seed, key=key, overlap=overlap)
         self.settings = settings
         self.key = key
-        self.ciphers = self._ciphers() if cipher is None else dict.fromkeys(self.shards, cipher)
+        self.ciphers = (
+            ciphers_without_key(self.alignment.clients, run, key)
+            if cipher is None
+            else dict.fromkeys(self.shards, cipher)
+        )
         self.attempt = ATTEMPT
         self.reports: list[RoundReport] = []
         self._client_half = client_half
@@ -126,9 +124,9 @@ class Halves(Generic[C, S]):
         participant = Participant.of(
             made,
             layout=layout,
-            tag_secret=_TAG_SECRET,
+            tag_secret=TAG_SECRET,
             run=self.run_id,
-            view=_FIRST_VIEW,
+            view=FIRST_VIEW,
             seed=self.settings.seed,
             attempt=ATTEMPT,
             make_seal=self.make_seal,
@@ -148,14 +146,6 @@ class Halves(Generic[C, S]):
             values |= zip(sorted(self.shards[client].features), part, strict=True)
         return np.array([values[name] for name in features])
 
-    def _ciphers(self) -> dict[ClientId, Cipher]:
-        """A cipher in clear for all parties or, with a key of masks, a cipher with its own keys for each."""
-        bits, tags = self.key.bits, tags_of(self.alignment.federation.slots, self.run_id)
-        if not self.key.masked:
-            return dict.fromkeys(self.shards, PlainCipher(bits, tags))
-        keys = keys_of_all(self.alignment.clients, self.run_id, tag_secret=_TAG_SECRET, view=_FIRST_VIEW)
-        return {client: MaskCipher(own, self.run_id, key_bits=bits, tags=tags) for client, own in keys.items()}
-
     def _prepared(self) -> tuple[dict[ClientId, bytes], bytes]:
         """Each party's preparation, and the record of the phase in which they are given."""
         moment = Moment(self.attempt, RoundId(0), LAYOUT)
@@ -167,11 +157,6 @@ class Halves(Generic[C, S]):
             given.append(one)
         record = Record(moment, tuple(given), seed_to_bytes(self.settings.seed))
         return preparations, record_to_bytes(record, self.alignment.federation.clients)
-
-
-def tags_of(slots: int, run: RunId = RUN) -> BlockTags:
-    """The tags of halves in one process, for a caller's own cipher."""
-    return BlockTags.of(_TAG_SECRET, run, slots=slots)
 
 
 def hyfdca_halves(shards: Sequence[Shard], settings: DualSettings) -> Halves[AlgorithmClient, AlgorithmServer]:
