@@ -29,8 +29,8 @@ FRACTIONAL_BITS: Final = 32
 RECORDED: Final[dict[str, tuple[str, str]]] = {
     "paper": ("bceb6d159acc3677", "dc05417669e48949"),
     "theory": ("178b8e31fb5302d5", "34526489011da8b3"),
-    "corrective": ("b99e592fba265629", "bfdba0ed77933b9a"),
-    "corrective logistic": ("ad744884e9bd6d88", "f841f5a6daa90954"),
+    "corrective": ("0c8298eb3c65e1e2", "559e8c432abc62b0"),
+    "corrective logistic": ("918f966fa2f6ba4a", "dbec3f76f607e576"),
     "fedavg": ("8f16c019764c36b2", "81bfb6dce9acd3a3"),
     "hyfem": ("b5f5736f2301bda4", "94d4439bc4c34624"),
     "dualfl": ("1966d9557be34706", "386f36d801925daa"),

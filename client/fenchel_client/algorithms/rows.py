@@ -16,7 +16,7 @@ from fenchel_common.errors import InvalidInput
 Array = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
-COPIED_BYTES: Final = 1 << 24
+COPIED_BYTES: Final = 1 << 22
 """The most bytes of X that `PartyRows.products` copies in one step."""
 
 

@@ -85,6 +85,7 @@ def main() -> None:
     try:
         keep_memory_private()
         _silence_grpc()
+        _compute_on_one_core()
         load_verbs(_completed_words() or sys.argv[1:])
         app()
     except FenchelError as error:
@@ -112,6 +113,15 @@ def _silence_grpc() -> None:
     """
     if VERBOSE not in sys.argv:
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+
+def _compute_on_one_core() -> None:
+    """Lets linear algebra use one core, unless the operator sets OPENBLAS_NUM_THREADS.
+
+    The products of a party are small. OpenBLAS shares each of them among all cores, and its threads wait actively for
+    each other: on two cores, a party then spent most of its CPU time waiting. It reads the variable when it is loaded.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _completed_words() -> list[str]:

@@ -1,5 +1,7 @@
 """The local problem of a corrective step."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -64,3 +66,67 @@ def test_sparse_and_wide_rows_give_the_same_point(monkeypatch: pytest.MonkeyPatc
 def test_rows_of_which_nothing_is_known_stay_where_they_are() -> None:
     F, y, alpha, z = made()
     np.testing.assert_array_equal(local_point(0.0 * F, y, alpha, z, kappa=1.0, loss=LOSSES["hinge"]), alpha)
+
+
+def many(seed: int = 2) -> tuple[Array, Array, Array, Array]:
+    rng = np.random.default_rng(seed)
+    F = rng.standard_normal((400, 8)) / np.sqrt(8)
+    y = np.where(rng.random(400) < 0.5, -1.0, 1.0)
+    return F, y, y * rng.random(400), rng.standard_normal(400)
+
+
+@pytest.mark.parametrize("name", ["logistic", "smoothed_hinge", "squared_hinge", "squared", "huber"])
+def test_with_a_smooth_loss_no_point_gains_more_than_the_stated_share_beyond_the_one_found(name: str) -> None:
+    (F, y, alpha, z), loss, kappa = many(), LOSSES[name], 0.05
+    found = local_point(F, y, alpha, z, kappa=kappa, loss=loss)
+    start, reached = (objective(F, y, alpha, z, a, kappa=kappa, loss=loss) for a in (alpha, found))
+    v = kappa * F.T @ (found - alpha)
+    bound = float(v @ v / (2.0 * kappa) + loss.value(z + F @ v, y).sum() + alpha @ (F @ v))
+    exact = objective(F, y, alpha, z, coordinate_ascent(F, y, alpha, z, kappa=kappa, loss=loss), kappa=kappa, loss=loss)
+    assert exact <= bound
+    assert exact - reached <= local_newton.SHARE * (reached - start)
+
+
+def test_newton_steps_end_as_soon_as_a_better_point_gains_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = 0
+    direction = local_newton._Step._direction
+
+    def counted(step: local_newton._Step, a: Array, gradient: Array) -> Array:
+        nonlocal taken
+        taken += 1
+        return direction(step, a, gradient)
+
+    monkeypatch.setattr(local_newton._Step, "_direction", counted)
+    F, y, alpha, z = many()
+    local_point(F, y, alpha, z, kappa=0.05, loss=LOSSES["logistic"])
+    first, taken = taken, 0
+    monkeypatch.setattr(local_newton, "SHARE", 0.0)
+    monkeypatch.setattr(local_newton, "SETTLED", 0.0)
+    local_point(F, y, alpha, z, kappa=0.05, loss=LOSSES["logistic"])
+    assert 0 < first < taken
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
+@pytest.mark.parametrize("kappa", [0.01, 10.0, 1e4])
+def test_the_point_is_never_worse_than_the_present_one(
+    loss: Loss, kappa: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_newton, "NEWTON_STEPS", 1)
+    F, y, alpha, z = made(3)
+    found = local_point(F, y, alpha, z, kappa=kappa, loss=loss)
+    start, reached = (objective(F, y, alpha, z, a, kappa=kappa, loss=loss) for a in (alpha, found))
+    assert reached >= start
+    assert found is not alpha
+
+
+def test_the_hessian_is_formed_without_a_copy_of_all_rows() -> None:
+    rng = np.random.default_rng(4)
+    F = np.asfortranarray(rng.standard_normal((40_000, 64)))
+    y = np.where(rng.random(40_000) < 0.5, -1.0, 1.0)
+    tracemalloc.start()
+    try:
+        local_point(F, y, np.zeros(40_000), np.zeros(40_000), kappa=1e-4, loss=LOSSES["logistic"])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < F.nbytes / 2

@@ -1,5 +1,6 @@
 """The `fenchel` command loads what its verb needs, and no more."""
 
+import os
 import subprocess
 import sys
 
@@ -40,3 +41,19 @@ def test_the_help_lists_every_verb() -> None:
         [sys.executable, "-m", "fenchel_deploy", "--help"], capture_output=True, text=True, check=True
     )
     assert all(f" {verb} " in shown.stdout for verb in VERBS)
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, "1"), ("3", "3")])
+def test_linear_algebra_uses_one_core_unless_the_operator_says_otherwise(given: str | None, used: str) -> None:
+    script = (
+        "import os, sys\n"
+        "from fenchel_deploy.cli import main\n"
+        "assert 'numpy' not in sys.modules, 'OpenBLAS reads the variable when it is loaded'\n"
+        "try: main()\n"
+        "finally: print(os.environ['OPENBLAS_NUM_THREADS'], file=sys.stderr)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    environment |= {} if given is None else {"OPENBLAS_NUM_THREADS": given}
+    command = [sys.executable, "-c", script, "client", "--help"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert ran.stderr.split() == [used]

@@ -1,14 +1,19 @@
 """The local problem of a corrective step, solved by a proximal Newton method.
 
 Problem
-    max over a of  −Σ_i [l_i*(−a_i) + a_i z_i] − κ/2 ‖Fᵀ(a − α)‖²,
+    max over a of  d(a) = −Σ_i [l_i*(−a_i) + a_i z_i] − κ/2 ‖Fᵀ(a − α)‖²,
     with α the present dual variables, z_i the predictions of their model, F (n, d) the rows as far as they are known,
     and κ the factor by which a change of Fᵀα changes the model. With v = κFᵀ(a − α) this problem is the dual of
-    min over v of  1/(2κ) ‖v‖² + Σ_i [l_i(z_i + f_i·v) + α_i f_i·v].
+    min over v of  p(v) = 1/(2κ) ‖v‖² + Σ_i [l_i(z_i + f_i·v) + α_i f_i·v].
 Method
     Newton's method in v. Where l* has no curvature (hinge, ε-insensitive), a proximal term s/2 ‖a − ã‖² supplies it: s
     starts at the mean of κ‖f_i‖² and is divided by five after each of a few outer steps. The solution of an outer step
-    is the next ã. a is always one dual step away from ã, hence feasible whenever the method stops.
+    is the next ã if d is larger there. a is always one dual step away from ã, hence feasible whenever the method stops.
+Stopping rule
+    The gap p(v) − d(a) is at most `SHARE` of the gain d(a) − d(α), or the steps are used up. By weak duality no point
+    then gains more than 1 + `SHARE` times as much as a: a is a Θ-approximate solution (Ma et al., "Adding vs. averaging
+    in distributed primal-dual optimization", 2015, Assumption 1). The Newton steps of an outer step end by the same
+    rule, with the proximal term in d and p, and ã in the place of α; there the gap is κ/2 ‖∇p(v)‖².
 Shapes
     F (n, d) dense or CSR; y, alpha and z (n,).
 """
@@ -24,20 +29,22 @@ from fenchel_common.objectives import Matrix, squared_row_norms
 
 Array = NDArray[np.float64]
 
+SHARE: Final = 1e-3
 OUTER_STEPS: Final = 3
 NEWTON_STEPS: Final = 8
 HALVINGS: Final = 20
 PROXIMITY_FALL: Final = 5.0
 SUFFICIENT_DECREASE: Final = 1e-4
-SETTLED: Final = 1e-9  # the Newton steps end when the merit's slope, divided by the samples, is below this
+SETTLED: Final = 1e-9  # a slope of the merit, divided by the samples, that promises nothing
 DENSE_WIDTH: Final = 512  # the most columns of F for which the Hessian is formed and factored
 DENSE_ENTRIES: Final = 1 << 24  # the most entries of a sparse F that is made dense for the Hessian
+ROWS_AT_ONCE: Final = 1024  # the rows of F that are copied in one step while the Hessian is formed
 CG_TOLERANCE: Final = 1e-6
 CG_STEPS: Final = 200
 
 
 def local_point(F: Matrix, y: Array, alpha: Array, z: Array, *, kappa: float, loss: Loss) -> Array:
-    """A feasible a, near the solution of the local problem."""
+    """A feasible a, near the solution of the local problem; d is never smaller there than at α."""
     if isinstance(F, csr_array) and F.shape[1] <= DENSE_WIDTH and F.shape[0] * F.shape[1] <= DENSE_ENTRIES:
         # A Hessian of this width is factored faster than conjugate gradients reach its solution.
         F = F.toarray()
@@ -47,11 +54,20 @@ def local_point(F: Matrix, y: Array, alpha: Array, z: Array, *, kappa: float, lo
     smooth = loss.conjugate_modulus > 0.0
     proximity = 0.0 if smooth else kappa * float(norms.mean())
     v, moved, centre = np.zeros(F.shape[1]), np.zeros(len(y)), alpha
+    at_start = at_centre = -float((loss.conjugate(alpha, y) + alpha * z).sum())
     for _ in range(1 if smooth else OUTER_STEPS):
         step = _Step(F, y, alpha, z, centre, kappa, np.full(len(y), proximity), loss)
-        v, moved, centre = step.solve(v, moved)
+        v, moved, a = step.solve(v, moved, known=at_centre)
         proximity /= PROXIMITY_FALL
-    return centre
+        pull = np.asarray(F.T @ (a - alpha), dtype=np.float64)
+        reached = -float((loss.conjugate(a, y) + a * z).sum()) - kappa / 2.0 * float(pull @ pull)
+        if reached <= at_centre:
+            continue
+        centre, at_centre = a, reached
+        bound = float(v @ v / (2.0 * kappa) + loss.value(z + moved, y).sum() + alpha @ moved)
+        if bound - reached <= SHARE * (reached - at_start):
+            break
+    return centre if centre is not alpha else alpha.copy()
 
 
 class _Step:
@@ -63,26 +79,36 @@ class _Step:
         self._F, self._y, self._alpha, self._z = F, y, alpha, z
         self._centre, self._kappa, self._proximity, self._loss = centre, kappa, proximity, loss
 
-    def solve(self, v: Array, moved: Array) -> tuple[Array, Array, Array]:
-        """v, F·v and a after the Newton steps that begin at v; `moved` is F·v at the beginning."""
+    def solve(self, v: Array, moved: Array, *, known: float) -> tuple[Array, Array, Array]:
+        """v, F·v and a after the Newton steps that begin at v; `moved` is F·v at the beginning, `known` d(centre)."""
         value, a = self._merit(v, moved)
         for _ in range(NEWTON_STEPS):
             gradient = v / self._kappa + np.asarray(self._F.T @ (self._alpha - a), dtype=np.float64)
+            gap = self._kappa / 2.0 * float(gradient @ gradient)
+            if gap <= SHARE * (value - gap - known):
+                break
             direction = self._direction(a, gradient)
             slope = float(gradient @ direction)
             if -slope <= SETTLED * len(a):
                 break
             along = np.asarray(self._F @ direction, dtype=np.float64)
-            length = 1.0
-            for _ in range(HALVINGS):
-                merit, candidate = self._merit(v + length * direction, moved + length * along)
-                if merit <= value + SUFFICIENT_DECREASE * length * slope:
-                    break
-                length /= 2.0
-            else:
+            length, merit, candidate = self._searched(v, moved, direction, along, value=value, slope=slope)
+            if merit > value:
                 break
             v, moved, value, a = v + length * direction, moved + length * along, merit, candidate
         return v, moved, a
+
+    def _searched(
+        self, v: Array, moved: Array, direction: Array, along: Array, *, value: float, slope: float
+    ) -> tuple[float, float, Array]:
+        """The length of the step along `direction`, halved until it lowers the merit; the merit and a after it."""
+        length = 1.0
+        for _ in range(HALVINGS):
+            merit, a = self._merit(v + length * direction, moved + length * along)
+            if merit <= value + SUFFICIENT_DECREASE * length * slope:
+                break
+            length /= 2.0
+        return length, merit, a
 
     def _merit(self, v: Array, moved: Array) -> tuple[float, Array]:
         reached = self._z + moved
@@ -95,14 +121,19 @@ class _Step:
     def _direction(self, a: Array, gradient: Array) -> Array:
         curvature = self._loss.conjugate_curvature(a, self._y)
         inside = np.flatnonzero(np.isfinite(curvature))
-        rows, weights = self._F[inside], 1.0 / (self._proximity[inside] + curvature[inside])
+        weights = 1.0 / (self._proximity[inside] + curvature[inside])
         width = len(gradient)
-        if not isinstance(rows, csr_array) and width <= DENSE_WIDTH:
-            hessian = (rows.T * weights) @ rows + np.eye(width) / self._kappa
+        if not isinstance(self._F, csr_array) and width <= DENSE_WIDTH:
+            hessian = np.eye(width) / self._kappa
+            for start in range(0, len(inside), ROWS_AT_ONCE):
+                piece = slice(start, start + ROWS_AT_ONCE)
+                rows = self._F[inside[piece]]
+                hessian += (rows.T * weights[piece]) @ rows
             return np.asarray(np.linalg.solve(hessian, -gradient), dtype=np.float64)
+        chosen = self._F[inside]
 
         def times_hessian(vector: Array) -> Array:
-            return np.asarray(vector / self._kappa + rows.T @ (weights * (rows @ vector)), dtype=np.float64)
+            return np.asarray(vector / self._kappa + chosen.T @ (weights * (chosen @ vector)), dtype=np.float64)
 
         # Imported here: it costs every party ten megabytes, and small models do without it.
         from scipy.sparse.linalg import LinearOperator, cg

@@ -57,9 +57,9 @@ def found_locally(
 
 def described_rows(own: PartyRows, memory: Memory, live: Positions) -> Matrix:
     """F on the live rows: the party's own columns, and the other columns' projections onto the remembered models."""
-    columns = own.X[live]
+    X = own.X
     if not own.shared:
-        return columns
+        return X[live]
     names = [(MODEL, round_id) for round_id in memory.rounds_of(MODEL)]
     rows = memory.rows(names)
     gram = memory.gram[np.ix_(rows, rows)]
@@ -69,9 +69,14 @@ def described_rows(own: PartyRows, memory: Memory, live: Positions) -> Matrix:
     eigenvalues, directions = np.linalg.eigh(gram)
     kept = eigenvalues > SMALLEST_EIGENVALUE * max(float(np.trace(gram)), 0.0)
     if not kept.any():
-        return columns
-    rest = np.array([memory.entries[name].predictions[live] for name in names]).T - columns @ weights.T
-    known = rest @ (directions[:, kept] / np.sqrt(eigenvalues[kept]))
-    if isinstance(columns, csr_array):
-        return csr_array(hstack([columns, csr_array(known)], format="csr"))
-    return np.hstack([columns, known])
+        return X[live]
+    basis = directions[:, kept] / np.sqrt(eigenvalues[kept])
+    whole = np.array([memory.entries[name].predictions[live] for name in names]).T
+    if isinstance(X, csr_array):
+        columns = X[live]
+        return csr_array(hstack([columns, csr_array((whole - columns @ weights.T) @ basis)], format="csr"))
+    F = np.empty((len(live), own.width + basis.shape[1]), order="F")
+    for column in range(own.width):
+        F[:, column] = X[live, column]
+    F[:, own.width :] = (whole - F[:, : own.width] @ weights.T) @ basis
+    return F
