@@ -23,7 +23,7 @@ from support.problems import problem
 
 Bytes = NDArray[np.uint8]
 
-CASE = problem(rows=600, columns=12, lambda_=0.05)
+CASE = problem(rows=1000, columns=12, lambda_=0.05)
 LEAST_P: Final = 1e-10
 
 

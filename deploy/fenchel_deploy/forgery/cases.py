@@ -6,7 +6,7 @@ key and secret.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.partition import partition
 from fenchel_common.ids import RunId
-from fenchel_common.privacy import CipherWord
 from fenchel_deploy.forgery.marks import compare_labels
 from fenchel_deploy.forgery.openings import Record
 from fenchel_deploy.inprocess.ciphers import tags_of
@@ -50,7 +49,7 @@ class Case:
     grid: tuple[int, int] = (2, 2)
     settings: dict[str, Any] = field(default_factory=dict)
     rounds: int = 1
-    cipher: CipherWord = "paillier"
+    cipher: Literal["paillier", "masks"] = "paillier"
 
     @property
     def name(self) -> str:
