@@ -8,7 +8,6 @@ import numpy as np
 
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
-from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId
@@ -31,8 +30,8 @@ def check_coverage(layout: ClientLayout, *, table: PartyTable, config: RunConfig
         raise InvalidInput("layout: clients: are not the parties of the roster, in its order")
     if (layout.party in layout.label_holders) != (table.y is not None):
         raise InvalidInput("layout: label_holders: is wrong about this party")
-    if layout.slots != slot_layout(VectorFormat(), config.key.bits).slots:
-        raise InvalidInput("layout: slots: not as many as fit into a ciphertext of the run's key")
+    if (layout.slots, layout.feature_slots) != (config.sample_slots(len(roster.names)), config.feature_slots):
+        raise InvalidInput("layout: slots: not as many as fit into a ciphertext of the run's key and precision")
     if len(layout.rows) != len(table.ids):
         raise InvalidInput(f"layout: rows: has {len(layout.rows)} of this party's {len(table.ids)} rows, not all")
     features = sum(len(positions) for positions in layout.feature_blocks.values())
@@ -41,7 +40,8 @@ def check_coverage(layout: ClientLayout, *, table: PartyTable, config: RunConfig
             f"layout: feature_blocks: has {features} of this party's {len(table.features)} features, not all"
         )
     for opened in layout.cohorts:
-        if any(size < layout.slots for size in opened.cohort.sizes[:-1]):
+        full = layout.feature_slots if opened.cohort.features else layout.slots
+        if any(size < full for size in opened.cohort.sizes[:-1]):
             raise InvalidInput("layout: cohorts: more than one block of a cohort is not full")
     _check_ignored(layout, table=table, config=config, first=layout.party == roster.names[0])
 

@@ -111,6 +111,7 @@ class LabelComparison:
             dict(zip(self._blocks, positions, strict=False)),
             [table.ids[row] for row in rows],
             layout.holders,
+            layout.slots,
             cipher,
             seal,
         )

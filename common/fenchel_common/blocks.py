@@ -1,6 +1,8 @@
 """Vectors by block: restricted to some blocks, split into parts, summed block by block, joined.
 
-A *part* is the vector of one block. These functions read no value, and work in the same way on ciphertext and in clear.
+A *part* is the vector of one block. A block of more values than fit into a ciphertext of their format takes several
+ciphertexts, its *pieces*; all blocks of a vector have the same number of them. These functions read no value, and work
+in the same way on ciphertext and in clear.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,14 +18,14 @@ from fenchel_common.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class BlockVector:
-    """A vector of whole blocks, S slots each, and the ascending ids of these blocks."""
+    """A vector of whole blocks, and the ascending ids of these blocks."""
 
     blocks: tuple[int, ...]
     vector: Vector
 
     def parts(self) -> dict[int, Vector]:
         """The part of each block."""
-        return {block: self.vector.select([position]) for position, block in enumerate(self.blocks)}
+        return {block: self._selected([position]) for position, block in enumerate(self.blocks)}
 
     def restricted_to(self, blocks: Collection[int]) -> "BlockVector | None":
         """The vector on those of its blocks that are in `blocks`; None if there are none."""
@@ -32,7 +34,17 @@ class BlockVector:
             return self
         if not positions:
             return None
-        return BlockVector(tuple(self.blocks[position] for position in positions), self.vector.select(positions))
+        return BlockVector(tuple(self.blocks[position] for position in positions), self._selected(positions))
+
+    def _selected(self, positions: Sequence[int]) -> Vector:
+        """The vector of the blocks at these positions."""
+        pieces = self.vector.block_count // len(self.blocks)
+        return self.vector.select([position * pieces + piece for position in positions for piece in range(pieces)])
+
+
+def piece_count(slots: int, in_piece: int) -> int:
+    """The number of pieces of a block of up to `slots` values, `in_piece` of which fit into a ciphertext."""
+    return -(-slots // in_piece)
 
 
 def joined(blocks: Iterable[int], parts: Mapping[int, Vector]) -> BlockVector | None:

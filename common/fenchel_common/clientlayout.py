@@ -61,8 +61,8 @@ class ClientLayout:
         N, the number of distinct samples in the federation.
     feature_count
         The number of distinct features in the federation.
-    slots
-        S, the most samples in a block.
+    slots, feature_slots
+        S, the most samples in a block, and the most features in a block.
     block_ids
         (B,) the ids of this party's blocks, ascending.
     block_sizes
@@ -95,6 +95,7 @@ class ClientLayout:
     sample_count: int
     feature_count: int
     slots: int
+    feature_slots: int
     block_ids: NDArray[np.int64]
     block_sizes: NDArray[np.int64]
     cohorts: tuple[OpenedCohort, ...]
@@ -117,7 +118,7 @@ class ClientLayout:
             object.__setattr__(self, name, frozen_int64(getattr(self, name), name))
         count = sum(len(positions) for positions in features.values())
         object.__setattr__(self, "columns", frozen_int64(np.arange(count), "columns"))
-        check_counts(self.sample_count, self.slots)
+        check_counts(self.sample_count, self.slots, self.feature_slots)
         self._check_blocks()
         self._check_rows()
         self._check_features()
@@ -131,6 +132,7 @@ class ClientLayout:
             sample_count=self.sample_count,
             feature_count=self.feature_count,
             slots=self.slots,
+            feature_slots=self.feature_slots,
             clients=self.clients,
             label_holders=self.label_holders,
             leaves=self.leaves,
@@ -196,7 +198,7 @@ class ClientLayout:
         if not isinstance(other, ClientLayout):
             return NotImplemented
         arrays = ("block_ids", "block_sizes", "rows")
-        counts = ("sample_count", "feature_count", "slots")
+        counts = ("sample_count", "feature_count", "slots", "feature_slots")
         values = ("party", "clients", "label_holders", *counts, "cohorts", "leaves", "ignored")
         return (
             all(getattr(self, name) == getattr(other, name) for name in values)
@@ -225,8 +227,8 @@ class ClientLayout:
             raise InvalidInput("rows: every row of the shard must occur exactly once")
 
     def _check_features(self) -> None:
-        if any(not 1 <= len(positions) <= self.slots for positions in self.feature_blocks.values()):
-            raise InvalidInput(f"feature_blocks: a block must have 1 to {self.slots} features")
+        if any(not 1 <= len(positions) <= self.feature_slots for positions in self.feature_blocks.values()):
+            raise InvalidInput(f"feature_blocks: a block must have 1 to {self.feature_slots} features")
         if list(self.feature_blocks) != sorted(self.feature_blocks):
             raise InvalidInput("feature_blocks: ids must be ascending")
         positions = np.concatenate([np.zeros(0, dtype=np.int64), *self.feature_blocks.values()])

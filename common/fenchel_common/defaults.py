@@ -22,6 +22,7 @@ KEY_BITS: Final = 3072
 KEY_KIND: Final = "standard"
 ALIGNMENT: Final = "ecdh"
 OVERLAP: Final = "error"
+PRECISION: Final = "auto"
 DEADLINE_S: Final = 120.0
 QUORUM: Final = 0.5
 ATTEMPTS: Final = 3
@@ -56,6 +57,7 @@ DEFAULTS: Final[Mapping[str, object]] = {
     "key.kind": KEY_KIND,
     "alignment": ALIGNMENT,
     "overlap": OVERLAP,
+    "precision": PRECISION,
     "round.deadline_s": DEADLINE_S,
     "round.quorum": QUORUM,
     "round.attempts": ATTEMPTS,

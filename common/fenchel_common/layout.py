@@ -1,9 +1,10 @@
 """The positions of samples and features in the encrypted vectors.
 
 The samples of a federation are divided into *blocks* of at most S slots. All samples of a block have the same holders,
-so a party that may decrypt one slot may decrypt the block. The features are divided into blocks in the same way. The
-server knows a block by its number, size and holders (`FederationLayout`); a party knows which of its own rows fill
-which of its blocks (`clientlayout.ClientLayout`). Neither layout has a sample id.
+so a party that may decrypt one slot may decrypt the block. The features are divided into blocks in the same way, of at
+most as many slots as a ciphertext has of 64 bits. The server knows a block by its number, size and holders
+(`FederationLayout`); a party knows which of its own rows fill which of its blocks (`clientlayout.ClientLayout`).
+Neither layout has a sample id.
 """
 
 from collections import Counter
@@ -37,7 +38,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureBlock:
-    """Up to S features with the same holders, who are listed in roster order; `features` are ascending indices."""
+    """Features with the same holders, who are listed in roster order; `features` are ascending indices."""
 
     id: int
     holders: tuple[ClientId, ...]
@@ -113,8 +114,8 @@ class FederationLayout:
         The parties in roster order.
     sample_count
         N, the number of distinct samples, which is the sum of the block sizes.
-    slots
-        S, the most samples in a block.
+    slots, feature_slots
+        S, the most samples in a block, and the most features in a block.
     blocks
         Ordered by id, which counts from 0.
     features
@@ -136,6 +137,7 @@ class FederationLayout:
     clients: tuple[ClientId, ...]
     sample_count: int
     slots: int
+    feature_slots: int
     blocks: tuple[Block, ...]
     features: tuple[str, ...]
     client_features: Mapping[ClientId, NDArray[np.int64]]
@@ -212,7 +214,7 @@ class FederationLayout:
         return (
             self.clients == other.clients
             and self.sample_count == other.sample_count
-            and self.slots == other.slots
+            and (self.slots, self.feature_slots) == (other.slots, other.feature_slots)
             and self.blocks == other.blocks
             and self.features == other.features
             and self.label_holders == other.label_holders
@@ -239,7 +241,7 @@ class FederationLayout:
         """The features in blocks of one cohort: a party that may see one feature of a block may see all."""
         return tuple(
             FeatureBlock(number, holders, frozen_int64(np.array(piece), "features"))
-            for number, (holders, piece) in enumerate(cut(self.feature_cohorts(), self.slots))
+            for number, (holders, piece) in enumerate(cut(self.feature_cohorts(), self.feature_slots))
         )
 
     def _check_names(self) -> None:
@@ -264,7 +266,7 @@ class FederationLayout:
             raise InvalidInput("client_features: every feature must have a holder")
 
     def _check_blocks(self) -> None:
-        check_counts(self.sample_count, self.slots)
+        check_counts(self.sample_count, self.slots, self.feature_slots)
         position_of = {client: position for position, client in enumerate(self.clients)}
         for expected_id, block in enumerate(self.blocks):
             if block.id != expected_id:
@@ -300,11 +302,12 @@ def check_names(names: Iterable[str], field: str, *, limit: int) -> None:
         raise InvalidInput(f"{field}: a name occurs twice")
 
 
-def check_counts(sample_count: int, slots: int) -> None:
+def check_counts(sample_count: int, slots: int, feature_slots: int) -> None:
     if not 1 <= sample_count <= MAX_SAMPLES:
         raise InvalidInput(f"sample_count: must lie between 1 and {MAX_SAMPLES}")
-    if not 1 <= slots <= MAX_SLOTS:
-        raise InvalidInput(f"slots: must lie between 1 and {MAX_SLOTS}")
+    for name, count in (("slots", slots), ("feature_slots", feature_slots)):
+        if not 1 <= count <= MAX_SLOTS:
+            raise InvalidInput(f"{name}: must lie between 1 and {MAX_SLOTS}")
 
 
 def frozen_int64(values: NDArray[np.int64], field: str) -> NDArray[np.int64]:

@@ -62,12 +62,13 @@ def layout_root(
     sample_count: int,
     feature_count: int,
     slots: int,
+    feature_slots: int,
     clients: Sequence[ClientId],
     label_holders: Collection[ClientId],
     leaves: Sequence[bytes],
 ) -> bytes:
     """The hash of a layout; `clients` are all parties in roster order."""
-    numbers = _numbers([sample_count, feature_count, slots])
+    numbers = _numbers([sample_count, feature_count, slots, feature_slots])
     names = framed(*(client.encode() for client in clients))
     labelled = bytes(client in label_holders for client in clients)
     return hashlib.sha256(_ROOT_LABEL + framed(numbers, names, labelled, *leaves)).digest()

@@ -12,9 +12,17 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from fenchel_common import defaults
 from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.fitting import check_loss, check_privacy
+from fenchel_common.algorithms.fitting import check_loss, check_precision, check_privacy
 from fenchel_common.algorithms.row_leak import check_row_leak
-from fenchel_common.algorithms.settings import RUN_LEVEL, AlgorithmSettings, PositiveFloat, PrivacyWord, StopRules
+from fenchel_common.algorithms.settings import (
+    RUN_LEVEL,
+    AlgorithmSettings,
+    PositiveFloat,
+    Precision,
+    PrivacyWord,
+    StopRules,
+)
+from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.privacy import CipherWord, Privacy
 from fenchel_common.release import ReleaseNoise, checked_goal
@@ -79,6 +87,7 @@ class RunConfig(_Section):
     key: KeyConfig = KeyConfig()
     alignment: Literal["ecdh", "hmac"] = defaults.ALIGNMENT
     overlap: Literal["error", "first"] = defaults.OVERLAP
+    precision: Precision = defaults.PRECISION
     round: RoundConfig = RoundConfig()
     stop: StopRules = StopRules()
     release: ReleaseConfig | None = None
@@ -157,10 +166,27 @@ class RunConfig(_Section):
         check_privacy(self.algorithm, self.privacy)
         try:
             check_loss(self.algorithm, self.settings.get("loss"))
-            run_level = {"privacy": self.privacy, "seed": self.seed or 0, "stop": self.stop.model_dump()}
-            return SETTINGS[self.algorithm].parse({**self.settings, **run_level})
+            run_level = {
+                "precision": self.precision,
+                "privacy": self.privacy,
+                "seed": self.seed or 0,
+                "stop": self.stop.model_dump(),
+            }
+            settings = SETTINGS[self.algorithm].parse({**self.settings, **run_level})
         except InvalidConfig as error:
             raise InvalidConfig(f"settings.{error}") from None
+        check_precision(settings)
+        return settings
+
+    def sample_slots(self, parties: int) -> int:
+        """The most samples in a block, in a federation of so many parties."""
+        bits = self.algorithm_settings().slot_bits(parties)
+        return slot_layout(VectorFormat(slot_bits=bits), self.key.bits).slots
+
+    @property
+    def feature_slots(self) -> int:
+        """The most features in a block: vectors by feature have slots of 64 bits."""
+        return slot_layout(VectorFormat(), self.key.bits).slots
 
     @property
     def cipher_in_use(self) -> CipherWord | None:

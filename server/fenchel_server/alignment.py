@@ -44,6 +44,7 @@ class AlignmentServer:
         *,
         method: AlignmentMethod,
         slots: int,
+        feature_slots: int,
         seed: int,
         overlap: OverlapRule = OverlapRule.ERROR,
     ) -> None:
@@ -53,6 +54,7 @@ class AlignmentServer:
         self._clients = tuple(clients)
         self._method = method
         self._slots = slots
+        self._feature_slots = feature_slots
         self._seed = seed
         self._overlap = overlap
         self._step = 0
@@ -110,4 +112,10 @@ class AlignmentServer:
             )
             for client in self._clients
         ]
-        return lay_out(holdings, slots=self._slots, seed=self._seed, overlap=self._overlap)
+        return lay_out(
+            holdings,
+            slots=self._slots,
+            feature_slots=self._feature_slots,
+            seed=self._seed,
+            overlap=self._overlap,
+        )

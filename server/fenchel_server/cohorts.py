@@ -62,7 +62,9 @@ class Cohort:
     samples: NDArray[np.int64]
 
 
-def lay_out(holdings: Sequence[Holding], *, slots: int, seed: int, overlap: OverlapRule) -> Alignment:
+def lay_out(
+    holdings: Sequence[Holding], *, slots: int, feature_slots: int, seed: int, overlap: OverlapRule
+) -> Alignment:
     """Checks that the holdings, in roster order, make one table, and divides the table into blocks.
 
     Raises `AlignmentError` if they do not, `ResultRejected` if a party lists a sample twice.
@@ -76,7 +78,7 @@ def lay_out(holdings: Sequence[Holding], *, slots: int, seed: int, overlap: Over
 
     random = np.random.default_rng([seed, 0, _SHUFFLE_STREAM])
     shuffled = [Cohort(cohort.holders, random.permutation(cohort.samples)) for cohort in cohorts]
-    federation = _federation_layout(holdings, shuffled, slots=slots)
+    federation = _federation_layout(holdings, shuffled, slots=slots, feature_slots=feature_slots)
     slot_of = np.empty(federation.sample_count, dtype=np.int64)
     slot_of[np.concatenate([cohort.samples for cohort in shuffled])] = np.arange(federation.sample_count)
     cuts = _ignored(holdings, federation)
@@ -121,7 +123,9 @@ def _cohorts(numbers: Sequence[NDArray[np.int64]]) -> list[Cohort]:
     return sorted(cohorts, key=lambda cohort: cohort.holders)
 
 
-def _federation_layout(holdings: Sequence[Holding], cohorts: Sequence[Cohort], *, slots: int) -> FederationLayout:
+def _federation_layout(
+    holdings: Sequence[Holding], cohorts: Sequence[Cohort], *, slots: int, feature_slots: int
+) -> FederationLayout:
     blocks: list[Block] = []
     for cohort in cohorts:
         holders = tuple(holdings[position].client for position in cohort.holders)
@@ -134,6 +138,7 @@ def _federation_layout(holdings: Sequence[Holding], cohorts: Sequence[Cohort], *
         clients=tuple(holding.client for holding in holdings),
         sample_count=sum(len(cohort.samples) for cohort in cohorts),
         slots=slots,
+        feature_slots=feature_slots,
         blocks=tuple(blocks),
         features=features,
         client_features={
@@ -158,6 +163,7 @@ def _client_layout(
         sample_count=federation.sample_count,
         feature_count=len(federation.features),
         slots=federation.slots,
+        feature_slots=federation.feature_slots,
         block_ids=np.array(list(blocks)),
         block_sizes=np.array(list(blocks.values())),
         cohorts=tuple(opened for opened in opened_cohorts if client in opened.cohort.holders),

@@ -22,6 +22,7 @@ def result_of(record: RunRecord, *, parties: int) -> dict[str, object]:
     outcome = None if record.outcome is None else RunOutcome.from_json(record.outcome)
     certificate = LastCertificate() if outcome is None else outcome.certificate
     written = {} if outcome is None else outcome.to_mapping()
+    config = RunConfig.from_json(record.config)
     return {
         "run": record.run,
         "name": record.name,
@@ -31,8 +32,9 @@ def result_of(record: RunRecord, *, parties: int) -> dict[str, object]:
         "clients": parties,
         "key_bits": record.key_bits,
         "key_fingerprint": record.key_fingerprint,
-        "privacy": RunConfig.from_json(record.config).privacy,
-        "cipher": RunConfig.from_json(record.config).cipher_in_use,
+        "privacy": config.privacy,
+        "cipher": config.cipher_in_use,
+        "precision": config.precision,
         **{name: value for name, value in written.items() if name != "certificate"},
     }
 

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 
-from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import Moment
@@ -48,7 +47,8 @@ class FederationSetup:
         self._alignment = AlignmentServer(
             roster.names,
             method=AlignmentMethod(config.alignment),
-            slots=slot_layout(VectorFormat(), config.key.bits).slots,
+            slots=config.sample_slots(len(roster.names)),
+            feature_slots=config.feature_slots,
             seed=config.seed or 0,
             overlap=OverlapRule(config.overlap),
         )

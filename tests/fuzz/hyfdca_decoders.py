@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError, Message
 
 from fenchel.v1 import corrective_pb2, hyfdca_pb2, records_pb2
 from fenchel_common.algorithms import SETTINGS
+from fenchel_common.algorithms.corrective.messages import POINT_PRODUCT_FORMAT
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import FenchelError, InvalidInput
@@ -85,10 +86,12 @@ def _decoder(function: Callable[..., Any], level: str) -> Iterator[Decoder]:
 def _bound(function: Callable[..., Any], run: Simulation, level: str) -> dict[str, object]:
     client, privacy = min(run.names), Privacy(level)
     known: dict[str, object] = {
-        "scope": scope.Scope.of_client(run.alignment.clients[client], key=run.key, privacy=privacy),
+        "scope": scope.Scope.of_client(
+            run.alignment.clients[client], key=run.key, privacy=privacy, product_formats=(POINT_PRODUCT_FORMAT,)
+        ),
         "key": run.key,
         "privacy": privacy,
-        "vector_format": PRODUCT_FORMAT,
+        "formats": (PRODUCT_FORMAT,),
         "field": "field",
         "clients": run.alignment.federation.clients,
         "label_holders": run.alignment.federation.label_holders,

@@ -138,7 +138,7 @@ def vector_decoders() -> list[Decoder]:
             allowed=allowed,
             slots=slots,
             key=in_clear,
-            vector_format=FORMAT,
+            formats=(FORMAT,),
             field="vector",
         ),
         _of_bytes(None, blocks.block_ids_from_bytes, arrays.numbers_to_bytes([2, 9]), allowed=allowed, field="blocks"),

@@ -232,7 +232,7 @@ def test_a_point_that_no_honest_sum_gives_is_refused(grid: tuple[int, int], monk
 def test_a_party_that_lost_its_memory_refuses_impossible_dual_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     run = simulation(problem(**SMALL))
     with monkeypatch.context() as lying:
-        lying.setattr(local_dual, "rounded_towards_zero", lambda alpha: np.full(len(alpha), 1.9))
+        lying.setattr(local_dual, "rounded_towards_zero", lambda alpha, _formats: np.full(len(alpha), 1.9))
         lying.setattr("fenchel_client.algorithms.corrective.primal.checked_duals", honest_duals)
         run.run(2)
     run.restart(FIRST)

@@ -280,7 +280,9 @@ def test_one_party_alone_reaches_the_optimum() -> None:
 
 def test_a_sample_that_nobody_has_the_label_of_is_refused() -> None:
     alone = ClientId("alone")
-    layout = FederationLayout((alone,), 1, 31, (Block(0, 1, (alone,)),), ("f",), {alone: np.array([0])}, frozenset())
+    layout = FederationLayout(
+        (alone,), 1, 31, 31, (Block(0, 1, (alone,)),), ("f",), {alone: np.array([0])}, frozenset()
+    )
     with pytest.raises(InvalidInput, match="label"):
         CorrectiveServer(settings(problem(**CASE)), layout=layout, key=IN_CLEAR, preparations={}, record=b"")
 

@@ -27,16 +27,16 @@ SLOTS: Final = 30
 FRACTIONAL_BITS: Final = 32
 
 RECORDED: Final[dict[str, tuple[str, str]]] = {
-    "paper": ("bceb6d159acc3677", "dc05417669e48949"),
-    "theory": ("178b8e31fb5302d5", "34526489011da8b3"),
-    "corrective": ("0c8298eb3c65e1e2", "559e8c432abc62b0"),
-    "corrective logistic": ("918f966fa2f6ba4a", "dbec3f76f607e576"),
-    "fedavg": ("8f16c019764c36b2", "81bfb6dce9acd3a3"),
-    "hyfem": ("b5f5736f2301bda4", "94d4439bc4c34624"),
-    "dualfl": ("1966d9557be34706", "386f36d801925daa"),
-    "scaffold": ("00d4096e4fa76b4a", "26f11327804aa2bb"),
-    "scaffpd": ("2c50b1be92405173", "34d39ac6f3003e34"),
-    "fedsgm": ("5761e80769c64e83", "5c4a4793cb8ca7a7"),
+    "paper": ("bceb6d159acc3677", "4ea1fb0ed07425fc"),
+    "theory": ("178b8e31fb5302d5", "8c67b2eebf53af98"),
+    "corrective": ("0c8298eb3c65e1e2", "45b3e82aeb6e8b02"),
+    "corrective logistic": ("918f966fa2f6ba4a", "b471ae738451d025"),
+    "fedavg": ("8f16c019764c36b2", "7b2c0573df684c84"),
+    "hyfem": ("b5f5736f2301bda4", "65a8007627dcc3b6"),
+    "dualfl": ("1966d9557be34706", "120cd4255aed6d5f"),
+    "scaffold": ("00d4096e4fa76b4a", "48e0a5204f1b1eac"),
+    "scaffpd": ("2c50b1be92405173", "26189f9e164be539"),
+    "fedsgm": ("5761e80769c64e83", "7eb359c7d4b98c6d"),
 }
 
 

@@ -76,7 +76,7 @@ def align(
 ) -> Aligned:
     roster = tuple(shards)
     clients = {client: make_client(shard, method=method, roster=roster, own=client) for client, shard in shards.items()}
-    server = AlignmentServer(list(clients), method=method, slots=slots, seed=seed, overlap=overlap)
+    server = AlignmentServer(list(clients), method=method, slots=slots, feature_slots=slots, seed=seed, overlap=overlap)
     transcript: list[tuple[str, ClientId, bytes, bytes]] = []
 
     def answer(phase: str, client: ClientId, body: bytes) -> bytes:

@@ -32,7 +32,7 @@ def cipher(bits: int = 2048, kind: KeyKind = KeyKind.STANDARD) -> PaillierCipher
 @lru_cache(maxsize=16)
 def tags(bits: int = 2048) -> BlockTags:
     """The tags of blocks of all formats, under keys of that size."""
-    slots = slot_layout(VectorFormat(slot_bits=48), bits).slots
+    slots = slot_layout(VectorFormat(slot_bits=32), bits).slots
     return BlockTags(Tagger(WEIGHTS_KEY, slots=slots), Pads(PADS_KEY))
 
 

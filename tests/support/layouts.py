@@ -21,6 +21,7 @@ def small_federation_layout() -> FederationLayout:
         clients=(A, B),
         sample_count=5,
         slots=2,
+        feature_slots=2,
         blocks=(Block(0, 2, (A,)), Block(1, 2, (A, B)), Block(2, 1, (A, B))),
         features=("age", "bmi", "sex"),
         client_features={A: np.array([0, 2]), B: np.array([1])},
@@ -48,6 +49,7 @@ def client_layout(
     sizes: Mapping[int, int],
     *,
     slots: int,
+    feature_slots: int | None = None,
     party: ClientId = A,
     clients: Sequence[ClientId] = (A, B),
     label_holders: Collection[ClientId] | None = None,
@@ -66,6 +68,8 @@ def client_layout(
     ----------
     sizes
         The size of each block of samples, by its id.
+    feature_slots
+        As many as `slots`, unless given.
     label_holders
         All clients, unless given.
     holders, feature_holders
@@ -92,6 +96,7 @@ def client_layout(
         sample_count=count if sample_count is None else sample_count,
         feature_count=sum(feature_sizes.values()) if feature_count is None else feature_count,
         slots=slots,
+        feature_slots=slots if feature_slots is None else feature_slots,
         block_ids=np.array(list(sizes), dtype=np.int64),
         block_sizes=np.array(list(sizes.values()), dtype=np.int64),
         cohorts=opened,

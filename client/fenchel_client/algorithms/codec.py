@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms.rows import PartyRows, Positions, positions_of
 from fenchel_client.crypto.plain import Among, Cipher
 from fenchel_client.crypto.seal import Seal
-from fenchel_client.crypto.stamps import Origin, Place, block_places, block_token, number_places
+from fenchel_client.crypto.stamps import Origin, Place, block_places, block_token, number_places, piece_places
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
-from fenchel_common.blocks import BlockVector, filled
+from fenchel_common.blocks import BlockVector, filled, piece_count
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
@@ -32,6 +32,8 @@ Origins = Callable[[int], Sequence[Origin]]
 class BlockCodec:
     """Turns an array of values into vectors of whole blocks of one kind, and back.
 
+    A block whose values do not fit into one ciphertext of their format takes several, its *pieces*.
+
     Attributes
     ----------
     kind
@@ -42,6 +44,8 @@ class BlockCodec:
         The name of each entry of the array, the same at every party that holds the entry.
     holders
         The holders of each block, in roster order.
+    slots
+        The most values in a block.
     cipher
         Encrypts the values that leave the party, decrypts those that come.
     """
@@ -50,6 +54,7 @@ class BlockCodec:
     positions: Mapping[int, Positions]
     names: Sequence[str]
     holders: Mapping[int, tuple[ClientId, ...]]
+    slots: int
     cipher: Cipher
     seal: Seal
 
@@ -75,35 +80,41 @@ class BlockCodec:
         among: Among | None = None,
     ) -> BlockVector:
         """The values of these blocks, encrypted, as a field of the message that is being made."""
-        padded = np.zeros((len(blocks), self.cipher.slots))
-        padded[filled(self._sizes(blocks), self.cipher.slots)] = values[self.positions_of(blocks)]
+        in_piece = self.cipher.slots_of(vector_format)
+        pieces = piece_count(self.slots, in_piece)
+        padded = np.zeros((len(blocks), pieces * in_piece))
+        padded[filled(self._sizes(blocks), pieces * in_piece)] = values[self.positions_of(blocks)]
         vector = self.seal.close(
             padded.reshape(-1),
             vector_format,
             cipher=self.cipher,
             field=field,
-            places=[self._places[block] for block in blocks],
+            places=self._places_of(blocks, pieces),
             among=among,
         )
         return BlockVector(tuple(blocks), vector)
 
     def from_blocks(self, vector: BlockVector, origins: Origins, *, among: Among | None = None) -> Array:
         """The decrypted values at `positions_of(vector.blocks)`; `among` as for `Cipher.decrypt`."""
+        pieces = piece_count(self.slots, vector.vector.slots)
         opened = self.seal.open(
             vector.vector,
             cipher=self.cipher,
-            origins=[origins(block) for block in vector.blocks],
-            places=[self._places[block] for block in vector.blocks],
+            origins=[given for block in vector.blocks for given in [origins(block)] * pieces],
+            places=self._places_of(vector.blocks, pieces),
             among=among,
         )
-        slots = vector.vector.slots
-        return opened.reshape(len(vector.blocks), slots)[filled(self._sizes(vector.blocks), slots)]
+        width = pieces * vector.vector.slots
+        return opened.reshape(len(vector.blocks), width)[filled(self._sizes(vector.blocks), width)]
 
     def put_into(self, values: Array, vector: BlockVector, origins: Origins, *, among: Among | None = None) -> Array:
         """A copy of `values` with the decrypted values of the vector in it."""
         changed = values.copy()
         changed[self.positions_of(vector.blocks)] = self.from_blocks(vector, origins, among=among)
         return changed
+
+    def _places_of(self, blocks: Sequence[int], pieces: int) -> list[Place]:
+        return [place for block in blocks for place in piece_places(self._places[block], pieces)]
 
     def _sizes(self, blocks: Sequence[int]) -> list[int]:
         return [len(self.positions[block]) for block in blocks]
@@ -129,9 +140,15 @@ class RowCodec:
         seal: Seal,
     ) -> None:
         self._number_cipher = cipher if key.by_feature(privacy) == key else cipher.in_clear()
-        self._samples = BlockCodec("samples", rows.positions, rows.ids, layout.holders, cipher, seal)
+        self._samples = BlockCodec("samples", rows.positions, rows.ids, layout.holders, layout.slots, cipher, seal)
         self._features = BlockCodec(
-            "features", layout.feature_blocks, rows.features, layout.feature_holders, self._number_cipher, seal
+            "features",
+            layout.feature_blocks,
+            rows.features,
+            layout.feature_holders,
+            layout.feature_slots,
+            self._number_cipher,
+            seal,
         )
         self._seal = seal
         self._width = rows.width

@@ -26,11 +26,11 @@ class BlockTags:
 
     def made(self, grid: NDArray[np.int64], origin: Origin, places: Sequence[Place]) -> list[int]:
         """The tags of the rows of a (B, S) grid, the blocks of a message's field."""
-        return self.tagger.tags(grid, self.pads.of(origin, [place.token for place in places]))
+        return self.tagger.tags(grid, self.pads.of(origin, places))
 
     def expected(self, origins: Sequence[Sequence[Origin]], places: Sequence[Place]) -> list[PadSum]:
         """What the tags of blocks must be made of, each of which is the sum of these origins."""
-        return self.pads.sums(origins, [place.token for place in places])
+        return self.pads.sums(origins, places)
 
     def check(self, grid: NDArray[np.int64], tags: Sequence[int], expected: Sequence[PadSum]) -> None:
         """Raises `TagMismatch` unless the rows of a (B, S) grid are the expected sums."""

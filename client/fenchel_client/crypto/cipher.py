@@ -36,16 +36,18 @@ class PaillierCipher:
     key: PrivateKey
     pool: ObfuscatorPool
     tags: BlockTags
-    slot_bits: int = 64
     threads: int | None = None
     nonces_meanwhile: int = 0
 
     @property
     def slots(self) -> int:
-        return slot_layout(VectorFormat(slot_bits=self.slot_bits), self.key.public_key.bits).slots
+        return self.slots_of(VectorFormat())
+
+    def slots_of(self, vector_format: VectorFormat) -> int:
+        return slot_layout(vector_format, self.key.public_key.bits).slots
 
     def in_clear(self) -> PlainCipher:
-        return PlainCipher(self.key.public_key.bits, self.tags, self.slot_bits)
+        return PlainCipher(self.key.public_key.bits, self.tags)
 
     def encrypt(
         self,

@@ -4,7 +4,7 @@ The contribution of party k to a block with holders g is, in words of b bits,
 
     v + F(K_g, origin) + Σ_{j ∈ S, j before k} F(K_jk, phase) − Σ_{j ∈ S, j after k} F(K_jk, phase)    (mod 2^b),
 
-where F is the key stream of AES-256-CTR under a key that follows from the secret and the label. All holders of the
+where F is a key stream (`keystream`) that follows from a secret and a label. All holders of the
 block know K_g, and take the masks of all contributions off a sum. The masks between two contributors cancel in the sum
 over S, the parties without whose contributions the sum is of no use. They hide one contribution from a server that
 colludes with a holder. Sums of at most two contributions do not have them: either contributor knows the other's part.
@@ -13,22 +13,20 @@ References: Castelluccia, Mykletun, Tsudik, "Efficient aggregation of encrypted 
 Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", 2017.
 """
 
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher as KeyStream
-from cryptography.hazmat.primitives.ciphers import algorithms, modes
 from numpy.typing import NDArray
 
 from fenchel_client.crypto.blocktags import BlockTags
+from fenchel_client.crypto.keystream import key_stream
 from fenchel_client.crypto.plain import Among, Array, PlainCipher
-from fenchel_client.crypto.stamps import Origin, Place
+from fenchel_client.crypto.stamps import Origin, Place, by_origin, by_stretch
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
-from fenchel_common.crypto.tags import NOT_THE_SUM, PadSum
+from fenchel_common.crypto.tags import NOT_THE_SUM
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.crypto.words import MaskedVector, word_type
 from fenchel_common.errors import IncompatibleVectors, TagMismatch
@@ -37,8 +35,6 @@ from fenchel_common.ids import ClientId, RunId
 
 _GROUP_LABEL: Final = b"fenchel/v1/mask/group"
 _PAIR_LABEL: Final = b"fenchel/v1/mask/pair"
-_ZERO_COUNTER: Final = bytes(16)
-"""Every key of a key stream is used once, so that its counter may begin at zero."""
 
 Words = NDArray[Any]
 Holders = tuple[ClientId, ...]
@@ -66,11 +62,10 @@ class MaskCipher:
     It hides the values of a block from everyone but its holders. `tags` are those of vectors in clear.
     """
 
-    def __init__(self, keys: MaskKeys, run: RunId, *, key_bits: int, tags: BlockTags, slot_bits: int = 64) -> None:
+    def __init__(self, keys: MaskKeys, run: RunId, *, key_bits: int, tags: BlockTags) -> None:
         self._keys = keys
         self._key_bits = key_bits
-        self._slot_bits = slot_bits
-        self._in_clear = PlainCipher(key_bits, tags, slot_bits)
+        self._in_clear = PlainCipher(key_bits, tags)
 
         @cache
         def group_tags(holders: Holders, slots: int) -> BlockTags:
@@ -81,6 +76,9 @@ class MaskCipher:
     @property
     def slots(self) -> int:
         return self._in_clear.slots
+
+    def slots_of(self, vector_format: VectorFormat) -> int:
+        return self._in_clear.slots_of(vector_format)
 
     def in_clear(self) -> PlainCipher:
         return self._in_clear
@@ -98,15 +96,15 @@ class MaskCipher:
         grid = layout.grid(vector_format.quantise(values))
         words = grid.view(np.uint64).astype(word_type(vector_format))
         tags = [0] * len(grid)
-        for stretch, rows in _stretches(places).items():
+        for rows in by_stretch(places):
             own = [places[row] for row in rows]
-            words[rows] += self._group_mask(origin, stretch, own, words)
+            words[rows] += self._group_mask(origin, own, words)
             if among is not None:
-                words[rows] += self._pair_masks(origin, stretch, own, among(stretch.holders), words)
-            for row, tag in zip(rows, self._tags_of(stretch, layout.slots).made(grid[rows], origin, own), strict=True):
+                words[rows] += self._pair_masks(origin, own, among(own[0].holders), words)
+            made = self._group_tags(own[0].holders, layout.slots).made(grid[rows], origin, own)
+            for row, tag in zip(rows, made, strict=True):
                 tags[row] = tag
-        flat = words.reshape(-1)[: values.size]
-        return MaskedVector(self._key_bits, vector_format, 1, flat, tuple(tags))
+        return MaskedVector(self._key_bits, vector_format, 1, words.reshape(-1)[: values.size], tuple(tags))
 
     def decrypt(
         self,
@@ -123,54 +121,41 @@ class MaskCipher:
         slots, count = vector.slots, vector.block_count
         words = np.zeros((count, slots), dtype=vector.integers.dtype)
         words.reshape(-1)[: vector.length] = vector.integers
-        # What is beyond the last value of a vector has not been sent, and is zero under every mask.
-        sent = np.arange(count * slots).reshape(count, slots) < vector.length
-        expected = [PadSum(0, 0)] * count
-        stretches = _stretches(places)
-        for stretch, rows in stretches.items():
-            by_origin: dict[Origin, list[int]] = {}
-            for row in rows:
-                for origin in origins[row]:
-                    by_origin.setdefault(origin, []).append(row)
-            for origin, at in by_origin.items():
-                there = [places[row] for row in at]
-                np.subtract.at(words, at, self._group_mask(origin, stretch, there, words))
+        for origin, at in by_origin(origins).items():
+            for positions in by_stretch([places[row] for row in at]):
+                rows = [at[position] for position in positions]
+                there = [places[row] for row in rows]
+                # A block may have an origin more than once.
+                np.subtract.at(words, rows, self._group_mask(origin, there, words))
                 if among is not None:
-                    words[at] -= self._pair_masks(origin, stretch, there, among(stretch.holders), words)
-            group_tags = self._tags_of(stretch, slots)
-            due = group_tags.expected([origins[row] for row in rows], [places[row] for row in rows])
-            for row, pads in zip(rows, due, strict=True):
-                expected[row] = pads
-        grid = np.where(sent, _signed(words), 0)
-        for stretch, rows in stretches.items():
-            tags = [vector.tags[row] for row in rows]
-            self._tags_of(stretch, slots).check(grid[rows], tags, [expected[row] for row in rows])
+                    words[rows] -= self._pair_masks(origin, there, among(there[0].holders), words)
+        grid = _signed(words)
+        # What is beyond the last value of a vector has not been sent, and is zero under every mask.
+        grid.reshape(-1)[vector.length :] = 0
+        for rows in by_stretch(places):
+            there = [places[row] for row in rows]
+            tags = self._group_tags(there[0].holders, slots)
+            tags.check(
+                grid[rows], [vector.tags[row] for row in rows], tags.expected([origins[row] for row in rows], there)
+            )
         return vector.format.dequantise(grid.reshape(-1)[: vector.length].copy())
 
-    def _tags_of(self, stretch: "_Stretch", slots: int) -> BlockTags:
-        return self._group_tags(stretch.holders, slots)
-
-    def _group_mask(self, origin: Origin, stretch: "_Stretch", places: Sequence[Place], like: Words) -> Words:
-        key = self._keys.of_group(stretch.holders)
-        return _masks(key, _GROUP_LABEL + framed(origin.label(), stretch.name), places, like)
+    def _group_mask(self, origin: Origin, places: Sequence[Place], like: Words) -> Words:
+        key = self._keys.of_group(places[0].holders)
+        return _masks(key, _GROUP_LABEL + framed(origin.label(), places[0].stretch), places, like)
 
     def _pair_masks(
-        self,
-        origin: Origin,
-        stretch: "_Stretch",
-        places: Sequence[Place],
-        contributors: Iterable[ClientId],
-        like: Words,
+        self, origin: Origin, places: Sequence[Place], contributors: Collection[ClientId], like: Words
     ) -> Words:
         """The sum of the masks with each other contributor; zero if there are at most two contributors."""
-        keys, chosen = self._keys, set(contributors)
-        in_order = [client for client in keys.clients if client in chosen]
+        keys = self._keys
+        in_order = [client for client in keys.clients if client in contributors]
         total = np.zeros((len(places), like.shape[1]), dtype=like.dtype)
-        if keys.party not in chosen or len(in_order) <= 2:
+        if keys.party not in in_order or len(in_order) <= 2:
             return total
         stamp = origin.stamp
         names = (client.encode() for client in in_order)
-        label = framed(stamp.moment.to_bytes(), stamp.view, origin.field.encode(), stretch.name, *names)
+        label = framed(stamp.moment.to_bytes(), stamp.view, origin.field.encode(), places[0].stretch, *names)
         own = in_order.index(keys.party)
         for position, other in enumerate(in_order):
             if position != own:
@@ -179,29 +164,13 @@ class MaskCipher:
         return total
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
-    holders: Holders
-    name: bytes
-
-
-def _stretches(places: Sequence[Place]) -> dict[_Stretch, list[int]]:
-    """The positions of the blocks of each stretch."""
-    rows: dict[_Stretch, list[int]] = {}
-    for row, place in enumerate(places):
-        rows.setdefault(_Stretch(place.holders, place.stretch), []).append(row)
-    return rows
-
-
 def _masks(secret: bytes, label: bytes, places: Sequence[Place], like: Words) -> Words:
     """(B, S) the masks of blocks of one stretch: the part of one key stream that stands at each block's index."""
-    key = hashlib.blake2b(label, key=secret, digest_size=32).digest()
-    last = max(place.index for place in places)
-    count = (last + 1) * like.shape[1]
-    stream = KeyStream(algorithms.AES256(key), modes.CTR(_ZERO_COUNTER)).encryptor()
-    words = np.frombuffer(stream.update(bytes(count * like.dtype.itemsize)), dtype=like.dtype.newbyteorder("<"))
-    chosen = words.reshape(last + 1, like.shape[1])[[place.index for place in places]]
-    return np.asarray(chosen, dtype=like.dtype)
+    indices = [place.index for place in places]
+    width = like.shape[1]
+    stream = key_stream(secret, label, (max(indices) + 1) * width * like.dtype.itemsize)
+    words = np.frombuffer(stream, dtype=like.dtype.newbyteorder("<"))
+    return np.asarray(words.reshape(-1, width)[indices], dtype=like.dtype)
 
 
 def _signed(words: Words) -> NDArray[np.int64]:

@@ -21,12 +21,16 @@ Among = Callable[[tuple[ClientId, ...]], Collection[ClientId]]
 
 
 class Cipher(Protocol):
-    """Turns values into vectors and back. Only parties have one; `slots` is the number of values in a block."""
+    """Turns values into vectors and back. Only parties have one; `slots` is the number of 64-bit values in a block."""
 
     @property
     def slots(self) -> int: ...
+    def slots_of(self, vector_format: VectorFormat) -> int:
+        """The number of values of this format in a block."""
+        ...
+
     def in_clear(self) -> "Cipher":
-        """A cipher of the same block size and with the same tags that encrypts nothing."""
+        """A cipher of the same block sizes and with the same tags that encrypts nothing."""
         ...
 
     def encrypt(
@@ -70,11 +74,13 @@ class PlainCipher:
 
     key_bits: int
     tags: BlockTags | None = None
-    slot_bits: int = 64
 
     @property
     def slots(self) -> int:
-        return slot_layout(VectorFormat(slot_bits=self.slot_bits), self.key_bits).slots
+        return self.slots_of(VectorFormat())
+
+    def slots_of(self, vector_format: VectorFormat) -> int:
+        return slot_layout(vector_format, self.key_bits).slots
 
     def in_clear(self) -> "PlainCipher":
         return self

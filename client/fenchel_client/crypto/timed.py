@@ -79,6 +79,9 @@ class TimedCipher:
     def slots(self) -> int:
         return self.cipher.slots
 
+    def slots_of(self, vector_format: VectorFormat) -> int:
+        return self.cipher.slots_of(vector_format)
+
     def in_clear(self) -> Cipher:
         return TimedCipher(self.cipher.in_clear(), self.stopwatch)
 

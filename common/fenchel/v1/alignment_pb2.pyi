@@ -208,10 +208,13 @@ class FederationLayout(_message.Message):
     CLIENTS_FIELD_NUMBER: _builtins.int
     FEATURES_FIELD_NUMBER: _builtins.int
     BLOCKS_FIELD_NUMBER: _builtins.int
+    FEATURE_SLOTS_FIELD_NUMBER: _builtins.int
     sample_count: _builtins.int
     slots: _builtins.int
     features: _builtins.bytes
     """Pseudonyms in hexadecimal, ascending."""
+    feature_slots: _builtins.int
+    """The most features in a block."""
     @_builtins.property
     def clients(self) -> _containers.RepeatedCompositeFieldContainer[Global___LayoutClient]: ...
     @_builtins.property
@@ -226,10 +229,11 @@ class FederationLayout(_message.Message):
         clients: _abc.Iterable[Global___LayoutClient] | None = ...,
         features: _builtins.bytes = ...,
         blocks: _abc.Iterable[Global___LayoutBlock] | None = ...,
+        feature_slots: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "clients", b"clients", "features", b"features", "sample_count", b"sample_count", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "clients", b"clients", "feature_slots", b"feature_slots", "features", b"features", "sample_count", b"sample_count", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -393,6 +397,7 @@ class ClientLayout(_message.Message):
     HAS_LABELS_FIELD_NUMBER: _builtins.int
     COHORTS_FIELD_NUMBER: _builtins.int
     FEATURE_COUNT_FIELD_NUMBER: _builtins.int
+    FEATURE_SLOTS_FIELD_NUMBER: _builtins.int
     LEAVES_FIELD_NUMBER: _builtins.int
     SEALED_KEYS_FIELD_NUMBER: _builtins.int
     sample_count: _builtins.int
@@ -405,6 +410,8 @@ class ClientLayout(_message.Message):
     has_labels: _builtins.bytes
     feature_count: _builtins.int
     """The number of distinct features in the federation."""
+    feature_slots: _builtins.int
+    """The most features in a block."""
     leaves: _builtins.bytes
     """Salted hashes of all cohorts of the federation, 32 bytes each."""
     @_builtins.property
@@ -433,12 +440,13 @@ class ClientLayout(_message.Message):
         has_labels: _builtins.bytes = ...,
         cohorts: _abc.Iterable[Global___LayoutCohort] | None = ...,
         feature_count: _builtins.int = ...,
+        feature_slots: _builtins.int = ...,
         leaves: _builtins.bytes = ...,
         sealed_keys: _abc.Iterable[Global___SealedGroupKey] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["feature_blocks", b"feature_blocks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "clients", b"clients", "cohorts", b"cohorts", "feature_blocks", b"feature_blocks", "feature_count", b"feature_count", "has_labels", b"has_labels", "ignored", b"ignored", "leaves", b"leaves", "rows", b"rows", "sample_count", b"sample_count", "sealed_keys", b"sealed_keys", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "clients", b"clients", "cohorts", b"cohorts", "feature_blocks", b"feature_blocks", "feature_count", b"feature_count", "feature_slots", b"feature_slots", "has_labels", b"has_labels", "ignored", b"ignored", "leaves", b"leaves", "rows", b"rows", "sample_count", b"sample_count", "sealed_keys", b"sealed_keys", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -398,6 +398,7 @@ class CorrectiveObjectives(_message.Message):
     ACCURACY_FIELD_NUMBER: _builtins.int
     SQUARED_NORM_FIELD_NUMBER: _builtins.int
     ROW_NORM_FIELD_NUMBER: _builtins.int
+    PRODUCT_ERROR_FIELD_NUMBER: _builtins.int
     primal: _builtins.float
     dual: _builtins.float
     accuracy: _builtins.float
@@ -405,6 +406,8 @@ class CorrectiveObjectives(_message.Message):
     """The largest of three: of the best model, of the anchor's model, of the model of the combined dual variables."""
     row_norm: _builtins.float
     """The mean of the norms of all rows."""
+    product_error: _builtins.float
+    """A bound on the mean error of the best model's predictions by inner products in narrow slots."""
     def __init__(
         self,
         *,
@@ -413,10 +416,11 @@ class CorrectiveObjectives(_message.Message):
         accuracy: _builtins.float = ...,
         squared_norm: _builtins.float = ...,
         row_norm: _builtins.float = ...,
+        product_error: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "dual", b"dual", "primal", b"primal", "row_norm", b"row_norm", "squared_norm", b"squared_norm"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "dual", b"dual", "primal", b"primal", "product_error", b"product_error", "row_norm", b"row_norm", "squared_norm", b"squared_norm"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

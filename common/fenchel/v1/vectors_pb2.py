@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from fenchel.v1 import visibility_pb2 as fenchel_dot_v1_dot_visibility__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66\x65nchel/v1/vectors.proto\x12\nfenchel.v1\x1a\x1b\x66\x65nchel/v1/visibility.proto\"<\n\x0cVectorFormat\x12\x17\n\tslot_bits\x18\x01 \x01(\rB\x04\xe8\xe0\x18\x03\x12\x13\n\x05\x62ound\x18\x02 \x01(\x01\x42\x04\xe8\xe0\x18\x03\"\xba\x01\n\x0f\x45ncryptedVector\x12.\n\x06\x66ormat\x18\x01 \x01(\x0b\x32\x18.fenchel.v1.VectorFormatB\x04\xe8\xe0\x18\x06\x12\x14\n\x06length\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x13\n\x05terms\x18\x03 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1d\n\x0fkey_fingerprint\x18\x04 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12-\n\x0b\x63iphertexts\x18\x05 \x01(\x0c\x42\x18\xe8\xe0\x18\x01\xfa\xe0\x18\x10\x65ncrypted values\"\x8a\x01\n\x0bPlainVector\x12.\n\x06\x66ormat\x18\x01 \x01(\x0b\x32\x18.fenchel.v1.VectorFormatB\x04\xe8\xe0\x18\x06\x12\x13\n\x05terms\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\"\n\x06values\x18\x03 \x01(\x0c\x42\x12\xe8\xe0\x18\x05\xf0\xe0\x18\x08\xfa\xe0\x18\x06values\x12\x12\n\x04tags\x18\x04 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"\x8d\x01\n\x0cMaskedVector\x12.\n\x06\x66ormat\x18\x01 \x01(\x0b\x32\x18.fenchel.v1.VectorFormatB\x04\xe8\xe0\x18\x06\x12\x13\n\x05terms\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12$\n\x05words\x18\x03 \x01(\x0c\x42\x15\xe8\xe0\x18\x01\xfa\xe0\x18\rmasked values\x12\x12\n\x04tags\x18\x04 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"\xaa\x01\n\x06Vector\x12\x36\n\tencrypted\x18\x01 \x01(\x0b\x32\x1b.fenchel.v1.EncryptedVectorB\x04\xe8\xe0\x18\x06H\x00\x12.\n\x05plain\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.PlainVectorB\x04\xe8\xe0\x18\x06H\x00\x12\x30\n\x06masked\x18\x03 \x01(\x0b\x32\x18.fenchel.v1.MaskedVectorB\x04\xe8\xe0\x18\x06H\x00\x42\x06\n\x04kindb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66\x65nchel/v1/vectors.proto\x12\nfenchel.v1\x1a\x1b\x66\x65nchel/v1/visibility.proto\"R\n\x0cVectorFormat\x12\x17\n\tslot_bits\x18\x01 \x01(\rB\x04\xe8\xe0\x18\x03\x12\x13\n\x05\x62ound\x18\x02 \x01(\x01\x42\x04\xe8\xe0\x18\x03\x12\x14\n\x06shares\x18\x03 \x01(\x08\x42\x04\xe8\xe0\x18\x03\"\xba\x01\n\x0f\x45ncryptedVector\x12.\n\x06\x66ormat\x18\x01 \x01(\x0b\x32\x18.fenchel.v1.VectorFormatB\x04\xe8\xe0\x18\x06\x12\x14\n\x06length\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x13\n\x05terms\x18\x03 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1d\n\x0fkey_fingerprint\x18\x04 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12-\n\x0b\x63iphertexts\x18\x05 \x01(\x0c\x42\x18\xe8\xe0\x18\x01\xfa\xe0\x18\x10\x65ncrypted values\"\xb4\x01\n\x0bPlainVector\x12.\n\x06\x66ormat\x18\x01 \x01(\x0b\x32\x18.fenchel.v1.VectorFormatB\x04\xe8\xe0\x18\x06\x12\x13\n\x05terms\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\"\n\x06values\x18\x03 \x01(\x0c\x42\x12\xe8\xe0\x18\x05\xf0\xe0\x18\x08\xfa\xe0\x18\x06values\x12\x12\n\x04tags\x18\x04 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12(\n\x0cshort_values\x18\x05 \x01(\x0c\x42\x12\xe8\xe0\x18\x05\xf0\xe0\x18\x04\xfa\xe0\x18\x06values\"\x8d\x01\n\x0cMaskedVector\x12.\n\x06\x66ormat\x18\x01 \x01(\x0b\x32\x18.fenchel.v1.VectorFormatB\x04\xe8\xe0\x18\x06\x12\x13\n\x05terms\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12$\n\x05words\x18\x03 \x01(\x0c\x42\x15\xe8\xe0\x18\x01\xfa\xe0\x18\rmasked values\x12\x12\n\x04tags\x18\x04 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\"\xaa\x01\n\x06Vector\x12\x36\n\tencrypted\x18\x01 \x01(\x0b\x32\x1b.fenchel.v1.EncryptedVectorB\x04\xe8\xe0\x18\x06H\x00\x12.\n\x05plain\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.PlainVectorB\x04\xe8\xe0\x18\x06H\x00\x12\x30\n\x06masked\x18\x03 \x01(\x0b\x32\x18.fenchel.v1.MaskedVectorB\x04\xe8\xe0\x18\x06H\x00\x42\x06\n\x04kindb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,6 +36,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VECTORFORMAT'].fields_by_name['slot_bits']._serialized_options = b'\350\340\030\003'
   _globals['_VECTORFORMAT'].fields_by_name['bound']._loaded_options = None
   _globals['_VECTORFORMAT'].fields_by_name['bound']._serialized_options = b'\350\340\030\003'
+  _globals['_VECTORFORMAT'].fields_by_name['shares']._loaded_options = None
+  _globals['_VECTORFORMAT'].fields_by_name['shares']._serialized_options = b'\350\340\030\003'
   _globals['_ENCRYPTEDVECTOR'].fields_by_name['format']._loaded_options = None
   _globals['_ENCRYPTEDVECTOR'].fields_by_name['format']._serialized_options = b'\350\340\030\006'
   _globals['_ENCRYPTEDVECTOR'].fields_by_name['length']._loaded_options = None
@@ -54,6 +56,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PLAINVECTOR'].fields_by_name['values']._serialized_options = b'\350\340\030\005\360\340\030\010\372\340\030\006values'
   _globals['_PLAINVECTOR'].fields_by_name['tags']._loaded_options = None
   _globals['_PLAINVECTOR'].fields_by_name['tags']._serialized_options = b'\350\340\030\006'
+  _globals['_PLAINVECTOR'].fields_by_name['short_values']._loaded_options = None
+  _globals['_PLAINVECTOR'].fields_by_name['short_values']._serialized_options = b'\350\340\030\005\360\340\030\004\372\340\030\006values'
   _globals['_MASKEDVECTOR'].fields_by_name['format']._loaded_options = None
   _globals['_MASKEDVECTOR'].fields_by_name['format']._serialized_options = b'\350\340\030\006'
   _globals['_MASKEDVECTOR'].fields_by_name['terms']._loaded_options = None
@@ -69,13 +73,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VECTOR'].fields_by_name['masked']._loaded_options = None
   _globals['_VECTOR'].fields_by_name['masked']._serialized_options = b'\350\340\030\006'
   _globals['_VECTORFORMAT']._serialized_start=69
-  _globals['_VECTORFORMAT']._serialized_end=129
-  _globals['_ENCRYPTEDVECTOR']._serialized_start=132
-  _globals['_ENCRYPTEDVECTOR']._serialized_end=318
-  _globals['_PLAINVECTOR']._serialized_start=321
-  _globals['_PLAINVECTOR']._serialized_end=459
-  _globals['_MASKEDVECTOR']._serialized_start=462
-  _globals['_MASKEDVECTOR']._serialized_end=603
-  _globals['_VECTOR']._serialized_start=606
-  _globals['_VECTOR']._serialized_end=776
+  _globals['_VECTORFORMAT']._serialized_end=151
+  _globals['_ENCRYPTEDVECTOR']._serialized_start=154
+  _globals['_ENCRYPTEDVECTOR']._serialized_end=340
+  _globals['_PLAINVECTOR']._serialized_start=343
+  _globals['_PLAINVECTOR']._serialized_end=523
+  _globals['_MASKEDVECTOR']._serialized_start=526
+  _globals['_MASKEDVECTOR']._serialized_end=667
+  _globals['_VECTOR']._serialized_start=670
+  _globals['_VECTOR']._serialized_end=840
 # @@protoc_insertion_point(module_scope)

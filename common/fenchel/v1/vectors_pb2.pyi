@@ -24,17 +24,21 @@ class VectorFormat(_message.Message):
 
     SLOT_BITS_FIELD_NUMBER: _builtins.int
     BOUND_FIELD_NUMBER: _builtins.int
+    SHARES_FIELD_NUMBER: _builtins.int
     slot_bits: _builtins.int
     bound: _builtins.float
+    shares: _builtins.bool
+    """The bound is also one of the sum of all contributions."""
     def __init__(
         self,
         *,
         slot_bits: _builtins.int = ...,
         bound: _builtins.float = ...,
+        shares: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound", b"bound", "slot_bits", b"slot_bits"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound", b"bound", "shares", b"shares", "slot_bits", b"slot_bits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -85,11 +89,14 @@ class PlainVector(_message.Message):
     TERMS_FIELD_NUMBER: _builtins.int
     VALUES_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
+    SHORT_VALUES_FIELD_NUMBER: _builtins.int
     terms: _builtins.int
     values: _builtins.bytes
-    """Little-endian signed 64-bit fixed-point values, end to end."""
+    """Little-endian signed 64-bit fixed-point values, end to end; none in a format of 32-bit slots."""
     tags: _builtins.bytes
     """One little-endian tag of 16 bytes for each block; none in a run without encryption."""
+    short_values: _builtins.bytes
+    """The same as 32-bit values, in a format of 32-bit slots."""
     @_builtins.property
     def format(self) -> Global___VectorFormat: ...
     def __init__(
@@ -99,10 +106,11 @@ class PlainVector(_message.Message):
         terms: _builtins.int = ...,
         values: _builtins.bytes = ...,
         tags: _builtins.bytes = ...,
+        short_values: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["format", b"format"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["format", b"format", "tags", b"tags", "terms", b"terms", "values", b"values"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["format", b"format", "short_values", b"short_values", "tags", b"tags", "terms", b"terms", "values", b"values"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

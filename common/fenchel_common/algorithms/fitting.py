@@ -1,7 +1,10 @@
-"""Checks that an algorithm can take a partition, a loss and a privacy level; errors name algorithms that can."""
+"""Checks that an algorithm can take a partition, a loss, a privacy level and a precision.
+
+Errors name algorithms that can.
+"""
 
 from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.settings import Partition
+from fenchel_common.algorithms.settings import AlgorithmSettings, Partition
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.privacy import Privacy
 
@@ -34,4 +37,13 @@ def check_privacy(algorithm: str, privacy: Privacy) -> None:
         fitting = [name for name, settings in SETTINGS.items() if privacy in settings.profile.privacy]
         raise InvalidConfig(
             f"privacy: {algorithm} has {' and '.join(levels)}, not {privacy}, which {', '.join(fitting)} have"
+        )
+
+
+def check_precision(settings: AlgorithmSettings) -> None:
+    """Refuses slots of a width that vectors by sample cannot have with these settings."""
+    if settings.precision != "auto" and settings.precision not in settings.widths:
+        raise InvalidConfig(
+            "precision: use auto or 64; slots of 32 or 48 bits need algorithm = 'hyfdca' with settings.local = "
+            "'corrective' and a loss with a bounded slope, which bounds what is in them"
         )

@@ -23,8 +23,11 @@ PrivacyWord = Annotated[Privacy, Field(strict=False)]
 Partition = Literal["horizontal", "vertical", "hybrid"]
 """How the table is split between the parties: whole rows, whole columns, or some rows and some columns each."""
 
+Precision = Literal["auto", 32, 48, 64]
+"""The width in bits of the slots of vectors by sample; `auto` is the narrowest that the run's gap allows."""
+
 ANY_PARTITION: tuple[Partition, ...] = ("horizontal", "vertical", "hybrid")
-RUN_LEVEL = frozenset({"privacy", "seed", "stop"})
+RUN_LEVEL = frozenset({"precision", "privacy", "seed", "stop"})
 """The fields of an algorithm's settings that the run's configuration sets."""
 
 
@@ -108,6 +111,7 @@ class AlgorithmSettings(_Section):
         description="Who takes part in a round: all, fraction:P (random) or cyclic:C (sets in turn).",
     )
     privacy: PrivacyWord = defaults.PRIVACY
+    precision: Precision = defaults.PRECISION
     seed: int = Field(default=defaults.SEED, ge=0, lt=2**63)
     stop: StopRules = StopRules()
 
@@ -132,6 +136,15 @@ class AlgorithmSettings(_Section):
     def check_labels(self, y: Array) -> None:
         """Raises `InvalidInput`, which shows no label, for labels that the loss of these settings cannot take."""
         self.loss_function.check_labels(y)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The widths of slots that vectors by sample can have, ascending."""
+        return (64,)
+
+    def slot_bits(self, _parties: int) -> int:
+        """The width of the slots of vectors by sample in a federation of so many parties; blocks are sized for it."""
+        return 64 if self.precision == "auto" else self.precision
 
     @property
     def participation_rule(self) -> Participation:

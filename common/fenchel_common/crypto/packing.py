@@ -5,17 +5,20 @@ The algebra that must hold
     signed sum: negative slots borrow from their upper neighbours, and adding two plaintexts adds every slot and the
     tags. `fenchel_common.crypto.tags` says what a tag is. Slots and tag fill at most |n| − 2 bits, which keeps |m|
     below n/2: m and its sign survive the reduction modulo n. The tag has at least 126 bits. That leaves 30 slots of 64
-    bits to a 2048-bit key, 46 to a 3072-bit key.
+    bits or 60 of 32 bits to a 2048-bit key, 46 or 92 to a 3072-bit key.
 
 Decoding
     Adding OFF = Σ_j 2^(b·j+b−1) + 2^(b·S+W−1) repairs all borrows at once: every field is then an unsigned number. A
     mask without that offset returns about half of the slots wrong by one unit.
 
 Overflow
-    A sum of t terms, each below the public bound M, stays in its slot while t·M·2^f ≤ 2^(b−1). That bound and the count
-    of terms make overflow impossible among honest parties; the tag shows every other sum.
+    A sum of t terms, each below the public bound M, stays in its slot while t·M·2^f ≤ 2^(b−1). Where M bounds the sum
+    of the terms' magnitudes too, the sum stays in its slot while M·2^f + t/2 ≤ 2^(b−1): rounding adds at most 1/2 a
+    term. These bounds and the count of terms make overflow impossible among honest parties; the tag shows every other
+    sum.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -30,8 +33,10 @@ from fenchel_common.errors import TagMismatch, TooManyTerms, ValueNotFinite, Val
 
 RESERVED_BITS: Final = 128
 """Bits of a key that no slot uses: 126 for the tag, and 2 so that every plaintext is below n/2."""
-FRACTION_BITS: Final = {64: 32, 48: 24}
-GUARD_BITS: Final = {64: 10, 48: 8}
+FRACTION_BITS: Final = {64: 32, 48: 24, 32: 16}
+GUARD_BITS: Final = {64: 10, 48: 8, 32: 6}
+WIDEST_SHARES: Final = 48
+"""The widest slots for shares of a bounded sum; a float has no bits for more fraction bits than these have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +46,31 @@ class VectorFormat:
     Parameters
     ----------
     slot_bits
-        Width b of a slot: 64 or 48.
+        Width b of a slot: 64, 48 or 32.
     bound
-        Every value must be smaller than this in magnitude. By default it leaves 10 guard bits (8 in 48-bit slots):
-        sums of 1024 (256) terms.
+        Every value must be smaller than this in magnitude. By default it leaves 10 guard bits (8 in 48-bit slots, 6 in
+        32-bit slots): sums of 1024 (256, 64) terms.
+    shares
+        Whether the values are shares of a sum whose terms together are below the bound in magnitude, however many they
+        are. Only in slots of 48 and 32 bits.
 
-    Values are rounded to multiples of 2^-f with f = 32 (24); the error of a sum is at most terms·2^-(f+1).
+    Values are rounded to multiples of 2^-f; the error of a sum is at most terms·2^-(f+1). f is half the width of a
+    slot. Of shares it is the most with which the bound takes half of the range of a slot: b − 2 for the bound 1.
     """
 
     slot_bits: int = 64
     bound: float = 0.0
+    shares: bool = False
 
     def __post_init__(self) -> None:
         if self.slot_bits not in FRACTION_BITS:
-            raise ValueOutOfRange(f"slots have 64 or 48 bits, not {self.slot_bits}")
+            raise ValueOutOfRange(f"slots have 64, 48 or 32 bits, not {self.slot_bits}")
+        if self.shares:
+            if self.slot_bits > WIDEST_SHARES or not 1.0 <= self.bound <= float(1 << (self.slot_bits // 2)):
+                raise ValueOutOfRange(
+                    f"shares take slots of at most {WIDEST_SHARES} bits and a bound from 1 to 2^{self.slot_bits // 2}"
+                )
+            return
         if self.bound == 0.0:
             object.__setattr__(self, "bound", float(1 << (self.headroom_bits - GUARD_BITS[self.slot_bits])))
         if not 0.0 < self.bound <= float(1 << self.headroom_bits):
@@ -64,6 +80,8 @@ class VectorFormat:
 
     @property
     def fraction_bits(self) -> int:
+        if self.shares:
+            return self.slot_bits - 2 - math.ceil(math.log2(self.bound))
         return FRACTION_BITS[self.slot_bits]
 
     @property
@@ -79,6 +97,16 @@ class VectorFormat:
     def integer_bound(self) -> float:
         """The bound in units of the resolution; an encoded magnitude lies strictly below it."""
         return self.bound * 2.0**self.fraction_bits
+
+    def largest_sum(self, terms: int) -> float:
+        """The bound of a sum of this many terms, in units of the resolution."""
+        return self.integer_bound + terms / 2.0 if self.shares else terms * self.integer_bound
+
+    @property
+    def term_limit(self) -> int:
+        """The most terms of a sum with which no slot can overflow."""
+        largest = float(1 << (self.slot_bits - 1))
+        return int(2.0 * (largest - self.integer_bound) if self.shares else largest / self.integer_bound)
 
     def error_bound(self, terms: int) -> float:
         """The largest distance of a decoded sum of this many terms from the exact sum."""
@@ -136,9 +164,8 @@ class SlotLayout:
     @cached_property
     def term_limit(self) -> int:
         """The most terms of a sum with which neither a slot nor the tag can overflow."""
-        in_slot = int(float(1 << self.format.headroom_bits) / self.format.bound)
         in_tag = 1 << (self.tag_width - 1 - TAG_BITS)
-        return min(in_slot, in_tag)
+        return min(self.format.term_limit, in_tag)
 
     @cached_property
     def slot_bytes(self) -> int:

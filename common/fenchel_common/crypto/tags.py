@@ -17,7 +17,6 @@ Reference: Wegman, Carter, "New hash functions and their use in authentication a
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import mul
 from typing import Final
 
 import numpy as np
@@ -28,6 +27,12 @@ from fenchel_common.errors import TagMismatch
 TAG_BITS: Final = 89
 TAG_PRIME: Final = (1 << TAG_BITS) - 1
 NOT_THE_SUM: Final = "a vector is not the sum of the contributions that this party expects"
+
+_LIMB_BITS: Final = 22
+_LIMB_MASK: Final = (1 << _LIMB_BITS) - 1
+_VALUE_LIMBS: Final = 3
+_WEIGHT_LIMBS: Final = 5
+_MOST_SLOTS: Final = 128
 
 _WEIGHTS_LABEL: Final = b"fenchel/v1/tag-weight"
 
@@ -53,6 +58,11 @@ class Tagger:
             % self._prime
             for j in range(slots)
         ]
+        assert slots <= _MOST_SLOTS, "sums of limbs stay exact"
+        shifts = [_LIMB_BITS * place for place in range(_WEIGHT_LIMBS)]
+        self._weight_limbs = np.array(
+            [[weight >> shift & _LIMB_MASK for shift in shifts] for weight in self._weights], dtype=np.float64
+        ).reshape(slots, _WEIGHT_LIMBS)
 
     def tags(self, grid: NDArray[np.int64], pads: Sequence[int]) -> list[int]:
         """The tags of the rows of a (B, S) grid, each with its pad."""
@@ -75,4 +85,19 @@ class Tagger:
             raise TagMismatch(NOT_THE_SUM)
 
     def _linear(self, grid: NDArray[np.int64]) -> list[int]:
-        return [sum(map(mul, self._weights, row)) for row in grid.tolist()]
+        """Σ_j r_j·v_j of each row, exactly.
+
+        Numbers are cut into limbs of 22 bits: products of limbs, and sums of three times 128 of them, are whole numbers
+        below 2^53, so that floating-point arithmetic is exact.
+        """
+        weights = self._weight_limbs[: grid.shape[1]]
+        limbs = np.zeros((len(grid), _VALUE_LIMBS + _WEIGHT_LIMBS - 1))
+        for place in range(_VALUE_LIMBS):
+            rest = grid >> (_LIMB_BITS * place)
+            part = rest & _LIMB_MASK if place < _VALUE_LIMBS - 1 else rest
+            limbs[:, place : place + _WEIGHT_LIMBS] += part.astype(np.float64) @ weights
+        columns: list[list[int]] = limbs.astype(np.int64).T.tolist()
+        sums = columns[-1]
+        for column in reversed(columns[:-1]):
+            sums = [(high << _LIMB_BITS) + low for high, low in zip(sums, column, strict=True)]
+        return sums

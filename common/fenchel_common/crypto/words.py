@@ -100,7 +100,7 @@ class PlainVector(WordVector):
     def __post_init__(self) -> None:
         # A dataclass with slots is a class of its own, of which the short form of `super` knows nothing.
         super(PlainVector, self).__post_init__()
-        limit = self.terms * self.format.integer_bound
+        limit = self.format.largest_sum(self.terms)
         if self.integers.size and max(int(self.integers.max()), -int(self.integers.min())) > limit:
             raise ValueOutOfRange("a value of a plain vector is beyond the bound of its terms")
 

@@ -126,6 +126,7 @@ def federation_layout_to_bytes(layout: FederationLayout) -> bytes:
     message = alignment_pb2.FederationLayout(
         sample_count=layout.sample_count,
         slots=layout.slots,
+        feature_slots=layout.feature_slots,
         features=names_to_bytes(layout.features),
         clients=[
             alignment_pb2.LayoutClient(
@@ -154,6 +155,7 @@ def federation_layout_from_bytes(body: bytes) -> FederationLayout:
         clients=clients,
         sample_count=message.sample_count,
         slots=message.slots,
+        feature_slots=message.feature_slots,
         blocks=tuple(
             Block(id=number, size=block.size, holders=tuple(clients[holder] for holder in block.holders))
             for number, block in enumerate(message.blocks)
@@ -172,6 +174,7 @@ def client_layout_to_bytes(layout: ClientLayout, sealed_keys: Sequence[GroupKey]
         sample_count=layout.sample_count,
         feature_count=layout.feature_count,
         slots=layout.slots,
+        feature_slots=layout.feature_slots,
         block_ids=numbers_to_bytes(layout.block_ids),
         block_sizes=numbers_to_bytes(layout.block_sizes),
         rows=numbers_to_bytes(layout.rows),
@@ -222,6 +225,7 @@ def client_layout_from_bytes(body: bytes, *, party: ClientId, samples: int, feat
         sample_count=message.sample_count,
         feature_count=message.feature_count,
         slots=message.slots,
+        feature_slots=message.feature_slots,
         block_ids=block_ids,
         block_sizes=block_sizes,
         cohorts=tuple(

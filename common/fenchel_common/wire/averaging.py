@@ -166,7 +166,7 @@ def _named_vectors(
 
 def _block_vector(message: hyfdca_pb2.BlockVector, scope: Scope, allowed: Collection[int], field: str) -> BlockVector:
     return block_vector_from_proto(
-        message, allowed=allowed, slots=scope.slots, key=scope.key, vector_format=MODEL_FORMAT, field=field
+        message, allowed=allowed, slots=scope.slots, key=scope.key, formats=(MODEL_FORMAT,), field=field
     )
 
 

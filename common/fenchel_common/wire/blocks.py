@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel.v1 import alignment_pb2, hyfdca_pb2
-from fenchel_common.blocks import BlockVector
+from fenchel_common.blocks import BlockVector, piece_count
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
@@ -25,16 +25,17 @@ def block_vector_from_proto(
     allowed: Collection[int],
     slots: int,
     key: RunKey,
-    vector_format: VectorFormat,
+    formats: Collection[VectorFormat],
     field: str,
 ) -> BlockVector:
-    """A vector of at least one of the `allowed` blocks, with all their slots, in the given format."""
+    """A vector of at least one of the `allowed` blocks, of up to `slots` values each, in one of the given formats."""
     blocks = block_ids_from_bytes(message.blocks, allowed, f"{field}.blocks")
     vector = vector_from_proto(message.vector, key)
-    if vector.format != vector_format:
+    if vector.format not in formats:
         raise InvalidInput(f"{field}.vector: has another format than its kind of values")
-    if not blocks or vector.slots != slots or vector.length != len(blocks) * slots:
-        raise InvalidInput(f"{field}.vector: {len(blocks)} blocks take {len(blocks) * slots} values")
+    due = len(blocks) * piece_count(slots, vector.slots) * vector.slots
+    if not blocks or vector.length != due:
+        raise InvalidInput(f"{field}.vector: {len(blocks)} blocks take {due} values")
     return BlockVector(blocks, vector)
 
 

@@ -4,12 +4,11 @@ Every reader checks a message against the `Scope` of its client, and raises `Inv
 field.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 
 from fenchel.v1 import corrective_pb2, hyfdca_pb2, vectors_pb2
 from fenchel_common.algorithms.corrective.messages import (
-    POINT_PRODUCT_FORMAT,
     Anchor,
     DualResult,
     DualTask,
@@ -89,7 +88,7 @@ def dual_task_from_bytes(data: bytes, scope: Scope) -> DualTask:
     message = parsed_message(corrective_pb2.CorrectiveDualTask, data)
     return DualTask(
         round_start=_round_start_from_proto(message.round_start, scope) if message.HasField("round_start") else None,
-        norms=_samples(message, "norms", scope, PRODUCT_FORMAT),
+        norms=_samples(message, "norms", scope, (PRODUCT_FORMAT,)),
         products=_products_from_proto(message, scope),
     )
 
@@ -117,9 +116,9 @@ def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult | None:
     if len(message.combination) != DIGEST_BYTES:
         raise InvalidInput(f"combination: must have {DIGEST_BYTES} bytes")
     return DualResult(
-        point=_samples(message, "point", scope, scope.alpha_format),
+        point=_samples(message, "point", scope, (scope.alpha_format,)),
         figures=numbers_from_proto(message.figures, scope, "figures"),
-        alpha=_samples(message, "alpha", scope, scope.alpha_format),
+        alpha=_samples(message, "alpha", scope, (scope.alpha_format,)),
         weights=_features(message, "weights", scope),
         combination=message.combination,
     )
@@ -137,7 +136,7 @@ def primal_task_from_bytes(data: bytes, scope: Scope) -> PrimalTask:
     if not message.HasField("figures"):
         raise InvalidInput("figures: missing")
     return PrimalTask(
-        point=_samples(message, "point", scope, scope.alpha_format),
+        point=_samples(message, "point", scope, (scope.alpha_format,)),
         figures=numbers_from_proto(message.figures, scope, "figures"),
     )
 
@@ -235,14 +234,14 @@ def _anchor_to_proto(anchor: Anchor) -> corrective_pb2.CorrectiveAnchor:
 
 def _anchor_from_proto(message: corrective_pb2.CorrectiveAnchor, scope: Scope) -> Anchor:
     return Anchor(
-        alpha=_samples(message, "alpha", scope, scope.alpha_format),
+        alpha=_samples(message, "alpha", scope, (scope.alpha_format,)),
         weights=_features(message, "weights", scope),
         model=_features(message, "model", scope),
     )
 
 
 def _objectives_from_proto(message: corrective_pb2.CorrectiveObjectives) -> Objectives:
-    names = ("primal", "dual", "accuracy", "squared_norm", "row_norm")
+    names = ("primal", "dual", "accuracy", "squared_norm", "row_norm", "product_error")
     return Objectives(**{name: finite_number(getattr(message, name), f"objectives.{name}") for name in names})
 
 
@@ -269,17 +268,17 @@ def _products_from_proto(
     if not message.HasField("gram"):
         return None
     return Products(
-        point=_samples(message, "point", scope, POINT_PRODUCT_FORMAT),
-        vertex=_samples(message, "vertex", scope, POINT_PRODUCT_FORMAT),
+        point=_samples(message, "point", scope, scope.product_formats),
+        vertex=_samples(message, "vertex", scope, scope.product_formats),
         gram=numbers_from_proto(message.gram, scope, "gram"),
     )
 
 
-def _samples(message: _WithVectors, field: str, scope: Scope, vector_format: VectorFormat) -> BlockVector | None:
+def _samples(message: _WithVectors, field: str, scope: Scope, formats: Collection[VectorFormat]) -> BlockVector | None:
     if not _given(message, field):
         return None
     vector: hyfdca_pb2.BlockVector = getattr(message, field)
-    return sample_vector_from_proto(vector, scope, vector_format, field)
+    return sample_vector_from_proto(vector, scope, formats, field)
 
 
 def _features(message: _WithVectors, field: str, scope: Scope) -> BlockVector | None:

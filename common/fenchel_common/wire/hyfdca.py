@@ -56,7 +56,7 @@ def primal_task_from_bytes(data: bytes, scope: Scope) -> PrimalTask:
         raise InvalidInput(f"totals: must be {FIGURE_COUNT} figures")
     alpha = message.HasField("alpha")
     return PrimalTask(
-        sample_vector_from_proto(message.alpha, scope, scope.alpha_format, "alpha") if alpha else None, totals
+        sample_vector_from_proto(message.alpha, scope, (scope.alpha_format,), "alpha") if alpha else None, totals
     )
 
 
@@ -97,7 +97,7 @@ def product_result_from_bytes(data: bytes, scope: Scope) -> ProductResult:
     message = parsed_message(hyfdca_pb2.HyfdcaProductResult, data)
     if not message.HasField("products"):
         raise InvalidInput("products: missing")
-    return ProductResult(sample_vector_from_proto(message.products, scope, PRODUCT_FORMAT, "products"))
+    return ProductResult(sample_vector_from_proto(message.products, scope, (PRODUCT_FORMAT,), "products"))
 
 
 def dual_task_to_bytes(task: DualTask) -> bytes:
@@ -113,8 +113,8 @@ def dual_task_from_bytes(data: bytes, scope: Scope) -> DualTask:
     norms, products = message.HasField("norms"), message.HasField("products")
     return DualTask(
         model=_model_in(message, scope),
-        norms=sample_vector_from_proto(message.norms, scope, PRODUCT_FORMAT, "norms") if norms else None,
-        products=sample_vector_from_proto(message.products, scope, PRODUCT_FORMAT, "products") if products else None,
+        norms=sample_vector_from_proto(message.norms, scope, (PRODUCT_FORMAT,), "norms") if norms else None,
+        products=sample_vector_from_proto(message.products, scope, (PRODUCT_FORMAT,), "products") if products else None,
     )
 
 
@@ -130,8 +130,8 @@ def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult:
     message = parsed_message(hyfdca_pb2.HyfdcaDualResult, data)
     changes, restated = message.HasField("changes"), message.HasField("restated")
     return DualResult(
-        changes=sample_vector_from_proto(message.changes, scope, scope.alpha_format, "changes") if changes else None,
-        restated=sample_vector_from_proto(message.restated, scope, scope.alpha_format, "restated")
+        changes=sample_vector_from_proto(message.changes, scope, (scope.alpha_format,), "changes") if changes else None,
+        restated=sample_vector_from_proto(message.restated, scope, (scope.alpha_format,), "restated")
         if restated
         else None,
         figures=numbers_from_proto(message.figures, scope, "figures") if message.HasField("figures") else None,

@@ -24,7 +24,7 @@ def layout_result_from_bytes(data: bytes, *, blocks: Collection[int], slots: int
     marks = None
     if message.HasField("marks"):
         marks = block_vector_from_proto(
-            message.marks, allowed=blocks, slots=slots, key=key, vector_format=PRODUCT_FORMAT, field="marks"
+            message.marks, allowed=blocks, slots=slots, key=key, formats=(PRODUCT_FORMAT,), field="marks"
         )
     return LayoutResult(message.preparation, marks, message.seed if message.HasField("seed") else None)
 
@@ -41,7 +41,7 @@ def label_sums_from_bytes(
     """The sums of marks, and the record of the phase in which the marks were given."""
     message = parsed_message(labels_pb2.LabelSums, data)
     sums = block_vector_from_proto(
-        message.sums, allowed=blocks, slots=slots, key=key, vector_format=PRODUCT_FORMAT, field="sums"
+        message.sums, allowed=blocks, slots=slots, key=key, formats=(PRODUCT_FORMAT,), field="sums"
     )
     return sums, message.record
 

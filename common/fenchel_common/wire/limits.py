@@ -1,9 +1,9 @@
 """The most bytes of the task and of the result of each phase.
 
 Before the layout, the limits follow from the roster and from the most samples and features that any party may hold.
-From the layout on, they follow from the party's own blocks of samples and of features, for each of which a vector has
-one ciphertext. The receiver compares the announced size with the limit before it stores a single byte. No body is
-longer than `MAX_BODY_BYTES`.
+From the layout on, they follow from the party's own blocks of samples and of features. A vector has one ciphertext for
+each block of features, and for each block of samples as many as its values take in slots of 64 bits. The receiver
+compares the announced size with the limit before it stores a single byte. No body is longer than `MAX_BODY_BYTES`.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +13,7 @@ from typing import Final
 from fenchel_common.algorithms.averaging.family import LOG_ENTRIES
 from fenchel_common.algorithms.family import Carried
 from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.blocks import piece_count
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import (
@@ -68,7 +69,7 @@ class PhaseLimits:
 class Extent:
     """The numbers of features and blocks that one party holds, and of parties in the federation.
 
-    `block_bytes` is the size of a block of a vector.
+    `block_bytes` is the size of a ciphertext, `pieces` the most ciphertexts of a block of samples.
     """
 
     features: int
@@ -76,13 +77,15 @@ class Extent:
     feature_blocks: int
     block_bytes: int
     parties: int
+    pieces: int = 1
 
     @classmethod
     def of_client(cls, layout: ClientLayout, *, key_bits: int) -> "Extent":
         """The extent of a party, from its own layout."""
         features = sum(len(positions) for positions in layout.feature_blocks.values())
         blocks, feature_blocks = len(layout.block_ids), len(layout.feature_blocks)
-        return cls(features, blocks, feature_blocks, _block_bytes(key_bits), len(layout.clients))
+        pieces = piece_count(layout.slots, layout.feature_slots)
+        return cls(features, blocks, feature_blocks, _block_bytes(key_bits), len(layout.clients), pieces)
 
 
 def extents_of(layout: FederationLayout, *, key_bits: int) -> dict[ClientId, Extent]:
@@ -94,6 +97,7 @@ def extents_of(layout: FederationLayout, *, key_bits: int) -> dict[ClientId, Ext
             len(layout.feature_index.of(client)),
             _block_bytes(key_bits),
             len(layout.clients),
+            piece_count(layout.slots, layout.feature_slots),
         )
         for client in layout.clients
     }
@@ -169,7 +173,7 @@ def _records(round_id: int, parties: int, chosen: int) -> int:
 
 def _carried(carried: Carried, extent: Extent) -> int:
     block = extent.block_bytes + NUMBER_BYTES
-    samples = extent.blocks * (ENTRY_BYTES + carried.by_sample * block)
+    samples = extent.blocks * (ENTRY_BYTES + carried.by_sample * extent.pieces * block)
     features = carried.width * extent.feature_blocks * (ENTRY_BYTES + carried.by_feature * block)
     return samples + features + carried.numbers * NUMBERS_BYTES
 

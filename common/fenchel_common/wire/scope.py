@@ -5,7 +5,7 @@ consist of whole blocks. A vector of numbers is short and has no blocks.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,25 +31,41 @@ class Scope:
     """The keys and blocks against which every message to or from one client is checked.
 
     `key` encrypts vectors by sample, `feature_key` vectors by feature and vectors of numbers. `blocks` and
-    `feature_blocks` are the sizes of the blocks of samples and of features that the client holds, by id. Dual variables
-    must be in `alpha_format`, which depends on the loss.
+    `feature_blocks` are the sizes of the blocks of samples and of features that the client holds, by id, of at most
+    `slots` samples and `feature_slots` features each. Dual variables must be in `alpha_format`, which depends on the
+    loss, inner products with points of a corrective run in one of `product_formats`.
     """
 
     key: RunKey
     feature_key: RunKey
     slots: int
+    feature_slots: int
     blocks: Mapping[int, int]
     feature_blocks: Mapping[int, int]
     alpha_format: VectorFormat = ALPHA_FORMAT
+    product_formats: tuple[VectorFormat, ...] = ()
 
     @classmethod
     def of_client(
-        cls, layout: ClientLayout, *, key: RunKey, privacy: Privacy, alpha_format: VectorFormat = ALPHA_FORMAT
+        cls,
+        layout: ClientLayout,
+        *,
+        key: RunKey,
+        privacy: Privacy,
+        alpha_format: VectorFormat = ALPHA_FORMAT,
+        product_formats: tuple[VectorFormat, ...] = (),
     ) -> "Scope":
         """The scope of a party, from its own layout."""
-        sizes = zip(layout.block_ids.tolist(), layout.block_sizes.tolist(), strict=True)
-        features = {block: len(positions) for block, positions in layout.feature_blocks.items()}
-        return cls(key, key.by_feature(privacy), layout.slots, dict(sizes), features, alpha_format)
+        return cls(
+            key,
+            key.by_feature(privacy),
+            layout.slots,
+            layout.feature_slots,
+            dict(zip(layout.block_ids.tolist(), layout.block_sizes.tolist(), strict=True)),
+            {block: len(positions) for block, positions in layout.feature_blocks.items()},
+            alpha_format,
+            product_formats,
+        )
 
     @classmethod
     def of_federation(
@@ -60,18 +76,40 @@ class Scope:
         key: RunKey,
         privacy: Privacy,
         alpha_format: VectorFormat = ALPHA_FORMAT,
+        product_formats: tuple[VectorFormat, ...] = (),
     ) -> "Scope":
         """The scope of a client, from the server's layout."""
-        blocks, features = layout.sample_index.of(client), layout.feature_index.of(client)
-        return cls(key, key.by_feature(privacy), layout.slots, blocks, features, alpha_format)
+        return cls(
+            key,
+            key.by_feature(privacy),
+            layout.slots,
+            layout.feature_slots,
+            layout.sample_index.of(client),
+            layout.feature_index.of(client),
+            alpha_format,
+            product_formats,
+        )
 
     @classmethod
     def of_every_client(
-        cls, layout: FederationLayout, *, key: RunKey, privacy: Privacy, alpha_format: VectorFormat = ALPHA_FORMAT
+        cls,
+        layout: FederationLayout,
+        *,
+        key: RunKey,
+        privacy: Privacy,
+        alpha_format: VectorFormat = ALPHA_FORMAT,
+        product_formats: tuple[VectorFormat, ...] = (),
     ) -> dict[ClientId, "Scope"]:
         """From the server's view."""
         return {
-            client: cls.of_federation(layout, client, key=key, privacy=privacy, alpha_format=alpha_format)
+            client: cls.of_federation(
+                layout,
+                client,
+                key=key,
+                privacy=privacy,
+                alpha_format=alpha_format,
+                product_formats=product_formats,
+            )
             for client in layout.clients
         }
 
@@ -81,10 +119,10 @@ def optional_vector_to_proto(vector: BlockVector | None) -> hyfdca_pb2.BlockVect
 
 
 def sample_vector_from_proto(
-    message: hyfdca_pb2.BlockVector, scope: Scope, vector_format: VectorFormat, field: str
+    message: hyfdca_pb2.BlockVector, scope: Scope, formats: Collection[VectorFormat], field: str
 ) -> BlockVector:
     return block_vector_from_proto(
-        message, allowed=scope.blocks, slots=scope.slots, key=scope.key, vector_format=vector_format, field=field
+        message, allowed=scope.blocks, slots=scope.slots, key=scope.key, formats=formats, field=field
     )
 
 
@@ -92,9 +130,9 @@ def feature_vector_from_proto(message: hyfdca_pb2.BlockVector, scope: Scope, fie
     return block_vector_from_proto(
         message,
         allowed=scope.feature_blocks,
-        slots=scope.slots,
+        slots=scope.feature_slots,
         key=scope.feature_key,
-        vector_format=PRODUCT_FORMAT,
+        formats=(PRODUCT_FORMAT,),
         field=field,
     )
 

@@ -12,18 +12,22 @@ from fenchel_common.crypto.vectors import EncryptedVector, Vector
 from fenchel_common.crypto.words import MaskedVector, PlainVector, word_type
 from fenchel_common.errors import IncompatibleVectors, MalformedVector
 
+SHORT_BITS = 32
+"""Values in clear take 4 bytes each in a format of this width, 8 in any other."""
 TAG_BYTES = 16
 """A tag beside a block of words: the sum of the tags of at most 2^39 blocks."""
 
 
 def format_to_proto(vector_format: VectorFormat) -> vectors_pb2.VectorFormat:
-    return vectors_pb2.VectorFormat(slot_bits=vector_format.slot_bits, bound=vector_format.bound)
+    return vectors_pb2.VectorFormat(
+        slot_bits=vector_format.slot_bits, bound=vector_format.bound, shares=vector_format.shares
+    )
 
 
 def format_from_proto(message: vectors_pb2.VectorFormat) -> VectorFormat:
     if not message.bound > 0:
         raise MalformedVector("the format of a vector has no bound")
-    made = VectorFormat(slot_bits=message.slot_bits, bound=message.bound)
+    made = VectorFormat(slot_bits=message.slot_bits, bound=message.bound, shares=message.shares)
     if made.bound < made.resolution:
         raise MalformedVector("the format of a vector holds no value but 0")
     return made
@@ -52,9 +56,12 @@ def vector_to_proto(vector: Vector) -> vectors_pb2.Vector:
     plain = vectors_pb2.PlainVector(
         format=format_to_proto(vector.format),
         terms=vector.terms,
-        values=vector.integers.astype("<i8").tobytes(),
         tags=_tags_to_bytes(vector.tags),
     )
+    if vector.format.slot_bits == SHORT_BITS:
+        plain.short_values = vector.integers.astype("<i4").tobytes()
+    else:
+        plain.values = vector.integers.astype("<i8").tobytes()
     return vectors_pb2.Vector(plain=plain)
 
 
@@ -77,10 +84,13 @@ def vector_from_proto(message: vectors_pb2.Vector, key: RunKey) -> Vector:
     if message.WhichOneof("kind") != "plain":
         raise IncompatibleVectors("this run is in clear, but the vector is encrypted")
     plain = message.plain
-    if len(plain.values) % 8:
-        raise MalformedVector("the values of a plain vector are not a whole number of 64-bit integers")
-    integers = np.frombuffer(plain.values, dtype="<i8").astype(np.int64)
-    return PlainVector(key.bits, format_from_proto(plain.format), plain.terms, integers, _tags_from_bytes(plain.tags))
+    vector_format = format_from_proto(plain.format)
+    short = vector_format.slot_bits == SHORT_BITS
+    values, width = (plain.short_values, 4) if short else (plain.values, 8)
+    if len(values) % width or len(plain.values if short else plain.short_values):
+        raise MalformedVector(f"the values of a plain vector of this format must have {width} bytes each")
+    integers = np.frombuffer(values, dtype=f"<i{width}").astype(np.int64)
+    return PlainVector(key.bits, vector_format, plain.terms, integers, _tags_from_bytes(plain.tags))
 
 
 def _masked_from_proto(message: vectors_pb2.Vector, key: RunKey) -> MaskedVector:

@@ -57,7 +57,7 @@ class _Rogue(Meddler):
     def _one_feature(self, blocks: bytes, position: int, like: vectors_pb2.Vector) -> vectors_pb2.Vector:
         """c·e_j on the victim's blocks of features."""
         frame = Frame.seen_by_server(self.played.layout, self.victim)
-        values = np.zeros((len(ids_in(blocks)), frame.slots))
+        values = np.zeros((len(ids_in(blocks)), frame.feature_slots))
         for row, block in enumerate(ids_in(blocks)):
             values[row, : len(frame.features[block])] = PROBE * (frame.features[block] == position)
         return _like(like, values.reshape(-1), self.played.key)

@@ -36,16 +36,17 @@ class Frame:
     samples: dict[int, Positions]
     features: dict[int, Positions]
     slots: int
+    feature_slots: int
 
     @classmethod
     def seen_by_server(cls, layout: FederationLayout, client: ClientId) -> "Frame":
         samples = _stretches(list(layout.sample_index.of(client).items()))
-        return cls(samples, layout.feature_positions(client), layout.slots)
+        return cls(samples, layout.feature_positions(client), layout.slots, layout.feature_slots)
 
     @classmethod
     def seen_by_party(cls, layout: ClientLayout) -> "Frame":
         sizes = zip(layout.block_ids.tolist(), layout.block_sizes.tolist(), strict=True)
-        return cls(_stretches(list(sizes)), dict(layout.feature_blocks), layout.slots)
+        return cls(_stretches(list(sizes)), dict(layout.feature_blocks), layout.slots, layout.feature_slots)
 
     @property
     def rows(self) -> int:
@@ -61,7 +62,7 @@ class Frame:
 
     def by_feature(self, blocks: bytes, values: Array) -> Array:
         """An array with the values of some blocks, and zero elsewhere."""
-        return _placed(self.features, self.slots, blocks, values, np.zeros(self.width))
+        return _placed(self.features, self.feature_slots, blocks, values, np.zeros(self.width))
 
 
 @dataclass(frozen=True, slots=True)

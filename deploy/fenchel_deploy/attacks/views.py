@@ -176,7 +176,8 @@ def _as_values(masked: vectors_pb2.MaskedVector, words: NDArray[np.uint64]) -> A
 
 def _read_plain(vector: vectors_pb2.Vector) -> Array:
     plain = vector.plain
-    integers = np.frombuffer(plain.values, dtype="<i8").astype(np.int64)
+    values, width = (plain.short_values, 4) if plain.short_values else (plain.values, 8)
+    integers = np.frombuffer(values, dtype=f"<i{width}").astype(np.int64)
     return np.asarray(format_from_proto(plain.format).dequantise(integers), dtype=np.float64)
 
 

@@ -120,7 +120,7 @@ def paillier(key: PrivateKey, slot_bits: int) -> Ours:
     vector_format, pool = VectorFormat(slot_bits=slot_bits), ObfuscatorPool(key)
     slots = slot_layout(vector_format, key.public_key.bits).slots
     tags = BlockTags.of(secrets.token_bytes(KEY_BYTES), RUN, slots=slots)
-    return Ours(PaillierCipher(key, pool, tags, slot_bits=slot_bits, threads=1), vector_format, slots, pool.fill)
+    return Ours(PaillierCipher(key, pool, tags, threads=1), vector_format, slots, pool.fill)
 
 
 def masks(bits: int, slot_bits: int) -> Ours:
@@ -129,7 +129,7 @@ def masks(bits: int, slot_bits: int) -> Ours:
     keys = MaskKeys(BENCH, clients=(BENCH,), groups={(): secret}, pairs={})
     slots = slot_layout(vector_format, bits).slots
     tags = BlockTags.of(secret, RUN, slots=slots)
-    cipher = MaskCipher(keys, RUN, key_bits=bits, tags=tags, slot_bits=slot_bits)
+    cipher = MaskCipher(keys, RUN, key_bits=bits, tags=tags)
     return Ours(cipher, vector_format, slots, lambda _: None, least_values=MASKED_VALUES)
 
 

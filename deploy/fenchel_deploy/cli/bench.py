@@ -23,7 +23,7 @@ from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format, print_json
 
-SLOT_WIDTHS = (64, 48)
+SLOT_WIDTHS = (64, 48, 32)
 KEY_SIZES = (2048, 3072)
 OPERATIONS = {"encrypt": "encrypt", "encrypt_online": "online", "decrypt": "decrypt", "add": "add"}
 """The operations of the report, with the headings of their columns."""
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
 def bench_crypto(
     bits: Annotated[int, typer.Option(help="Size of the Paillier keys: 2048 or 3072.")] = KEY_BITS,
     values: Annotated[int, typer.Option(help="How many floats a vector has.")] = 1457,
-    slot_bits: Annotated[int, typer.Option(help="Width of a slot: 64 or 48.")] = 64,
+    slot_bits: Annotated[int, typer.Option(help="Width of a slot: 64, 48 or 32.")] = 64,
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds; times are medians over them.")] = 9,
     peers: Annotated[
         str,

@@ -127,6 +127,7 @@ def _summary(
         "updated": utc(record.updated),
         "attempts": record.attempt,
         "cipher": RunConfig.from_json(record.config).cipher_in_use,
+        "precision": RunConfig.from_json(record.config).precision,
         "key": {"fingerprint": record.key_fingerprint, "bits": record.key_bits},
     }
 
@@ -196,6 +197,7 @@ def _facts_table(
             cipher=RunConfig.from_json(record.config).cipher_in_use,
             fingerprint=record.key_fingerprint,
         ),
+        "precision": str(RunConfig.from_json(record.config).precision),
         "created": utc(record.created),
         "updated": utc(record.updated),
         "bytes": f"{sum(one.bytes_up for one in rounds)} up, {sum(one.bytes_down for one in rounds)} down",

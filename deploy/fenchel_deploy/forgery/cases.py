@@ -101,7 +101,7 @@ def recorded(case: Case) -> Recorded:
         return Recorded(masked[RUN], masked[OTHER_RUN])
     private = generate_private_key(KEY_BITS)
     pool, key = ObfuscatorPool(private), RunKey.of(private.public_key)
-    slots = key.slots(VectorFormat())
+    slots = key.slots(VectorFormat(slot_bits=32))
     # One thread: the cases are spread over the processors.
     ciphers = {run: PaillierCipher(private, pool, tags_of(slots, run), threads=1) for run in (RUN, OTHER_RUN)}
     records = {run: Record(cipher) for run, cipher in ciphers.items()}

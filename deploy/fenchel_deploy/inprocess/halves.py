@@ -65,7 +65,8 @@ class Halves(Generic[C, S]):
         run: RunId = RUN,
     ) -> None:
         self.run_id = run
-        self.shards, self.alignment = aligned(shards, seed=settings.seed, key=key, overlap=overlap)
+        bits = settings.slot_bits(len(shards))
+        self.shards, self.alignment = aligned(shards, seed=settings.seed, key=key, slot_bits=bits, overlap=overlap)
         self.settings = settings
         self.key = key
         self.ciphers = (

@@ -21,17 +21,18 @@ def aligned(
     *,
     seed: int,
     key: RunKey = IN_CLEAR,
+    slot_bits: int = 64,
     overlap: OverlapRule = OverlapRule.ERROR,
 ) -> tuple[dict[ClientId, Shard], Alignment]:
-    """The shards by client, and the layout of their samples and features."""
+    """The shards by client, and the layout of their samples and features; `slot_bits` is the width for samples."""
     digits = max(2, len(str(len(shards) - 1)))  # names sort in the order of the shards
     named = {ClientId(f"party-{number:0{digits}d}"): shard for number, shard in enumerate(shards)}
     holdings = [
         Holding(name, tuple(sample.encode() for sample in shard.ids), shard.features, shard.y is not None)
         for name, shard in named.items()
     ]
-    slots = key.slots(VectorFormat())
-    return named, lay_out(holdings, slots=slots, seed=seed, overlap=overlap)
+    slots, feature_slots = key.slots(VectorFormat(slot_bits=slot_bits)), key.slots(VectorFormat())
+    return named, lay_out(holdings, slots=slots, feature_slots=feature_slots, seed=seed, overlap=overlap)
 
 
 def table_of(shard: Shard) -> PartyTable:

@@ -111,7 +111,7 @@ def test_a_damaged_snapshot_is_refused_as_such(data: bytes) -> None:
 def test_a_vector_that_does_not_hold_together_is_refused_as_damage() -> None:
     message = pb.CorrectiveSnapshot.FromString(snapshot_to_bytes(snapshot()))
     message.alpha[0].vector.plain.values += b"odd"
-    with pytest.raises(StateDamaged, match="whole number of 64-bit"):
+    with pytest.raises(StateDamaged, match="8 bytes each"):
         snapshot_from_bytes(message.SerializeToString(), IN_CLEAR, privacy=Privacy.PLAIN)
 
 

@@ -42,7 +42,15 @@ IN_CLEAR = RunKey.in_clear(KEY_BITS)
 CIPHER = PlainCipher(KEY_BITS)
 SLOTS = CIPHER.slots
 BLOCKS, FEATURE_BLOCKS = {2: SLOTS, 5: 4, 9: 1}, {0: 3, 3: SLOTS}
-SCOPE = Scope(key=IN_CLEAR, feature_key=IN_CLEAR, slots=SLOTS, blocks=BLOCKS, feature_blocks=FEATURE_BLOCKS)
+SCOPE = Scope(
+    key=IN_CLEAR,
+    feature_key=IN_CLEAR,
+    slots=SLOTS,
+    feature_slots=SLOTS,
+    blocks=BLOCKS,
+    feature_blocks=FEATURE_BLOCKS,
+    product_formats=(POINT_PRODUCT_FORMAT,),
+)
 
 
 def blocks(ids: tuple[int, ...], vector_format: VectorFormat = PRODUCT_FORMAT) -> BlockVector:
@@ -246,7 +254,7 @@ def test_bytes_that_are_no_message_are_refused(read: Callable[..., Any]) -> None
 def test_vectors_by_feature_must_be_of_the_level(level: Privacy, accepted: str) -> None:
     """In a sealed run a model in clear is refused, in any other an encrypted one."""
     key = run_key()
-    scope = Scope(key, key.by_feature(level), cipher().slots, BLOCKS, FEATURE_BLOCKS)
+    scope = Scope(key, key.by_feature(level), cipher().slots, cipher().slots, BLOCKS, FEATURE_BLOCKS)
     values = np.linspace(0.0, 1.0, cipher().slots)
     made: dict[str, Vector] = {
         "encrypted": encrypted(cipher(), values),

@@ -50,6 +50,7 @@ def layout(features: dict[ClientId, list[int]], blocks: list[tuple[ClientId, ...
         clients=(A, B),
         sample_count=len(blocks),
         slots=1,
+        feature_slots=1,
         blocks=tuple(Block(number, 1, holders) for number, holders in enumerate(blocks)),
         features=("x", "y"),
         client_features={client: np.array(own) for client, own in features.items()},
@@ -153,7 +154,7 @@ def test_the_set_up_of_a_run_refuses_shards_that_do_not_fit(rows_only: str, tmp_
     roster = Kit.load(make_federation(tmp_path, ["a", "b"])["a"]).roster
     config = RunConfig.from_mapping({"name": "n", "algorithm": rows_only, "settings": {"loss": "cubic"}})
     holdings = [Holding(A, (b"1", b"2"), ("x",), True), Holding(B, (b"2", b"1"), ("y",), True)]
-    aligned = lay_out(holdings, slots=3, seed=0, overlap=OverlapRule.ERROR)
+    aligned = lay_out(holdings, slots=3, feature_slots=3, seed=0, overlap=OverlapRule.ERROR)
     with pytest.raises(InvalidConfig, match="these are vertical"):
         FederationSetup(config, roster, attempt=1)._lay_out(aligned)
 

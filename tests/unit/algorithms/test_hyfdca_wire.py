@@ -46,7 +46,12 @@ IN_CLEAR = RunKey.in_clear(KEY_BITS)
 CIPHER = PlainCipher(KEY_BITS)
 SLOTS = CIPHER.slots
 SCOPE = Scope(
-    key=IN_CLEAR, feature_key=IN_CLEAR, slots=SLOTS, blocks={2: SLOTS, 5: 4, 9: 1}, feature_blocks={1: 3, 4: SLOTS}
+    key=IN_CLEAR,
+    feature_key=IN_CLEAR,
+    slots=SLOTS,
+    feature_slots=SLOTS,
+    blocks={2: SLOTS, 5: 4, 9: 1},
+    feature_blocks={1: 3, 4: SLOTS},
 )
 
 

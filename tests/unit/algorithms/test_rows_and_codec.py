@@ -184,14 +184,14 @@ def test_no_block_opens_at_a_party_with_other_samples_or_features_in_it() -> Non
     """The pads depend on ids and names: equal numbers of blocks and equal sizes are not enough."""
     seal, used = stamped(), PlainCipher(KEY_BITS, tags())
     positions = {2: np.array([0, 1])}
-    codec = BlockCodec("samples", positions, ["a", "b"], ALONE, used, seal)
+    codec = BlockCodec("samples", positions, ["a", "b"], ALONE, SLOTS, used, seal)
     vector = codec.to_blocks("point", np.array([0.5, 0.25]), [2], PRODUCT_FORMAT)
     assert seal.stamp is not None
     origins = [Origin(seal.stamp, "point")]
     np.testing.assert_array_equal(codec.from_blocks(vector, lambda _block: origins), [0.5, 0.25])
     for kind, names in (("samples", ["b", "a"]), ("samples", ["a", "c"]), ("features", ["a", "b"])):
         with pytest.raises(TagMismatch):
-            BlockCodec(kind, positions, names, ALONE, used, seal).from_blocks(vector, lambda _block: origins)
+            BlockCodec(kind, positions, names, ALONE, SLOTS, used, seal).from_blocks(vector, lambda _block: origins)
 
 
 def test_vectors_by_feature_are_of_whole_blocks_and_tell_all_of_them() -> None:
@@ -215,7 +215,9 @@ def test_values_of_one_sample_and_one_feature_stand_alone_in_their_slots() -> No
 def test_a_vector_is_put_into_a_copy_at_the_positions_of_its_blocks() -> None:
     seal = stamped()
     cipher_in_clear = PlainCipher(KEY_BITS, tags())
-    codec = BlockCodec("features", {2: np.array([3, 0]), 5: np.array([1])}, list("abcd"), ALONE, cipher_in_clear, seal)
+    codec = BlockCodec(
+        "features", {2: np.array([3, 0]), 5: np.array([1])}, list("abcd"), ALONE, SLOTS, cipher_in_clear, seal
+    )
     values = np.array([1.0, 2.0, 3.0, 4.0])
     vector = codec.to_blocks("model", 10.0 * values, [2], PRODUCT_FORMAT)
     assert seal.stamp is not None

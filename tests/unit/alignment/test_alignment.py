@@ -149,7 +149,7 @@ def opened() -> tuple[AlignmentServer, dict[ClientId, AlignmentClient], PhaseReq
         name: make_client(make_shard(IDS, [feature]), roster=NAMES[:2], own=name)
         for name, feature in zip(NAMES[:2], ("age", "bmi"), strict=True)
     }
-    server = AlignmentServer(list(clients), method=AlignmentMethod.ECDH, slots=4, seed=1)
+    server = AlignmentServer(list(clients), method=AlignmentMethod.ECDH, slots=4, feature_slots=4, seed=1)
     request = server.begin()
     following = server.advance("align_0", {c: clients[c].answer("align_0", b) for c, b in request.tasks.items()})
     assert isinstance(following, PhaseRequest)
@@ -175,7 +175,7 @@ def test_a_truncated_result_is_rejected_with_the_name_of_its_sender(cut: int) ->
 
 
 def test_bytes_that_are_no_listing_are_rejected_with_the_name_of_their_sender() -> None:
-    server = AlignmentServer(NAMES, method=AlignmentMethod.HMAC, slots=4, seed=1)
+    server = AlignmentServer(NAMES, method=AlignmentMethod.HMAC, slots=4, feature_slots=4, seed=1)
     with pytest.raises(ResultRejected, match="anna"):
         server.advance(server.begin().phase, dict.fromkeys(NAMES, b"\xff"))
 
@@ -193,4 +193,4 @@ def test_a_result_with_a_repeated_element_is_rejected() -> None:
 def test_a_server_needs_distinct_parties() -> None:
     for clients in ([], [NAMES[0], NAMES[0]]):
         with pytest.raises(InvalidInput, match="clients"):
-            AlignmentServer(clients, method=AlignmentMethod.ECDH, slots=4, seed=1)
+            AlignmentServer(clients, method=AlignmentMethod.ECDH, slots=4, feature_slots=4, seed=1)

@@ -17,7 +17,7 @@ def holding(client: ClientId, samples: str, features: str, *, labels: bool = Tru
 
 
 def laid_out(*holdings: Holding, slots: int = 4, seed: int = 0, overlap: OverlapRule = OverlapRule.ERROR) -> Alignment:
-    return lay_out(holdings, slots=slots, seed=seed, overlap=overlap)
+    return lay_out(holdings, slots=slots, feature_slots=slots, seed=seed, overlap=overlap)
 
 
 def test_samples_with_the_same_holders_share_blocks_and_others_do_not() -> None:

@@ -21,7 +21,7 @@ def laid_out() -> Alignment:
         return Holding(client, tuple(letter.encode() * 32 for letter in samples), tuple(features), labels)
 
     holdings = [holding(A, "uvwxyz", "pq"), holding(B, "zyxwvst", "rs", labels=False), holding(C, "st", "pq")]
-    return lay_out(holdings, slots=2, seed=0, overlap=OverlapRule.ERROR)
+    return lay_out(holdings, slots=2, feature_slots=2, seed=0, overlap=OverlapRule.ERROR)
 
 
 def test_every_party_computes_the_same_root_from_its_own_part() -> None:
@@ -59,12 +59,13 @@ def test_a_leaf_follows_from_every_part_of_its_cohort_and_from_the_salt() -> Non
 
 
 def test_the_root_follows_from_every_part_of_the_layout() -> None:
-    counts = {"sample_count": 9, "feature_count": 5, "slots": 2}
+    counts = {"sample_count": 9, "feature_count": 5, "slots": 2, "feature_slots": 2}
     whole = {**counts, "clients": (A, B), "label_holders": {A}, "leaves": (bytes(32), b"\1" * 32)}
     changes: list[dict[str, object]] = [
         {},
         {"sample_count": 2, "slots": 9},
         {"slots": 3},
+        {"feature_slots": 3},
         {"feature_count": 4},
         {"clients": (B, A)},
         {"clients": (A, B, C)},

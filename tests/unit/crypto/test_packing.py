@@ -156,7 +156,7 @@ def test_rounding_is_within_half_a_unit() -> None:
         assert np.abs(back - values).max() <= vector_format.error_bound(1)
 
 
-@pytest.mark.parametrize(("slot_bits", "bound"), [(32, 1.0), (64, -1.0), (64, 2.0**32), (64, float("nan"))])
+@pytest.mark.parametrize(("slot_bits", "bound"), [(40, 1.0), (64, -1.0), (64, 2.0**32), (64, float("nan"))])
 def test_impossible_formats_are_refused(slot_bits: int, bound: float) -> None:
     with pytest.raises(ValueOutOfRange):
         VectorFormat(slot_bits=slot_bits, bound=bound)

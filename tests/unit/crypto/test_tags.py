@@ -132,3 +132,22 @@ def test_a_guess_succeeds_with_a_toy_prime_as_often_as_predicted_and_never_with_
     assert genuine == 0
     expected = tries / prime
     assert abs(hits - expected) < 4 * expected**0.5, (hits, expected)
+
+
+def test_linear_sums_are_exact_at_the_extremes() -> None:
+    """The sums are made of limbs in floating point; with whole numbers of Python they are the same."""
+    extremes = [0, 1, -1, 2**22, -(2**22), 2**44 - 1, -(2**44), 2**63 - 1, -(2**63)]
+    generator = np.random.default_rng(1)
+    grid = np.concatenate(
+        [
+            np.array([[value] * SLOTS for value in extremes], dtype=np.int64),
+            generator.integers(-(2**63), 2**63 - 1, size=(200, SLOTS), dtype=np.int64),
+        ]
+    )
+    weights = TAGGER.tags(np.eye(SLOTS, dtype=np.int64), [0] * SLOTS)
+    expected = [sum(weight * value for weight, value in zip(weights, row, strict=True)) for row in grid.tolist()]
+    assert TAGGER.tags(grid, [0] * len(grid)) == [total % TAG_PRIME for total in expected]
+    widest = Tagger(KEY, slots=128)
+    weights = widest.tags(np.eye(128, dtype=np.int64), [0] * 128)
+    row = np.full((1, 128), -(2**63), dtype=np.int64)
+    assert widest.tags(row, [0]) == [sum(weights) * -(2**63) % TAG_PRIME]

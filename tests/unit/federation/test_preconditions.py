@@ -23,6 +23,7 @@ def layout(*sizes: tuple[int, tuple[ClientId, ...]], features: int = 4) -> Feder
         clients=(A, B),
         sample_count=sum(size for size, _ in sizes),
         slots=1000,
+        feature_slots=1000,
         blocks=tuple(Block(number, size, holders) for number, (size, holders) in enumerate(sizes)),
         features=names,
         client_features={A: np.arange(half), B: np.arange(half, features)},

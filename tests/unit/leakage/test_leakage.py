@@ -90,7 +90,7 @@ def test_numbers_in_a_field_of_bytes_count_one_by_one() -> None:
 
 def test_an_encrypted_vector_counts_no_more_values_than_its_ciphertexts_can_hold() -> None:
     boasting = values_in(hyfdca_pb2.HyfdcaDualTask, dual_task(encrypted(2**63)))
-    assert boasting[Sight("HyfdcaDualTask.products", CIPHERTEXT, INDIVIDUAL)] == 2048 // 48
+    assert boasting[Sight("HyfdcaDualTask.products", CIPHERTEXT, INDIVIDUAL)] == 2048 // 32
 
 
 def message_with_pairs() -> type[Message]:

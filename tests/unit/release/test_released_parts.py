@@ -14,6 +14,7 @@ BOTH = FederationLayout(
     clients=(ClientId("p1"), ClientId("p2")),
     sample_count=1,
     slots=30,
+    feature_slots=30,
     blocks=(Block(0, 1, (ClientId("p1"), ClientId("p2"))),),
     features=("a", "b", "c"),
     client_features={ClientId("p1"): np.array([0, 1]), ClientId("p2"): np.array([1, 2])},

@@ -72,7 +72,7 @@ class Memory:
         self._seal = seal
         self._apply = apply
         self._in_own_order = in_own_order
-        self.coordinates = BlockCodec("coordinates", own.positions, names, own.holders, cipher, seal)
+        self.coordinates = BlockCodec("coordinates", own.positions, names, own.holders, own.slots, cipher, seal)
         self._held: _Held | None = None
         self.kept: State = self._zeros(vectors.kept)
         self._kept_in: Stamp | None = None
@@ -83,7 +83,9 @@ class Memory:
             return self.coordinates
         blocks = chosen_blocks(self._in_own_order(coordinates), self._own.slots)
         by_everybody = dict.fromkeys(blocks, ())
-        return BlockCodec("chosen coordinates", blocks, self._names, by_everybody, self._cipher, self._seal)
+        return BlockCodec(
+            "chosen coordinates", blocks, self._names, by_everybody, self._own.slots, self._cipher, self._seal
+        )
 
     def take(self, update: StateUpdate, book: AveragingBook, current: RoundOnRecord) -> State:
         """Brings the memory to the state before the round under way, and gives this state.

@@ -98,7 +98,9 @@ class AveragingClient(ABC, Generic[S]):
         if self._rows.y is not None:
             self.check_labels(self._rows.y)
         self._serialising = serialising
-        self._samples = BlockCodec("samples", self._rows.positions, self._rows.ids, layout.holders, cipher, seal)
+        self._samples = BlockCodec(
+            "samples", self._rows.positions, self._rows.ids, layout.holders, layout.slots, cipher, seal
+        )
         self._figures = FigureCodec(layout.sample_count, cipher, seal)
         self._first_book = AveragingBook.first(settings, layout, masked=key.masked)
         self._own = self._first_book.log.own

@@ -8,6 +8,7 @@ of decrypted numbers, and of numbers that elementwise arithmetic makes of them w
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from fenchel_client.algorithms.codec import Origins
 from fenchel_client.algorithms.corrective.book import CorrectiveBook, one_of
 from fenchel_client.algorithms.corrective.local_dual import dual_result, with_combination
 from fenchel_client.algorithms.corrective.points import Memory
-from fenchel_client.algorithms.corrective.primal import end_round
+from fenchel_client.algorithms.corrective.primal import end_round, narrow_error
 from fenchel_client.algorithms.corrective.products import products_of, with_products
 from fenchel_client.algorithms.corrective.round import ClientRound, begin_round, initial_memory
 from fenchel_client.algorithms.dualclient import DualClient
@@ -54,11 +55,13 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
             settings, layout=layout, table=table, cipher=cipher, key=key, seal=seal, serialising=serialising
         )
         self._seal = seal
+        self._formats = settings.formats(len(layout.clients))
+        self._scope = replace(self._scope, alpha_format=self._formats.alpha, product_formats=self._formats.products)
         self._lambda = settings.lambda_
         self._norms = norms_alone(self._rows)
         self._memories: dict[bytes, Memory] = {b"": initial_memory(self._rows)}
         self._gap: tuple[bytes, float] | None = None
-        """P − D of the last round whose figures this client opened, by the nonce of its answer."""
+        """P − D and its error by narrow slots, of the last round whose figures were opened, by the answer's nonce."""
         self._begun: ClientRound | None = None
         self._combined: ClientRound | None = None
 
@@ -97,7 +100,9 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
         with self._serialising():
             start = wire.product_task_from_bytes(body, self._scope)
         self._begin(start, book)
-        products = None if self._begun is None else products_of(self._rows, self._codec, self._begun)
+        products = None
+        if self._begun is not None:
+            products = products_of(self._rows, self._codec, self._begun, norms=self._norms, formats=self._formats)
         with self._serialising():
             return wire.product_result_to_bytes(products)
 
@@ -124,10 +129,22 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
         current = self._combined
         if current is None or current.plan != book.plan:
             raise InvalidInput("primal: this client has no round under way")
-        result, memory = end_round(self._rows, self._codec, current, task, book, lambda_=self._lambda, loss=self._loss)
+        assert self._norms is not None, "the round under way was combined with them"
+        result, memory = end_round(
+            self._rows,
+            self._codec,
+            current,
+            task,
+            book,
+            norms=self._norms,
+            lambda_=self._lambda,
+            loss=self._loss,
+            formats=self._formats,
+        )
         assert self._seal.stamp is not None, "every message has a stamp"
-        if result.objectives is not None:
-            self._gap = self._seal.stamp.nonce, result.objectives.primal - result.objectives.dual
+        if (told := result.objectives) is not None:
+            error = narrow_error(self._rows, told, loss=self._loss)
+            self._gap = self._seal.stamp.nonce, told.primal - told.dual + error
         if memory is not None:
             earlier = {book.memory: self._memories[book.memory]} if book.memory in self._memories else {}
             self._memories = {**earlier, self._seal.stamp.nonce: memory}
@@ -136,11 +153,20 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
 
     def _begin(self, start: RoundStart, book: CorrectiveBook) -> None:
         memory = self._memories.get(book.memory)
-        self._begun = begin_round(self._rows, self._codec, start, memory, book, loss=self._loss)
+        self._begun = begin_round(
+            self._rows,
+            self._codec,
+            start,
+            memory,
+            book,
+            loss=self._loss,
+            lambda_=self._lambda,
+            formats=self._formats,
+        )
         self._combined = None
 
     def _combine(self, begun: ClientRound, task: DualTask, norms: Array, book: CorrectiveBook) -> DualResult:
-        known = with_products(self._rows, self._codec, begun, task.products, book)
+        known = with_products(self._rows, self._codec, begun, task.products, book, norms=norms, formats=self._formats)
         self._combined, combination = with_combination(self._rows, known, lambda_=self._lambda, loss=self._loss)
         return dual_result(
             self._rows,
@@ -150,4 +176,5 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
             norms=norms,
             lambda_=self._lambda,
             loss=self._loss,
+            formats=self._formats,
         )

@@ -12,6 +12,7 @@ from fenchel_client.algorithms.corrective.points import MODEL, Combination, best
 from fenchel_client.algorithms.corrective.round import ClientRound, rounded_towards_zero
 from fenchel_client.algorithms.duals import feasible_duals
 from fenchel_client.algorithms.rows import PartyRows
+from fenchel_common.algorithms.corrective.formats import SampleFormats
 from fenchel_common.algorithms.corrective.messages import (
     ALPHA_FIELD,
     FIGURES_FIELD,
@@ -19,7 +20,6 @@ from fenchel_common.algorithms.corrective.messages import (
     WEIGHTS_FIELD,
     DualResult,
 )
-from fenchel_common.algorithms.dual import alpha_format
 from fenchel_common.losses import Loss
 
 Array = NDArray[np.float64]
@@ -50,6 +50,7 @@ def dual_result(
     norms: Array,
     lambda_: float,
     loss: Loss,
+    formats: SampleFormats,
 ) -> DualResult:
     """The client's answer, from the round as `with_combination` gives it.
 
@@ -61,22 +62,24 @@ def dual_result(
     plan, model = current.plan, current.memory.entries[(MODEL, current.plan.round_id)]
     point = alpha = weights = None
     if rows.y is not None and not plan.closing:
-        solution = _local_point(rows, current, norms=norms, lambda_=lambda_, loss=loss)
+        solution = _local_point(rows, current, norms=norms, lambda_=lambda_, loss=loss, formats=formats)
         point = codec.to_blocks(
-            POINT_FIELD, plan.live_blocks, solution, alpha_format(loss), among=plan.labelled_contributors
+            POINT_FIELD, plan.live_blocks, solution, formats.alpha, among=plan.labelled_contributors
         )
     reports = rows.positions_of(plan.report_blocks)
     figures = figures_of(rows, current.memory, plan.round_id, reports, norms=norms, loss=loss)
     if plan.report_blocks:
-        reported = rounded_towards_zero(model.alpha)
-        alpha = codec.to_blocks(ALPHA_FIELD, plan.report_blocks, reported, alpha_format(loss))
+        reported = rounded_towards_zero(model.alpha, formats)
+        alpha = codec.to_blocks(ALPHA_FIELD, plan.report_blocks, reported, formats.alpha)
     if plan.feature_blocks:
         weights = codec.to_features(WEIGHTS_FIELD, model.weights, plan.feature_blocks)
     found = codec.digest(combination.to_bytes())
     return DualResult(point, codec.to_numbers(FIGURES_FIELD, figures, among=plan.contributors), alpha, weights, found)
 
 
-def _local_point(rows: PartyRows, current: ClientRound, *, norms: Array, lambda_: float, loss: Loss) -> Array:
+def _local_point(
+    rows: PartyRows, current: ClientRound, *, norms: Array, lambda_: float, loss: Loss, formats: SampleFormats
+) -> Array:
     """The solution of the local problem divided by |B_n| on the live samples, and zero on all others."""
     plan = current.plan
     solution = found_locally(
@@ -91,5 +94,5 @@ def _local_point(rows: PartyRows, current: ClientRound, *, norms: Array, lambda_
     sizes = [len(rows.positions[block]) for block in plan.live_blocks]
     values = np.zeros(rows.count)
     # Rounded towards zero, so that the sum of the label holders' contributions is feasible.
-    values[current.live] = rounded_towards_zero(solution / np.repeat(plan.divisors, sizes))
+    values[current.live] = rounded_towards_zero(solution / np.repeat(plan.divisors, sizes), formats)
     return values

@@ -67,12 +67,15 @@ class Entry:
         The dual variables of the party's own samples; empty for a model that is no point.
     conjugate_part
         c = −1/N Σ_i l*(−α_i) over all samples.
+    error
+        The errors of the predictions by narrow slots are at most this, times ‖x_i‖, times the number of holders.
     """
 
     weights: Array
     products: Array | Unopened
     alpha: Array
     conjugate_part: float = 0.0
+    error: float = 0.0
 
     @property
     def predictions(self) -> Array:
@@ -215,14 +218,15 @@ def combined(memory: Memory, combination: Combination, round_id: int, *, feasibl
     used = [(name, float(b)) for name, b in zip(combination.names, combination.weights, strict=True) if b > 0.0]
     first = memory.entries[used[0][0]]
     weights, predictions = np.zeros_like(first.weights), np.zeros_like(first.predictions)
-    alpha = np.zeros_like(first.predictions)
+    alpha, error = np.zeros_like(first.predictions), 0.0
     for name, b in used:
         entry = memory.entries[name]
         weights += b * entry.weights
         predictions += b * entry.predictions
         alpha += b * entry.alpha
+        error += b * entry.error
     rows = memory.rows(combination.names)
-    new = {(MODEL, round_id): Entry(weights, predictions, feasible(alpha))}
+    new = {(MODEL, round_id): Entry(weights, predictions, feasible(alpha), error=error)}
     return extended(
         memory,
         new,

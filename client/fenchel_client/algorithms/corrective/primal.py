@@ -1,5 +1,6 @@
 """The answer to `primal`: the client opens the figures, ends the round and measures the new point and vertex."""
 
+import math
 from dataclasses import replace
 from typing import Final
 
@@ -11,26 +12,29 @@ from fenchel_client.algorithms.corrective.book import CorrectiveBook
 from fenchel_client.algorithms.corrective.measures import conjugates_and_products
 from fenchel_client.algorithms.corrective.points import POINT, VERTEX, Memory, PendingPoints
 from fenchel_client.algorithms.corrective.round import ClientRound
+from fenchel_client.algorithms.corrective.scales import own_length, own_reach
 from fenchel_client.algorithms.corrective.settlement import RoundFigures, Settlement, settle
 from fenchel_client.algorithms.duals import checked_duals
 from fenchel_client.algorithms.rows import PartyRows
+from fenchel_common.algorithms.corrective.formats import SampleFormats
 from fenchel_common.algorithms.corrective.messages import (
     FIGURES_FIELD,
     MODEL_FIELD,
     NUMBERS_FIELD,
     POINT_FIELD,
     VERTEX_FIELD,
+    Objectives,
     PrimalResult,
     PrimalTask,
 )
 from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import InvalidInput
-from fenchel_common.losses import Loss
+from fenchel_common.losses import Deviation, Loss
 
 Array = NDArray[np.float64]
 
 GAP_TOLERANCE: Final = 1e-6
-"""P − D may be below zero by rounding errors of fixed point, which are many times smaller."""
+"""P − D may be below zero by rounding errors in slots of 64 bits, which are many times smaller."""
 
 
 def end_round(
@@ -40,8 +44,10 @@ def end_round(
     task: PrimalTask,
     book: CorrectiveBook,
     *,
+    norms: Array,
     lambda_: float,
     loss: Loss,
+    formats: SampleFormats,
 ) -> tuple[PrimalResult, Memory | None]:
     """The client's answer, and the memory to store; None in a round that certifies only.
 
@@ -49,6 +55,8 @@ def end_round(
     ----------
     current
         The round as `with_combination` gives it.
+    norms
+        ‖x_i‖² of the whole rows.
     """
     plan = current.plan
     figures = RoundFigures.of(codec.from_numbers(task.figures, book.of_all(book.duals, FIGURES_FIELD)))
@@ -61,8 +69,9 @@ def end_round(
         collapse=plan.collapse,
         relative=not plan.complete,
         lambda_=lambda_,
+        reach=current.reach,
     )
-    _check_gap(settlement, complete=plan.complete)
+    _check_gap(settlement, complete=plan.complete, error=narrow_error(rows, settlement.objectives, loss=loss))
     features = plan.feature_blocks
     result = PrimalResult(
         point=None,
@@ -77,14 +86,33 @@ def end_round(
     if task.point is None:
         return result, None
     pending = _pending_points(rows, codec, current, task.point, settlement, book, loss=loss)
-    measured = _measured(rows, codec, current, settlement.memory, pending, result, lambda_=lambda_, loss=loss)
+    models = _models(rows, settlement.memory, pending, lambda_=lambda_)
+    reports = current.plan.report_blocks
+    points, positions = list(pending.by_kind().values()), rows.positions_of(reports)
+    numbers = conjugates_and_products(rows, settlement.memory, points, positions, loss=loss)
+    if formats.shares is not None:
+        lengths = [own_length(model, lambda_=lambda_) for model in models.values()]
+        numbers = np.array([*numbers, *lengths, own_reach(rows, book.layout.holders, reports, norms)])
+    measured = replace(
+        result,
+        point=codec.to_features(POINT_FIELD, models[POINT], among=plan.contributors),
+        vertex=codec.to_features(VERTEX_FIELD, models[VERTEX], among=plan.contributors) if VERTEX in models else None,
+        conjugates_and_products=codec.to_numbers(NUMBERS_FIELD, numbers, among=plan.contributors),
+    )
     return measured, replace(settlement.memory, pending=pending)
 
 
-def _check_gap(settlement: Settlement, *, complete: bool) -> None:
+def narrow_error(rows: PartyRows, objectives: Objectives, *, loss: Loss) -> float:
+    """A bound on the error of P by inner products in narrow slots."""
+    mean = objectives.product_error
+    # Of errors with the mean e the root mean square is at most e·√N.
+    return loss.mean_error(Deviation(mean, mean * math.sqrt(rows.sample_count)), mean_loss=objectives.primal)
+
+
+def _check_gap(settlement: Settlement, *, complete: bool, error: float) -> None:
     """Refuses figures by which P is below D: no sum of honest parties has them, but for rounding errors."""
     primal, dual = settlement.objectives.primal, settlement.objectives.dual
-    if complete and primal - dual < -GAP_TOLERANCE * (1.0 + abs(primal)):
+    if complete and primal - dual + error < -GAP_TOLERANCE * (1.0 + abs(primal)):
         raise InvalidInput("figures: P is below D; a party or the server has altered them")
 
 
@@ -117,33 +145,8 @@ def _pending_points(
     return PendingPoints(average, vertex, not current.plan.complete)
 
 
-def _measured(
-    rows: PartyRows,
-    codec: RowCodec,
-    current: ClientRound,
-    memory: Memory,
-    pending: PendingPoints,
-    result: PrimalResult,
-    *,
-    lambda_: float,
-    loss: Loss,
-) -> PrimalResult:
-    """The result with the client's contribution to the models, conjugates and products of the pending points."""
+def _models(rows: PartyRows, memory: Memory, pending: PendingPoints, *, lambda_: float) -> dict[str, Array]:
+    """The client's contributions to the models of the pending points, by kind."""
     base = memory.anchor.alpha if pending.relative else np.zeros(rows.count)
     scale = lambda_ * rows.sample_count
-    points = pending.by_kind()
-    fields = {POINT: POINT_FIELD, VERTEX: VERTEX_FIELD}
-    models = {
-        kind: codec.to_features(
-            fields[kind], np.asarray(rows.X.T @ (alpha - base)) / scale, among=current.plan.contributors
-        )
-        for kind, alpha in points.items()
-    }
-    reports = rows.positions_of(current.plan.report_blocks)
-    numbers = conjugates_and_products(rows, memory, list(points.values()), reports, loss=loss)
-    return replace(
-        result,
-        point=models[POINT],
-        vertex=models.get(VERTEX),
-        conjugates_and_products=codec.to_numbers(NUMBERS_FIELD, numbers, among=current.plan.contributors),
-    )
+    return {kind: np.asarray(rows.X.T @ (alpha - base)) / scale for kind, alpha in pending.by_kind().items()}

@@ -5,7 +5,7 @@ collapse it continues with the anchor and the best model alone. These are rounde
 record at the server, so that all clients have the same bits, whether they remember them or get them from the server.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,7 @@ from fenchel_client.algorithms.corrective.points import (
 )
 from fenchel_client.algorithms.duals import checked_duals
 from fenchel_client.algorithms.rows import PartyRows, Positions
+from fenchel_common.algorithms.corrective.formats import SampleFormats
 from fenchel_common.algorithms.corrective.messages import (
     NUMBERS_FIELD,
     POINT_FIELD,
@@ -36,7 +37,7 @@ from fenchel_common.algorithms.corrective.messages import (
     Anchor,
     RoundStart,
 )
-from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.errors import InvalidInput
 from fenchel_common.losses import Loss
 
@@ -58,6 +59,9 @@ class ClientRound:
         The rows of the new entries in `Memory.spread`.
     live
         The positions of the live samples.
+    lengths, reach
+        For each new entry a bound on the length of its model, None where none is known; the second factor of the errors
+        that narrow slots cause, as for `product_scale`.
     """
 
     plan: RoundPlan
@@ -65,10 +69,20 @@ class ClientRound:
     new: Mapping[Name, Entry]
     spread: Array
     live: Positions
+    lengths: Sequence[float | None]
+    reach: float = 0.0
 
 
 def begin_round(
-    rows: PartyRows, codec: RowCodec, start: RoundStart, memory: Memory | None, book: CorrectiveBook, *, loss: Loss
+    rows: PartyRows,
+    codec: RowCodec,
+    start: RoundStart,
+    memory: Memory | None,
+    book: CorrectiveBook,
+    *,
+    loss: Loss,
+    lambda_: float,
+    formats: SampleFormats,
 ) -> ClientRound | None:
     """The round that a `RoundStart` begins; None if the client does not have the memory that it needs.
 
@@ -87,15 +101,18 @@ def begin_round(
         if start.restored is not None:
             new = _restored_entries(rows, codec, start.restored, book, loss=loss)
         elif memory is not None:
-            new = _rounded_entries(rows, memory)
+            new = _rounded_entries(rows, memory, formats)
         else:
             return None
-        return ClientRound(plan, empty_memory(book.anchor_round), new, np.zeros((len(new), len(new))), live)
+        spread = np.zeros((len(new), len(new)))
+        return ClientRound(plan, empty_memory(book.anchor_round), new, spread, live, [None] * len(new))
     if memory is None or memory.pending is None:
         return None
-    conjugates, spread = _told_numbers(codec, start, memory, book, count=len(memory.pending.by_kind()), loss=loss)
-    new = _new_points(rows, codec, start, memory, memory.pending, conjugates, book)
-    return ClientRound(plan, memory, new, spread, live)
+    count = len(memory.pending.by_kind())
+    told = _told_numbers(codec, start, memory, book, count=count, loss=loss, formats=formats)
+    new = _new_points(rows, codec, start, memory, memory.pending, told.conjugates, book)
+    lengths = [None if memory.pending.relative else length / lambda_ for length in told.lengths]
+    return ClientRound(plan, memory, new, told.spread, live, lengths or [None] * count, told.reach)
 
 
 def initial_memory(rows: PartyRows) -> Memory:
@@ -113,11 +130,11 @@ def _anchor_and_best(rows: PartyRows, *, alpha: Array, weights: Array, model: Ar
     }
 
 
-def _rounded_entries(rows: PartyRows, memory: Memory) -> dict[Name, Entry]:
+def _rounded_entries(rows: PartyRows, memory: Memory, formats: SampleFormats) -> dict[Name, Entry]:
     """The remembered anchor and best model, rounded as in their ciphertexts at the server."""
     return _anchor_and_best(
         rows,
-        alpha=rounded_towards_zero(memory.anchor.alpha),
+        alpha=rounded_towards_zero(memory.anchor.alpha, formats),
         weights=PRODUCT_FORMAT.rounded(memory.anchor.weights),
         model=PRODUCT_FORMAT.rounded(memory.best.weights),
     )
@@ -142,17 +159,48 @@ def _restored_entries(
     return _anchor_and_best(rows, alpha=alpha, weights=weights, model=model)
 
 
+@dataclass(frozen=True, slots=True)
+class _ToldNumbers:
+    """The sums of all parties' `conjugates_and_products`.
+
+    Attributes
+    ----------
+    conjugates
+        1/N Σ l* of each new point.
+    spread
+        The rows of the new points in `Memory.spread`.
+    lengths, reach
+        λ times a bound on the length of each new model, none in a run of 64-bit slots; as for `product_scale`.
+    """
+
+    conjugates: list[float]
+    spread: Array
+    lengths: list[float]
+    reach: float
+
+
 def _told_numbers(
-    codec: RowCodec, start: RoundStart, memory: Memory, book: CorrectiveBook, *, count: int, loss: Loss
-) -> tuple[list[float], Array]:
-    """1/N Σ l* of the new points, and their rows of `Memory.spread`."""
-    vector = start.conjugates_and_products
-    numbers = np.zeros(0) if vector is None else codec.from_numbers(vector, book.of_stored(NUMBERS_FIELD))
-    if len(numbers) != conjugate_and_product_count(memory, count, loss=loss):
+    codec: RowCodec,
+    start: RoundStart,
+    memory: Memory,
+    book: CorrectiveBook,
+    *,
+    count: int,
+    loss: Loss,
+    formats: SampleFormats,
+) -> _ToldNumbers:
+    vector, origins = start.conjugates_and_products, book.of_stored(NUMBERS_FIELD)
+    numbers = np.zeros(0) if vector is None else codec.from_numbers(vector, origins)
+    measured = conjugate_and_product_count(memory, count, loss=loss)
+    narrow = formats.shares is not None
+    if len(numbers) != measured + narrow * (count + 1):
         raise InvalidInput("round_start.conjugates_and_products: must have the numbers of the new points")
-    conjugates, products = np.split(numbers, [count])
+    conjugates, products, bounds = np.split(numbers, [count, measured])
     width = len(memory.entries) + count
-    return conjugates.tolist(), products.reshape(count, width) if len(products) else np.zeros((count, width))
+    spread = products.reshape(count, width) if len(products) else np.zeros((count, width))
+    # Bounds stay bounds in spite of the rounding of their parts.
+    *lengths, reach = (bounds + PRODUCT_FORMAT.error_bound(len(origins))).tolist() if narrow else [0.0]
+    return _ToldNumbers(conjugates.tolist(), spread, lengths, reach)
 
 
 def _new_points(
@@ -179,7 +227,7 @@ def _new_points(
     return new
 
 
-def rounded_towards_zero(alpha: Array) -> Array:
+def rounded_towards_zero(alpha: Array, formats: SampleFormats) -> Array:
     """The dual variables in fixed point; rounding towards zero keeps them feasible."""
-    unit = ALPHA_FORMAT.resolution
+    unit = formats.alpha.resolution
     return np.asarray(np.trunc(alpha / unit) * unit, dtype=np.float64)

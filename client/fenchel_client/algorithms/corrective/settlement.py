@@ -7,7 +7,7 @@ rise.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,14 @@ class Settlement:
 
 
 def settle(
-    memory: Memory, round_id: int, figures: RoundFigures, *, collapse: bool, relative: bool, lambda_: float
+    memory: Memory,
+    round_id: int,
+    figures: RoundFigures,
+    *,
+    collapse: bool,
+    relative: bool,
+    lambda_: float,
+    reach: float = 0.0,
 ) -> Settlement:
     """The end of a round; `collapse` says how it began, `relative` whether not all samples are live.
 
@@ -94,6 +101,8 @@ def settle(
     ----------
     memory
         With the model of the round, as `combined` gives it.
+    reach
+        As for `product_scale`.
     """
     name, anchor = (MODEL, round_id), memory.anchor
     if name not in memory.entries:
@@ -112,15 +121,17 @@ def settle(
     if relative:
         # Unless all samples are live P is not known. After a collapse there is no better model than the best one.
         step, vertex_step = 0 if collapse else STEPS, STEPS
+    after = settled(memory, round_id, conjugate_part=-figures.conjugate, accepted=accepted, step=step)
     objectives = Objectives(
         primal=primals[step],
         dual=max(before, reached),
         accuracy=figures.accuracies[step],
         squared_norm=largest_squared_norm(memory, round_id, step),
         row_norm=figures.row_norm,
+        product_error=after.best.error * reach,
     )
     return Settlement(
-        memory=settled(memory, round_id, conjugate_part=-figures.conjugate, accepted=accepted, step=step),
+        memory=after,
         objectives=objectives,
         accepted=accepted,
         predictions=interpolated(memory.best.predictions, memory.entries[name].predictions, vertex_step),
@@ -133,7 +144,10 @@ def dual_value(memory: Memory, name: Name, *, conjugate_part: float, lambda_: fl
     return conjugate_part - lambda_ / 2.0 * float(memory.gram[row, row])
 
 
-def interpolated(start: Array, end: Array, step: int) -> Array:
+V = TypeVar("V", Array, float)
+
+
+def interpolated(start: V, end: V, step: int) -> V:
     """The values after `step` of the `STEPS` equal steps from `start` to `end`."""
     t = step / STEPS
     return (1.0 - t) * start + t * end
@@ -198,6 +212,7 @@ def _with_better(memory: Memory, round_id: int, step: int) -> Memory:
         weights=interpolated(start.weights, end.weights, step),
         products=interpolated(start.predictions, end.predictions, step),
         alpha=np.zeros(0),
+        error=interpolated(start.error, end.error, step),
     )
     rows, fractions = memory.rows(names), np.array([1.0 - step / STEPS, step / STEPS])
     return extended(

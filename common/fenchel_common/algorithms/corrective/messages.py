@@ -214,6 +214,8 @@ class Objectives:
         The largest of three: ‖w‖² of the best model, of the anchor's model, of the model of the combination.
     row_norm
         The mean of ‖x_i‖.
+    product_error
+        A bound on the mean error of the best model's predictions by inner products in narrow slots.
     """
 
     primal: float
@@ -221,6 +223,7 @@ class Objectives:
     accuracy: float
     squared_norm: float
     row_norm: float
+    product_error: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +236,9 @@ class PrimalResult:
         By feature: X_kᵀp/(λN) and X_kᵀv/(λN), or the same of the differences from the anchor.
     conjugates_and_products
         Sums over the live blocks that the client reports on, divided by N: l* of each new point and, if l* is strongly
-        convex, for each new point its inner products with all entries of the memory and with all new points.
+        convex, for each new point its inner products with all entries of the memory and with all new points. In a run
+        with narrow slots then λ times the length of each of the client's contributions to the new models, and the sum
+        over shared samples of ‖x_i‖ times the number of holders, divided by N.
     model
         The best model on the blocks of features on which the client reports.
     objectives

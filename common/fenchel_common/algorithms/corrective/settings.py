@@ -1,5 +1,6 @@
 """The settings of HyFDCA with corrective steps."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
@@ -8,12 +9,16 @@ from pydantic import Field, field_validator, model_validator
 
 from fenchel_common import defaults
 from fenchel_common.algorithms.corrective.family import CORRECTIVE
+from fenchel_common.algorithms.corrective.formats import SampleFormats
 from fenchel_common.algorithms.dual import ABOUT_CERTIFICATES, ABOUT_LOCAL, DualSettings
 from fenchel_common.algorithms.family import Family
 from fenchel_common.algorithms.settings import Profile
+from fenchel_common.crypto.packing import VectorFormat
 
 ROW_SUMS: Final = "signed sums of each party's rows inside the margin"
 """X_kᵀv, which the server gets beside each party's contribution to the model (see docs/threat-model.md)."""
+TOLERATED: Final = 0.1
+"""The error of the mean loss by inner products in narrow slots is at most this fraction of the run's gap."""
 ELSEWHERE: Final = ("h", "gamma", "second_inner_product")
 """Settings that only the other local steps of HyFDCA have."""
 
@@ -29,6 +34,32 @@ class CorrectiveSettings(DualSettings):
 
     local: Literal["corrective"] = Field(default=defaults.LOCAL, description=ABOUT_LOCAL)
     certificate_every: int = Field(default=1, ge=0, description=ABOUT_CERTIFICATES)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return (32, 48, 64) if math.isfinite(self.loss_function.lipschitz) else (64,)
+
+    def slot_bits(self, parties: int) -> int:
+        """With `auto`, the narrowest slots whose error is small beside the gap if rows have the length 1.
+
+        Dual variables are at most L, the steepest slope of the loss, so models of points are at most L/λ long. The
+        run itself measures the length of its rows and models (`SampleFormats.tolerance`).
+        """
+        if self.precision != "auto" or self.stop.gap is None:
+            return super().slot_bits(parties)
+        slope = self.loss_function.lipschitz
+        for bits in self.widths[:-1]:
+            error = VectorFormat(bits, 1.0, shares=True).error_bound(parties) * slope / self.lambda_
+            if slope * error <= TOLERATED * self.stop.gap:
+                return bits
+        return self.widths[-1]
+
+    def formats(self, parties: int) -> SampleFormats:
+        """The formats of vectors by sample in a federation of so many parties."""
+        tolerance = math.inf
+        if self.precision == "auto" and self.stop.gap is not None:
+            tolerance = TOLERATED * self.stop.gap / self.loss_function.lipschitz
+        return SampleFormats.of(self.slot_bits(parties), self.alpha_format, tolerance=tolerance)
 
     @model_validator(mode="before")
     @classmethod

@@ -20,7 +20,6 @@ from fenchel_common.algorithms.corrective.messages import (
     PrimalChoices,
 )
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
-from fenchel_common.algorithms.dual import ALPHA_FORMAT
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.layout import FederationLayout
 from fenchel_common.losses import Deviation
@@ -174,9 +173,10 @@ def certified(
     lambda_, loss = settings.lambda_, settings.loss_function
     rounding = Rounding.of(layout, contributions=len(layout.clients))
     drift = rounding.model * (2 + state.relative_rounds + state.collapses)
-    drift += state.collapses * ALPHA_FORMAT.resolution * objectives.row_norm / lambda_
+    unit = settings.formats(len(layout.clients)).alpha.resolution
+    drift += state.collapses * unit * objectives.row_norm / lambda_
     # Of errors with the mean e the root mean square is at most e·√N.
-    mean = objectives.row_norm * rounding.model
+    mean = objectives.row_norm * rounding.model + objectives.product_error
     off = rounding.predictions.plus(Deviation(mean, mean * math.sqrt(layout.sample_count)))
     error = loss.mean_error(off, mean_loss=objectives.primal + rounding.figures) + (2.0 + lambda_) * rounding.figures
     error += lambda_ * (math.sqrt(max(objectives.squared_norm, 0.0)) * drift + drift * drift / 2.0)

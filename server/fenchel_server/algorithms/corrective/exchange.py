@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from fenchel_common.algorithms.corrective.formats import SampleFormats
 from fenchel_common.algorithms.corrective.messages import (
     ALPHA_FIELD,
     FIGURE_COUNT,
@@ -19,7 +20,6 @@ from fenchel_common.algorithms.corrective.messages import (
     Products,
 )
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL
-from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
@@ -77,10 +77,12 @@ class CorrectiveExchange:
     Each method expects the round as it was when the phase began, and raises a `FenchelError` to reject the answer.
     """
 
-    def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy, alpha_format: VectorFormat) -> None:
+    def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy, formats: SampleFormats) -> None:
         self._shared = layout.sample_index.shared
         self._label_holders = layout.label_holders
-        self._scopes = Scope.of_every_client(layout, key=key, privacy=privacy, alpha_format=alpha_format)
+        self._scopes = Scope.of_every_client(
+            layout, key=key, privacy=privacy, alpha_format=formats.alpha, product_formats=formats.products
+        )
 
     @property
     def vertices(self) -> bool:
