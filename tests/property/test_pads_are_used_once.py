@@ -4,7 +4,7 @@ A recorder stands around every seal of a federation of real parties, with kits, 
 Hypothesis draws what happens: rounds, rounds that are cut off and begun again in a higher attempt, restarts, set-ups
 that are begun anew or played again, tasks that are sent twice, backups of a state folder that are put back, and a
 second process that works on a copy of one. Parties may refuse what they are asked. No two blocks that they seal may
-have the same origin and token.
+have the same origin and place.
 
 In a run with masks, no two contributions may have the same key stream of their group, either. The key streams between
 two parties follow from a phase and have no random bytes: they recur where a party answers a phase twice, and then hide
@@ -53,14 +53,14 @@ Used = Counter[tuple[bytes, bytes]]
 
 @pytest.fixture
 def used(monkeypatch: pytest.MonkeyPatch) -> Used:
-    """How often each pad was used to make a tag, by the label of its origin and the token of its block."""
+    """How often each pad was used to make a tag, by the label of its origin and the place of its block."""
     counted: Used = Counter()
     close = Seal.close
 
     def recorded(seal: Seal, *args: Any, field: str, places: Sequence[Place], **values: Any) -> Any:
         assert seal.stamp is not None
         label = Origin(seal.stamp, field).label()
-        counted.update((label, place.token) for place in places)
+        counted.update((label, place.stretch + place.index.to_bytes(8, "big")) for place in places)
         return close(seal, *args, field=field, places=places, **values)
 
     monkeypatch.setattr(Seal, "close", recorded)
