@@ -6,9 +6,8 @@ opens those whose masks it can take off, on blocks that the accomplice holds; th
 
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
-import numpy as np
 from numpy.typing import NDArray
 
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
@@ -24,9 +23,9 @@ from fenchel_common.errors import CryptoError
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import Moment, view_after
 from fenchel_common.wire.records import round_result_from_bytes
-from fenchel_common.wire.vectors import vector_from_proto
+from fenchel_common.wire.vectors import format_from_proto, vector_from_proto
 from fenchel_deploy.attacks.traces import ids_in
-from fenchel_deploy.attacks.views import Array, Message, PartyView, PublicEyes, Transcript
+from fenchel_deploy.attacks.views import Array, Message, PartyView, PublicEyes, Transcript, words_of
 from fenchel_deploy.inprocess.parties import ATTEMPT
 
 _BY_FEATURE: Final = "features"
@@ -94,9 +93,9 @@ class AccompliceEyes:
                 guess[start : start + len(one)] = one - other
         return guess
 
-    def _blocks(self, vector: vectors_pb2.Vector) -> list[tuple[int, NDArray[np.uint64]]]:
+    def _blocks(self, vector: vectors_pb2.Vector) -> list[tuple[int, NDArray[Any]]]:
         """The words of each block, and the position of the first."""
-        words, slots = np.frombuffer(vector.masked.words, dtype="<u8"), self.cipher.slots
+        words, slots = words_of(vector.masked), self.cipher.slots_of(format_from_proto(vector.masked.format))
         return [(start, words[start : start + slots]) for start in range(0, len(words), slots)]
 
     def _listen(self, view: PartyView, transcript: Transcript) -> None:

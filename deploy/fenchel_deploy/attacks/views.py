@@ -4,7 +4,7 @@ The true values that score an attack are in another module (`recorded.Truth`), a
 """
 
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import gmpy2
 import numpy as np
@@ -18,6 +18,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, split
 from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.crypto.words import word_type
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.runconfig import RunConfig
@@ -126,7 +127,7 @@ class PublicEyes:
 
     def read(self, vector: vectors_pb2.Vector) -> Array:
         if vector.WhichOneof("kind") == "masked":
-            return _as_values(vector.masked, _words(vector))
+            return _as_values(vector.masked, words_of(vector.masked))
         if self.key.public is None or vector.WhichOneof("kind") == "plain":
             return _read_plain(vector)
         encrypted, key = vector.encrypted, self.key.public
@@ -134,7 +135,7 @@ class PublicEyes:
 
     def difference(self, later: vectors_pb2.Vector, earlier: vectors_pb2.Vector) -> Array:
         if later.WhichOneof("kind") == "masked":
-            return _as_values(later.masked, _words(later) - _words(earlier))
+            return _as_values(later.masked, words_of(later.masked) - words_of(earlier.masked))
         if self.key.public is None or later.WhichOneof("kind") == "plain":
             return self.read(later) - self.read(earlier)
         key = self.key.public
@@ -166,12 +167,15 @@ class KeyEyes:
         return self.read(later) - self.read(earlier)
 
 
-def _words(vector: vectors_pb2.Vector) -> NDArray[np.uint64]:
-    return np.frombuffer(vector.masked.words, dtype="<u8").astype(np.uint64)
+def words_of(masked: vectors_pb2.MaskedVector) -> NDArray[Any]:
+    """The words of a masked vector, unsigned and of the width of its format."""
+    kind = word_type(format_from_proto(masked.format))
+    return np.frombuffer(masked.words, dtype=kind.newbyteorder("<")).astype(kind)
 
 
-def _as_values(masked: vectors_pb2.MaskedVector, words: NDArray[np.uint64]) -> Array:
-    return np.asarray(format_from_proto(masked.format).dequantise(words.view(np.int64)), dtype=np.float64)
+def _as_values(masked: vectors_pb2.MaskedVector, words: NDArray[Any]) -> Array:
+    integers = words.view(f"i{words.dtype.itemsize}").astype(np.int64)
+    return np.asarray(format_from_proto(masked.format).dequantise(integers), dtype=np.float64)
 
 
 def _read_plain(vector: vectors_pb2.Vector) -> Array:
