@@ -9,7 +9,6 @@ from fenchel_client.crypto.groupkeys import mask_keys, sealed_group_keys
 from fenchel_client.crypto.masks import MaskCipher, MaskKeys
 from fenchel_client.crypto.plain import Cipher, PlainCipher
 from fenchel_common.clientlayout import ClientLayout
-from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.framing import framed
 from fenchel_common.ids import ClientId, RunId
@@ -27,7 +26,7 @@ def tags_of(slots: int, run: RunId = RUN) -> BlockTags:
 
 def ciphers_without_key(layouts: Mapping[ClientId, ClientLayout], run: RunId, key: RunKey) -> dict[ClientId, Cipher]:
     """A cipher in clear for all parties or, with a key of masks, a cipher with its own keys for each."""
-    tags = tags_of(key.slots(VectorFormat()), run)
+    tags = tags_of(max(layout.slots for layout in layouts.values()), run)
     if not key.masked:
         return dict.fromkeys(layouts, PlainCipher(key.bits, tags))
     return {
