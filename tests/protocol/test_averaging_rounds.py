@@ -232,7 +232,7 @@ def test_parties_without_labels_take_part_in_measurements_alone() -> None:
 def test_every_sample_needs_a_party_with_its_label() -> None:
     layout = small_federation_layout()  # whose first block has one holder, without labels
     with pytest.raises(InvalidInput, match="label"):
-        FedavgServer(FedavgSettings(), layout=layout, key=RunKey.in_clear(2048), preparations={}, record=b"")
+        FedavgServer(FedavgSettings(), layout=layout, key=RunKey.in_clear(2048), preparations={}, records=[])
 
 
 def test_a_part_of_the_clients_works_in_a_round_and_all_of_them_measure() -> None:

@@ -83,7 +83,7 @@ class Halves(Generic[C, S]):
             self.restart(client)
         preparations, record = self._prepared()
         layout = self.alignment.federation
-        self.server = server_half(settings, layout=layout, key=key, preparations=preparations, record=record)
+        self.server = server_half(settings, layout=layout, key=key, preparations=preparations, records=[record])
 
     @property
     def names(self) -> frozenset[ClientId]:

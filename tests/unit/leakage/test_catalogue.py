@@ -62,6 +62,7 @@ NEVER_SENT = {
     # Inside sealed bytes.
     "WrappedKey",
     "RunSecrets",
+    "NameList",
     # The envelope that the server takes answers out of.
     "PhaseResult",
 }
