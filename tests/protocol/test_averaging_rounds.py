@@ -128,15 +128,17 @@ def test_hyfem_clients_go_on_from_their_own_models_and_the_average_draws_them() 
 
 @pytest.mark.parametrize("grid", [(3, 1), (2, 2)], ids=["horizontal", "hybrid"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_an_encrypted_run_and_a_run_in_clear_agree_bit_for_bit(algorithm: str, grid: tuple[int, int]) -> None:
+def test_runs_with_every_cipher_and_in_clear_agree_bit_for_bit(algorithm: str, grid: tuple[int, int]) -> None:
     shards = partition(SMALL.data, grid=grid)
     values: dict[str, object] = {"lambda": 0.1, "measure_every": 2}
     clear = Averaging.of(algorithm, shards, values, key=RunKey.in_clear(KEY.bits))
     sealed = Averaging.of(algorithm, shards, values, cipher=CIPHER, key=KEY)
-    for run in (clear, sealed):
+    masked = Averaging.of(algorithm, shards, values, key=RunKey.of_masks(KEY.bits))
+    for run in (clear, sealed, masked):
         run.run(3)
-    assert np.array_equal(model_of(clear), model_of(sealed))
-    assert [report.metrics for report in clear.reports] == [report.metrics for report in sealed.reports]
+    for run in (sealed, masked):
+        assert np.array_equal(model_of(clear), model_of(run))
+        assert [report.metrics for report in clear.reports] == [report.metrics for report in run.reports]
 
 
 @pytest.mark.parametrize("keep_clients", [True, False], ids=["clients live on", "clients restart too"])

@@ -133,8 +133,11 @@ def layout_task_limit(*, samples: int, features: int, parties: int, overlapping:
     (`overlapping`), there is a list of features for each set of other holders.
     """
     listed = NUMBER_BYTES * (4 * samples + 3 * features) + samples
-    cuts = min(samples, 2 ** (parties - 1)) if overlapping else 0
-    cohorts = (samples + features) * (_COHORT_BYTES + _SEALED_BYTES + 2 * NUMBER_BYTES * parties)
+    groups = 2 ** (parties - 1)  # the sets of other holders
+    cuts = min(samples, groups) if overlapping else 0
+    cohorts = (min(samples, groups) + min(features, groups)) * (
+        _COHORT_BYTES + _SEALED_BYTES + 2 * NUMBER_BYTES * parties
+    )
     leaves = LEAF_BYTES * min(2 ** (parties + 1), MAX_SAMPLES + MAX_FEATURES)
     named = parties * (MAX_NAME_CHARS + 1 + 2 * NUMBER_BYTES) + cohorts + leaves
     return _limits(listed + cuts * (NUMBER_BYTES * features + _CUT_BYTES) + NUMBER_BYTES * samples + named, 0).task

@@ -45,6 +45,8 @@ IN_RECORDS = {
 NEVER_SENT = {
     # Kept by the server, or by a party, in its own folder.
     "FederationLayout",
+    "MaskSecrets",
+    "PairKey",
     "LayoutBlock",
     "LayoutClient",
     "AveragingSnapshot",
