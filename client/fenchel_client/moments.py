@@ -82,6 +82,8 @@ class FeatureMoments:
         if len(sums) != (MOMENT_FIELDS if self._blocks else 0) or any(one.blocks != self._blocks for one in sums):
             raise InvalidInput("sums: must be over the holders of all features for which this party gave moments")
         transcript.take_one(record)
+        if len(transcript.preparations) != len(self._layout.clients):
+            raise InvalidInput("record: every party must have answered to its layout")
         opened = [self._opened(number, one, transcript.preparations) for number, one in enumerate(sums)]
         if not opened:
             return self._own

@@ -202,8 +202,12 @@ class Party:
         kept = self._records.kept(setup.run)
         if differ and kept is not None:
             self._records.folder.keep_run(setup.run, replace(kept, secrets=None))
-            self._current.active = None
+            self._forget()
         return labels_compared_to_bytes(differ=differ)
+
+    def _forget(self) -> None:
+        """Forgets the run under way and its set-up, with all their keys."""
+        self._current.active = self._setup = self._first = None
 
     def _finish(self, task: Task) -> bytes:
         kept, folder = self._records.kept(task.run), self._records.folder
@@ -217,5 +221,5 @@ class Party:
             if given:
                 folder.keep_release(task.run, given)
         folder.end_run(task.run)
-        self._current.active = self._setup = None
+        self._forget()
         return given

@@ -93,9 +93,8 @@ class BlockSum:
         wanted = frozenset(chosen)
         found = [part for piece in self.pieces if (part := piece.restricted_to(wanted)) is not None]
         order = {block: position for position, block in enumerate(block for part in found for block in part.blocks)}
-        whole = join([part.vector for part in found])
-        positions = [order[block] for block in chosen]
-        return BlockVector(chosen, whole if positions == list(range(len(order))) else whole.select(positions))
+        whole = BlockVector(tuple(order), join([part.vector for part in found]))
+        return whole if whole.blocks == chosen else BlockVector(chosen, whole._selected([order[one] for one in chosen]))
 
     def whole(self) -> BlockVector | None:
         """One vector on all blocks; None if there are none."""

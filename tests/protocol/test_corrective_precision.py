@@ -3,14 +3,16 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fenchel.v1 import corrective_pb2 as pb
 from fenchel_common.algorithms.corrective.settings import TOLERATED
+from fenchel_common.data.shard import Shard
 from fenchel_common.errors import IncompatibleVectors
 from fenchel_deploy.experiments.centralized import solve_centralized
 from fenchel_server.contract import Outcome
-from support.corrective import CASE, FIRST, Ascent, at_level, error_of, halves_of, newest_memory
+from support.corrective import CASE, FIRST, Ascent, at_level, error_of, halves_of, newest_memory, settings
 from support.corrective import simulation as simulated
 from support.problems import Problem, problem
 from support.simulation import Simulation
@@ -131,3 +133,21 @@ def test_inner_products_in_another_format_than_the_parties_chose_are_refused() -
     deceived._formats = replace(deceived._formats, tolerance=-1.0)
     with pytest.raises(IncompatibleVectors, match="differ in shape"):
         run.round()
+
+
+@pytest.mark.parametrize("failing_in", ["inner_product", "primal"])
+def test_a_failure_does_not_end_a_narrow_run_of_parties_with_several_cohorts(failing_in: str) -> None:
+    """After the failure, products are sent in 64 bits: two ciphertexts for each block, of blocks of three cohorts."""
+    case = problem(**{**CASE, "rows": 120})
+    full, X = np.asarray(case.data.X), np.zeros((120, len(case.data.features)))
+    shards = []
+    for rows, columns in ((slice(0, 120), slice(0, 3)), (slice(0, 80), slice(3, 6)), (slice(40, 120), slice(6, 8))):
+        X[rows, columns] = full[rows, columns]
+        held = tuple(case.ids[rows])
+        shards.append(Shard(held, case.data.features[columns], X[rows, columns], case.data.y[rows]))
+    run = Simulation.of(shards, settings(case, precision=32, stop={"gap": 1e-4, "rounds": 60}))
+    run.absent = lambda at, during, who: (at, during, who) == (3, failing_in, FIRST)
+    for _ in range(5):
+        run.round()
+    assert 64 in sent_formats(run)[3]
+    assert run.run().outcome is Outcome.CONVERGED

@@ -33,8 +33,8 @@ RECORDED: Final[dict[str, tuple[str, str]]] = {
     "corrective logistic": ("918f966fa2f6ba4a", "b471ae738451d025"),
     "fedavg": ("8f16c019764c36b2", "7b2c0573df684c84"),
     "hyfem": ("b5f5736f2301bda4", "65a8007627dcc3b6"),
-    "dualfl": ("1966d9557be34706", "a50f7c4457acc3c9"),
-    "scaffold": ("00d4096e4fa76b4a", "48e0a5204f1b1eac"),
+    "dualfl": ("1966d9557be34706", "275e86f7c26407a4"),
+    "scaffold": ("00d4096e4fa76b4a", "2a20e667ef5b5e17"),
     "scaffpd": ("2c50b1be92405173", "26189f9e164be539"),
     "fedsgm": ("5761e80769c64e83", "7eb359c7d4b98c6d"),
 }

@@ -71,7 +71,11 @@ def mask_keys(
     if masks is None:
         raise Refusal("this party has no secrets for masks", public_reason="it does not have the key of this run")
     given = {one.holders: one.sealed for one in sealed if one.recipient == layout.party}
-    keys: dict[Holders, bytes] = {(): everybody_key(run_secrets.tag_secret, run)}
+    alone = (layout.party,)
+    keys: dict[Holders, bytes] = {
+        (): everybody_key(run_secrets.tag_secret, run),
+        alone: _own_group_key(masks, run, alone),
+    }
     for holders in layout.groups:
         first = holders[0]
         if first == layout.party:

@@ -7,7 +7,8 @@ The contribution of party k to a block with holders g is, in words of b bits,
 where F is a key stream (`keystream`) that follows from a secret and a label. All holders of the
 block know K_g, and take the masks of all contributions off a sum. The masks between two contributors cancel in the sum
 over S, the parties without whose contributions the sum is of no use. They hide one contribution from a server that
-colludes with a holder. Sums of at most two contributions do not have them: either contributor knows the other's part.
+colludes with a holder. Where two parties contribute and nobody else can open the sum, there are none: either of the two
+knows the other's part.
 
 References: Castelluccia, Mykletun, Tsudik, "Efficient aggregation of encrypted data in wireless sensor networks", 2005;
 Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", 2017.
@@ -147,11 +148,12 @@ class MaskCipher:
     def _pair_masks(
         self, origin: Origin, places: Sequence[Place], contributors: Collection[ClientId], like: Words
     ) -> Words:
-        """The sum of the masks with each other contributor; zero if there are at most two contributors."""
+        """The sum of the masks with each other contributor; zero if the two contributors alone can open the sum."""
         keys = self._keys
         in_order = [client for client in keys.clients if client in contributors]
+        assert keys.party in in_order, "whoever contributes is among the contributors"
         total = np.zeros((len(places), like.shape[1]), dtype=like.dtype)
-        if keys.party not in in_order or len(in_order) <= 2:
+        if len(in_order) == 2 and set(in_order) == set(places[0].holders or keys.clients):
             return total
         stamp = origin.stamp
         names = (client.encode() for client in in_order)

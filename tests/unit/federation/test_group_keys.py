@@ -88,7 +88,8 @@ def test_holders_of_a_group_and_no_others_have_its_key(federation: Federation) -
     for party, own in keys.items():
         for group, key in own.groups.items():
             by_group.setdefault(group, {})[party] = key
-    assert set(by_group) == {(), (ONE, TWO), (THREE, FOUR), (ONE, THREE), (TWO, FOUR)}
+    alone = {(party,) for party in CLIENTS}
+    assert set(by_group) == {(), (ONE, TWO), (THREE, FOUR), (ONE, THREE), (TWO, FOUR), *alone}
     for group, known in by_group.items():
         assert set(known) == set(group or CLIENTS)
         assert len(set(known.values())) == 1

@@ -73,6 +73,9 @@ class Memory:
         self._apply = apply
         self._in_own_order = in_own_order
         self.coordinates = BlockCodec("coordinates", own.positions, names, own.holders, own.slots, cipher, seal)
+        alone = dict.fromkeys(own.positions, (own.party,))
+        self.own_coordinates = BlockCodec("own coordinates", own.positions, names, alone, own.slots, cipher, seal)
+        """Of vectors that nobody but this party opens."""
         self._held: _Held | None = None
         self.kept: State = self._zeros(vectors.kept)
         self._kept_in: Stamp | None = None
@@ -141,11 +144,12 @@ class Memory:
         opened = self._zeros(self._vectors.kept)
         if book.kept is not None:
             for name, vector in kept.items():
-                opened[name] = self.coordinates.put_into(
+                shared = name in self._vectors.summed
+                opened[name] = (self.coordinates if shared else self.own_coordinates).put_into(
                     opened[name],
                     vector,
                     same_origins([book.kept], vector_field(name)),
-                    among=trained_among(book.kept_among) if name in self._vectors.summed else None,
+                    among=trained_among(book.kept_among) if shared else None,
                 )
         return opened
 

@@ -283,7 +283,7 @@ class AveragingClient(ABC, Generic[S]):
         chosen = self._memory.codec_of(plan.coordinates)
         vectors = {}
         for name in names.returned:
-            codec = chosen if name in names.summed else self._memory.coordinates
+            codec = chosen if name in names.summed else self._memory.own_coordinates
             values = given[name] * plan.weights[self._layout.party] if name in names.summed else given[name]
             among = trained_among(plan.trainers) if name in names.summed else None
             vectors[name] = codec.to_blocks(

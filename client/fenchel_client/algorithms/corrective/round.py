@@ -200,6 +200,8 @@ def _told_numbers(
     spread = products.reshape(count, width) if len(products) else np.zeros((count, width))
     # Bounds stay bounds in spite of the rounding of their parts.
     *lengths, reach = (bounds + PRODUCT_FORMAT.error_bound(len(origins))).tolist() if narrow else [0.0]
+    if min([*lengths, reach]) < 0.0:
+        raise InvalidInput("round_start.conjugates_and_products: a length is below zero; a party has altered it")
     return _ToldNumbers(conjugates.tolist(), spread, lengths, reach)
 
 
