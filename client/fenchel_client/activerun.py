@@ -1,14 +1,15 @@
 """A run whose set-up is over at this party."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fenchel_client.algorithms import ALGORITHMS
 from fenchel_client.alignment import columns_by_pseudonym
+from fenchel_client.clienthalf import client_half
 from fenchel_client.crypto.derivedkeys import seed_of
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.timed import Stopwatch, TimedCipher
 from fenchel_client.participant import Participant
+from fenchel_client.preparedtable import PreparedTable
 from fenchel_client.release import check_rows
 from fenchel_client.runcipher import run_cipher
 from fenchel_client.table import PartyTable
@@ -77,20 +78,14 @@ class ActiveRun:
         seed = seed_of(tag_secret, run, kept.view) if config.seed is None else config.seed
         settings = config.algorithm_settings().model_copy(update={"seed": seed})
         layout = layout.in_columns(columns_by_pseudonym(table.features, tag_secret=tag_secret, run=run))
+        if config.features is not None and kept.scaling:
+            table = PreparedTable.recorded(table, kept.scaling)
         untimed, key, pool = run_cipher(run, kept, kept.secrets, layout)
         cipher = TimedCipher(untimed, stopwatch)
         try:
             noise = config.release_noise(layout.sample_count) if releases else None
             participant = Participant.of(
-                lambda seal: ALGORITHMS[settings.family.name][config.algorithm](
-                    settings,
-                    layout=layout,
-                    table=table,
-                    cipher=cipher,
-                    key=key,
-                    seal=seal,
-                    serialising=stopwatch.serialising,
-                ),
+                client_half(config, settings, layout=layout, table=table, cipher=cipher, key=key, stopwatch=stopwatch),
                 layout=layout,
                 tag_secret=tag_secret,
                 run=run,
@@ -115,6 +110,20 @@ class ActiveRun:
             noise=noise,
             opened_before=stopwatch.opened,
         )
+
+    def prepared(self, kept: PartyRun, table: PreparedTable, stopwatch: Stopwatch) -> "ActiveRun":
+        """The same run, once its features are prepared: `table` has them, and `kept` their scaling."""
+        make = client_half(
+            kept.config,
+            self.settings,
+            layout=self.layout,
+            table=table,
+            cipher=self.cipher,
+            key=self.key,
+            stopwatch=stopwatch,
+        )
+        participant = replace(self.participant, algorithm=make(self.participant.seal))
+        return replace(self, kept=kept, participant=participant)
 
     def check_rows(self) -> None:
         """Raises `Refusal` if a row is known to be longer than the noise on the released model allows for."""

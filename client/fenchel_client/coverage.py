@@ -1,8 +1,12 @@
 """The server's layout as this party reads it, and its check against this party's own data, roster and terms.
 
 A server that chose the layout freely could have a party work on one row and one feature, and read the cell off the
-model. So the layout must have every row and every feature of the shard, in blocks as full as they can be.
+model. So the layout must have every feature of the shard and every row that the run's rule for samples does not leave
+out, in blocks as full as they can be. Who else holds a sample only the server knows. So a party without labels, or
+without all features under `samples = "complete"`, cannot check each row that is left out, and has a least number.
 """
+
+from typing import Final
 
 import numpy as np
 
@@ -15,6 +19,9 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import PartyRun
 from fenchel_common.wire.alignment import client_layout_from_bytes
 
+FEWEST_USED: Final = 10
+"""A party does not work on fewer of its rows than this while others of its rows are left out."""
+
 
 def client_layout_of(kept: PartyRun, table: PartyTable, *, party: ClientId) -> ClientLayout:
     """The layout in the record of a run, with features counted as the server does."""
@@ -22,9 +29,10 @@ def client_layout_of(kept: PartyRun, table: PartyTable, *, party: ClientId) -> C
 
 
 def check_coverage(layout: ClientLayout, *, table: PartyTable, config: RunConfig, roster: Roster) -> None:
-    """Refuses a layout that leaves out a row or a feature, or cuts a cohort into more blocks than needed.
+    """Refuses a layout that leaves out a row or a feature against the run's terms.
 
-    It must name the parties of the roster, and this party among the label holders if and only if it has labels.
+    It must not cut a cohort into more blocks than needed. It must name the parties of the roster, and this party among
+    the label holders if and only if it has labels.
     """
     if layout.clients != roster.names:
         raise InvalidInput("layout: clients: are not the parties of the roster, in its order")
@@ -32,8 +40,7 @@ def check_coverage(layout: ClientLayout, *, table: PartyTable, config: RunConfig
         raise InvalidInput("layout: label_holders: is wrong about this party")
     if (layout.slots, layout.feature_slots) != (config.sample_slots(len(roster.names)), config.feature_slots):
         raise InvalidInput("layout: slots: not as many as fit into a ciphertext of the run's key and precision")
-    if len(layout.rows) != len(table.ids):
-        raise InvalidInput(f"layout: rows: has {len(layout.rows)} of this party's {len(table.ids)} rows, not all")
+    _check_rows(layout, table=table, config=config)
     features = sum(len(positions) for positions in layout.feature_blocks.values())
     if features != len(table.features):
         raise InvalidInput(
@@ -44,6 +51,28 @@ def check_coverage(layout: ClientLayout, *, table: PartyTable, config: RunConfig
         if any(size < full for size in opened.cohort.sizes[:-1]):
             raise InvalidInput("layout: cohorts: more than one block of a cohort is not full")
     _check_ignored(layout, table=table, config=config, first=layout.party == roster.names[0])
+
+
+def _check_rows(layout: ClientLayout, *, table: PartyTable, config: RunConfig) -> None:
+    """Refuses a layout that leaves out rows against the run's rule, as far as this party can know."""
+    left_out = len(layout.unlabelled) + len(layout.incomplete)
+    if len(layout.rows) + left_out != len(table.ids):
+        raise InvalidInput(
+            f"layout: rows: has {len(layout.rows) + left_out} of this party's {len(table.ids)} rows, not all"
+        )
+    if len(layout.unlabelled) and table.y is not None:
+        raise InvalidInput("layout: unlabelled: has samples of which this party has the labels")
+    if len(layout.incomplete) and config.samples != "complete":
+        raise InvalidInput(
+            'layout: incomplete: rows are left out, but the run\'s terms do not say samples = "complete"'
+        )
+    if len(layout.incomplete) and layout.feature_count == len(table.features):
+        raise InvalidInput("layout: incomplete: has samples of which this party has all features")
+    if left_out and len(layout.rows) < FEWEST_USED:
+        raise InvalidInput(
+            f"layout: rows: uses {len(layout.rows)} of this party's {len(table.ids)} samples, leaves out the others: "
+            f"below {FEWEST_USED} a model could show single samples"
+        )
 
 
 def _check_ignored(layout: ClientLayout, *, table: PartyTable, config: RunConfig, first: bool) -> None:

@@ -17,6 +17,8 @@ from fenchel_client.algorithms.base import MayDiverge
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
+from fenchel_client.layoutnotes import layout_notes
+from fenchel_client.preparedtable import PreparedTable
 from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
 from fenchel_client.table import PartyTable
@@ -26,6 +28,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import FenchelError, InvalidInput, Refusal, ValueNotFinite, ValueOutOfRange
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
+from fenchel_common.moments import Moments
 from fenchel_common.records import first_view
 from fenchel_common.setup import NOT_USABLE, ModelPart, PartyRun
 from fenchel_common.wire.setup import model_part_from_bytes, model_release_to_bytes
@@ -53,12 +56,22 @@ class CurrentRun:
         self._stopwatch = stopwatch
         self._consent = consent
 
-    def begin(self, run: RunId, due: PartyRun, *, introductions: bytes, kit: Kit, attempt: int) -> ActiveRun:
+    def begin(
+        self,
+        run: RunId,
+        due: PartyRun,
+        *,
+        introductions: bytes,
+        check: Callable[[ClientLayout], None],
+        kit: Kit,
+        attempt: int,
+    ) -> ActiveRun:
         """Makes a run active whose set-up has reached its layout, and stores its record for a restart.
 
         `due` has no view yet; it follows from the layout and from `introductions`, the digest of the introductions.
+        `check` raises `InvalidInput` for a layout that the party knows to be wrong.
         """
-        layout = self._checked_layout(due, kit)
+        layout = self._checked_layout(due, check, kit)
         view = first_view(
             terms=due.config.digest(),
             roster_fingerprint=kit.roster.fingerprint(),
@@ -68,14 +81,8 @@ class CurrentRun:
         kept = self._records.with_layout(run, replace(due, view=view))
         active = self._activated(run, kept, layout, kit, attempt=attempt)
         self._records.keep_layout(run, kept)
-        log.info(
-            "run %s: others hold %d of this party's %d samples and %d of its %d features too",
-            run,
-            layout.block_sizes[layout.shared].sum(),
-            len(layout.rows),
-            sum(len(layout.feature_blocks[block]) for block, held in layout.feature_holders.items() if len(held) > 1),
-            len(self._table.features),
-        )
+        for note in layout_notes(layout):
+            log.info("run %s: %s", run, note)
         self.active = active
         return active
 
@@ -85,8 +92,23 @@ class CurrentRun:
             kept = self._records.kept(run)
             if kept is None:
                 raise Refusal(f"there is no key of run {run} in this party's state folder", public_reason=NO_KEY)
+            if kept.config.features is not None and not kept.scaling:
+                raise Refusal(
+                    f"this process started before the features of run {run} were prepared",
+                    public_reason="it restarted during the set-up",
+                )
             layout = client_layout_of(kept, self._table, party=kit.client_id)
             self.active = self._activated(run, kept, layout, kit)
+        return self.active
+
+    def prepare(self, active: ActiveRun, whole: Callable[[], Moments]) -> ActiveRun:
+        """Makes the run one of prepared features; `whole` opens their moments over all holders of each."""
+        config = active.kept.config.features
+        assert config is not None, "without [features] there are no moments"
+        table = PreparedTable.learnt(self._table, self.guarded(active, whole), config)
+        kept = replace(active.kept, scaling=table.scaling.to_bytes())
+        self._records.folder.keep_run(active.run, kept)
+        self.active = active.prepared(kept, table, self._stopwatch)
         return self.active
 
     def answer(self, active: ActiveRun, task: Task) -> bytes:
@@ -144,14 +166,15 @@ class CurrentRun:
         weights = self.guarded(active, lambda: active.participant.final_model(part.state))
         release = _release(active, part, weights)
         figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
-        self._records.folder.keep_model(active.run, features, weights, figures)
+        self._records.folder.keep_model(active.run, features, weights, figures, active.kept.scaling)
         return release
 
-    def _checked_layout(self, kept: PartyRun, kit: Kit) -> ClientLayout:
+    def _checked_layout(self, kept: PartyRun, check: Callable[[ClientLayout], None], kit: Kit) -> ClientLayout:
         """The layout in the record; `Refusal` if it does not cover the party's data as it must."""
         try:
             layout = client_layout_of(kept, self._table, party=kit.client_id)
             check_coverage(layout, table=self._table, config=kept.config, roster=kit.roster)
+            check(layout)
         except InvalidInput as error:
             raise Refusal(str(error), public_reason=f"it refused its layout: {error}") from error
         return layout

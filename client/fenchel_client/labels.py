@@ -147,7 +147,7 @@ class LabelComparison:
         )
         if sums.blocks != self._blocks:
             raise InvalidInput("sums: must be over the label holders of all blocks for which this party gave marks")
-        transcript.take(0, [record])
+        transcript.take_one(record)
         given = transcript.preparations
         if len(given) != len(self._layout.clients):
             raise InvalidInput("record: every party must have answered to its layout")

@@ -4,6 +4,7 @@ The set-up is in `setup` and `labels`, the rounds and the end in `currentrun`, t
 """
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from fenchel_client.alignment import arrange
 from fenchel_client.consent import Consent
 from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.currentrun import CurrentRun
-from fenchel_client.labels import LabelComparison
+from fenchel_client.firstresults import FirstResults
 from fenchel_client.memory import peak_memory_bytes
 from fenchel_client.runrecords import RunRecords
 from fenchel_client.setup import SetupClient
@@ -33,6 +34,7 @@ from fenchel_common.setup import (
     KEY_TAKE,
     LABELS,
     LAYOUT,
+    PREPARE,
     LayoutResult,
     PartyRun,
 )
@@ -57,6 +59,7 @@ class Party:
         self._consent = consent or Consent()
         self._stopwatch = Stopwatch()
         self._setup: SetupClient | None = None
+        self._first: FirstResults | None = None
         self._current = CurrentRun(self._table, self._records, stopwatch=self._stopwatch, consent=self._consent)
 
     def handle(self, task: Task) -> bytes:
@@ -100,7 +103,7 @@ class Party:
     def _counted_answer(self, task: Task) -> bytes:
         """The answer to a task; the values in the task and in the answer are counted."""
         settings = self._settings_of(task)
-        if settings is None and (task.round > 0 or task.phase in (GROUP_KEYS, LAYOUT, LABELS)):
+        if settings is None and (task.round > 0 or task.phase in (GROUP_KEYS, LAYOUT, PREPARE, LABELS)):
             # This process does not know the run and cannot read the task, as the answer says.
             return self._answer(task)
         ledger = self._records.ledger(task.run)
@@ -138,6 +141,8 @@ class Party:
             self._setup = SetupClient(self._kit, self._table, task.run, self._consent)
         if task.phase == LAYOUT:
             return self._begin(self._setup, task)
+        if task.phase == PREPARE:
+            return self._prepare(self._setup, task)
         if task.phase == LABELS:
             return self._compare_labels(self._setup, task.body)
         answered = self._setup.answer(task.phase, task.body)
@@ -147,35 +152,46 @@ class Party:
 
     def _begin(self, setup: SetupClient, task: Task) -> bytes:
         """Makes the run active; returns the algorithm's preparation and the marks of labels with other holders."""
-        if setup.config is None or setup.secrets is None or setup.introductions is None:
-            raise Refusal("the layout came before the key", public_reason="it restarted during the set-up")
+        if setup.config is None or setup.secrets is None or setup.introductions is None or setup.names is None:
+            raise Refusal("the layout came before the key or the names", public_reason="it restarted during the set-up")
         if setup.labels is not None:
             # With a second answer the run would begin anew under the same key, and forget the records of its rounds.
             raise Refusal("the server gives the layout of a set-up a second time", public_reason=ANSWERED)
         own = replace(setup.secrets, masks=setup.masks)
         due = PartyRun(setup.config, own, own.digest(), task.body, view=b"")
         active = self._current.begin(
-            setup.run, due, introductions=setup.introductions, kit=self._kit, attempt=task.attempt
+            setup.run,
+            due,
+            introductions=setup.introductions,
+            check=setup.names.check,
+            kit=self._kit,
+            attempt=task.attempt,
         )
-        participant = active.participant
-        labels = LabelComparison(
-            active.layout,
-            self._table,
-            cipher=active.cipher,
-            key=active.key,
-            seal=participant.seal,
-            secret=setup.secrets.alignment_secret,
-            run=setup.run,
-        )
-        setup.labels = labels
-        seed = active.settings.seed if setup.config.seed is None else None
+        first = FirstResults(active, self._table, secret=setup.secrets.alignment_secret, run=setup.run)
+        self._first, setup.labels = first, first.labels
+        return self._given(task, lambda: first.first(active))
+
+    def _prepare(self, setup: SetupClient, task: Task) -> bytes:
+        """Prepares the features; returns the algorithm's preparation and the marks of labels with other holders."""
+        first = self._first
+        if setup.labels is None or first is None or first.moments is None:
+            raise Refusal("no moments were given in this set-up", public_reason="it has given no moments of features")
+        moments, first.moments = first.moments, None
+        running = self._current.running(setup.run, kit=self._kit)
+        active = self._current.prepare(running, lambda: moments.whole(task.body, running.participant.transcript))
+        return self._given(task, lambda: first.second(active))
+
+    def _given(self, task: Task, make: Callable[[], LayoutResult]) -> bytes:
+        """A contribution between the layout and the first round."""
 
         def made() -> bytes:
-            result = LayoutResult(participant.algorithm.preparation(), labels.marks(), seed)
+            result = make()
             with self._stopwatch.serialising():
                 return layout_result_to_bytes(result)
 
-        return self._current.guarded(active, lambda: participant.contribution(task.moment, made))
+        active = self._current.active
+        assert active is not None, "the run is active since its layout"
+        return self._current.guarded(active, lambda: active.participant.contribution(task.moment, made))
 
     def _compare_labels(self, setup: SetupClient, sums: bytes) -> bytes:
         """The answer whether labels differ. If they do, training is meaningless, and the party deletes its key."""

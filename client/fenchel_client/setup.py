@@ -16,12 +16,13 @@ from fenchel_client.crypto.derivedkeys import ring_key
 from fenchel_client.crypto.groupkeys import fresh_mask_secrets
 from fenchel_client.crypto.introductions import fresh_key, introduce, verified_introductions
 from fenchel_client.crypto.keywrap import unwrap, wrap
+from fenchel_client.featurenames import NAMES_READ, FeatureNames
 from fenchel_client.groupphase import group_keys_made
 from fenchel_client.labels import LabelComparison
 from fenchel_client.runsecrets import fresh_secrets, public_key_of
 from fenchel_client.table import PartyTable
-from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
-from fenchel_common.errors import CryptoError, DataUnfit, IdentityError, InvalidInput, Refusal
+from fenchel_client.terms import check_terms
+from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
@@ -30,6 +31,7 @@ from fenchel_common.setup import (
     INTRODUCE,
     KEY_MAKE,
     KEY_TAKE,
+    NAMES,
     Introduction,
     KeyMade,
     MaskSecrets,
@@ -65,6 +67,7 @@ class SetupClient:
     secrets: RunSecrets | None = field(default=None, repr=False)
     introductions: bytes | None = field(default=None, repr=False)
     """The digest of the introductions of this set-up, once this party has verified them."""
+    names: FeatureNames | None = field(default=None, repr=False)
     labels: LabelComparison | None = None
     masks: MaskSecrets | None = field(default=None, repr=False)
     """This party's own secrets, in a run with masks."""
@@ -85,6 +88,8 @@ class SetupClient:
             return self._make_key(body, self.config)
         if phase == KEY_TAKE:
             return self._take_key(body, self.config)
+        if phase == NAMES:
+            return self._read_names(body)
         if phase == GROUP_KEYS:
             return group_keys_made(
                 body,
@@ -103,33 +108,33 @@ class SetupClient:
         names = self.table.features
         return dict(zip(pseudonyms(names, tag_secret=self.secrets.tag_secret, run=self.run), names, strict=True))
 
+    def _read_names(self, body: bytes) -> bytes:
+        """Opens the lists of names of all parties, for the comparison with the layout."""
+        if self.secrets is None:
+            raise Refusal("the names of features came before the key", public_reason="it has no key for this run")
+        self.names = FeatureNames.opened(
+            body,
+            self.table.features,
+            party=self.kit.client_id,
+            clients=self.kit.roster.names,
+            tag_secret=self.secrets.tag_secret,
+            run=self.run,
+        )
+        for hint in self.names.hints():
+            log.warning("run %s: %s", self.run, hint)
+        return NAMES_READ
+
     def _introduce(self, body: bytes) -> bytes:
         config = terms_from_bytes(body)
         try:
             self.kit.verify()
         except IdentityError as error:
             raise Refusal(str(error), public_reason="its certificate or its roster is not valid any more") from error
-        self._check_consent(config)
-        self._check_labels(config)
+        check_terms(config, self.consent, self.table)
         self.config = config
         self._ephemeral = fresh_key()
         self._introduction = introduce(self.kit, self._ephemeral.public_key(), run=self.run, terms=config.digest())
         return introduction_to_bytes(self._introduction)
-
-    def _check_consent(self, config: RunConfig) -> None:
-        """Refuses a run that asks for more than the operator agreed to; warns of one that can leak rows."""
-        self.consent.check(config)
-        if (reason := row_leak(config.algorithm_settings(), width=len(self.table.features))) is not None:
-            log.warning("%s", row_leak_warning(reason))
-
-    def _check_labels(self, config: RunConfig) -> None:
-        """Refuses a run whose loss cannot take this party's labels, before any key is made."""
-        if self.table.y is None:
-            return
-        try:
-            config.algorithm_settings().check_labels(self.table.y)
-        except InvalidInput as error:
-            raise DataUnfit(str(error), public_reason="its data do not fit this run") from error
 
     def _make_key(self, body: bytes, config: RunConfig) -> bytes:
         roster = self.kit.roster

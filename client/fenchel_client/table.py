@@ -5,6 +5,7 @@ second matrix for the second order would double the memory that a party needs, s
 matrix, a column at a time.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,9 +14,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
+from fenchel_common.data.missingcells import missing_cells
 from fenchel_common.data.shard import Matrix, Shard
 
 Positions = NDArray[np.int64]
+Entries = tuple[NDArray[np.int64], ...]
 
 ROWS_AT_ONCE: Final = 256
 """The number of rows that are copied from the shard in one step."""
@@ -25,7 +28,7 @@ ROWS_AT_ONCE: Final = 256
 class _Blank:
     """Entries of X that are zero for the layout at work: their positions, and the values to put back."""
 
-    entries: tuple[NDArray[np.int64], ...]
+    entries: Entries
     values: NDArray[np.float64]
 
 
@@ -55,6 +58,7 @@ class PartyTable:
         self._X = _by_name(shard, order)
         self._rows: Positions = np.arange(len(order))
         """(n,) the position in the list of each row of the matrix."""
+        self.sparse = isinstance(self._X, csr_array)
         self._layout: ClientLayout | None = None
         self._blanks: list[_Blank] = []
 
@@ -69,11 +73,22 @@ class PartyTable:
         count = len(layout.rows)
         return self._X if count == len(self._rows) else self._X[:count]
 
+    def missing(self) -> dict[str, int]:
+        """The number of missing cells of each feature that has any."""
+        return missing_cells(self._X, sorted(self.features))
+
+    def entries(self, layout: ClientLayout) -> Iterator[Entries]:
+        """The index of entries that earlier parties give: into X or, if X is sparse, into its stored values.
+
+        Only while `layout` is the one that `matrix` was called with last.
+        """
+        yield from (self._entries(layout, cut) for cut in layout.ignored)
+
     def _arrange(self, layout: ClientLayout) -> None:
         while self._blanks:
             blank = self._blanks.pop()
             self._values[blank.entries] = blank.values
-        left_out = np.arange(len(layout.rows), len(self._rows))
+        left_out = np.setdiff1d(self._rows, layout.rows)
         rows = np.concatenate([layout.rows, left_out])
         moves = np.argsort(self._rows)[rows]
         if isinstance(self._X, csr_array):
@@ -91,7 +106,7 @@ class PartyTable:
     def _values(self) -> NDArray[np.float64]:
         return self._X.data if isinstance(self._X, csr_array) else self._X
 
-    def _entries(self, layout: ClientLayout, cut: IgnoredFeatures) -> tuple[NDArray[np.int64], ...]:
+    def _entries(self, layout: ClientLayout, cut: IgnoredFeatures) -> Entries:
         """The index into `_values` of the entries that the cut leaves out."""
         ignored = np.repeat(np.isin(layout.block_ids, cut.block_ids), layout.block_sizes)
         if not isinstance(self._X, csr_array):

@@ -10,7 +10,7 @@ party goes back to the end of the round before, and forgets what it had on recor
 
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from fenchel_client.crypto.stamps import Stamp
@@ -18,7 +18,7 @@ from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.framing import framed
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import CONFIRMATION_BYTES, ROUND, Moment, Record, seed_to_bytes, view_after
-from fenchel_common.setup import LAYOUT
+from fenchel_common.setup import LAYOUT, PREPARE
 from fenchel_common.wire.records import record_from_bytes
 
 MAX_REPEATS: Final = 64
@@ -96,7 +96,7 @@ class Transcript(Generic[B]):
         self._seed = seed
         self._passed = passed
         self.preparations: Mapping[ClientId, Stamp] = {}
-        """The stamps of the parties' answers to their layouts, once their record is there."""
+        """The stamps of the parties' answers in the newest phase between the layout and the first round."""
         self._views = [view]
         self._moment = Moment(attempt, RoundId(0), "")
         self._before: _RoundEnd[B] | None = None
@@ -108,6 +108,11 @@ class Transcript(Generic[B]):
     def round(self) -> RoundId:
         """The round of the newest record."""
         return self._moment.round
+
+    @property
+    def taken(self) -> int:
+        """The number of records that the party has taken."""
+        return len(self._views) - 1
 
     @property
     def view(self) -> bytes:
@@ -136,6 +141,12 @@ class Transcript(Generic[B]):
             if number + 1 < len(self._views):
                 self._go_back(number, record)
             self._append(record, view)
+
+    def take_one(self, record: bytes) -> None:
+        """Takes the record after the newest, unless the newest is this very record; raises as `take` does."""
+        if self.taken and view_after(self._views[-2], record) == self.view:
+            return
+        self.take(self.taken, [record])
 
     def answering(self, moment: Moment) -> Stamp:
         """The fresh stamp of an answer in this phase; `Refusal` unless the records have come to it."""
@@ -166,16 +177,21 @@ class Transcript(Generic[B]):
             self._repeats = 0 if moment.round > self._repeated else self._repeats
             self._repeated = moment.round
             self._before = _RoundEnd(len(self._views), self.book)
-        if moment.phase == LAYOUT:
+        if moment.phase in (LAYOUT, PREPARE):
             self.preparations = stamps
         self.book, self._moment = book, moment
         self._views.append(view)
 
     def _check_turn(self, moment: Moment) -> None:
-        """Raises `Refusal` unless the record follows the newest one: of the layout, then rounds without a gap."""
+        """Raises `Refusal` unless the record follows the newest one.
+
+        First comes that of the layout, then perhaps one of the preparation, then rounds without a gap.
+        """
         newest = self._moment
         if len(self._views) == 1 or moment.phase == LAYOUT:
             in_turn = len(self._views) == 1 and moment.phase == LAYOUT and moment.round == 0
+        elif moment.phase == PREPARE:
+            in_turn = len(self._views) == 2 and moment == replace(newest, phase=PREPARE)
         elif moment.phase == ROUND:
             in_turn = moment.round == newest.round + 1 and moment.attempt >= newest.attempt
         else:

@@ -72,8 +72,12 @@ class ClientLayout:
     leaves
         The leaves of all cohorts of the federation.
     rows
-        (n,) the row of this party's shard in each slot, for the blocks in the order of `block_ids`. A row
-        occurs exactly once.
+        (n,) the row of this party's shard in each slot, for the blocks in the order of `block_ids`.
+    samples_by_holders, features_by_holders
+        (K,) how many samples that the run uses, and how many features, exactly 1, 2, … of the K parties hold.
+    unlabelled, incomplete
+        The rows that the run does not use, because no label holder has the sample, or because its holders together
+        lack a feature; ascending. Every row of the shard is in one of `rows`, `unlabelled` and `incomplete`, once.
     ignored
         The features that an earlier party gives instead of this one (`overlap = "first"`).
     feature_blocks
@@ -101,6 +105,10 @@ class ClientLayout:
     cohorts: tuple[OpenedCohort, ...]
     leaves: tuple[bytes, ...]
     rows: NDArray[np.int64]
+    samples_by_holders: tuple[int, ...]
+    features_by_holders: tuple[int, ...]
+    unlabelled: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    incomplete: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     ignored: tuple[IgnoredFeatures, ...] = ()
     feature_blocks: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     columns: NDArray[np.int64] = field(init=False, repr=False)
@@ -114,7 +122,7 @@ class ClientLayout:
             block: frozen_int64(positions, "feature_blocks") for block, positions in self.feature_blocks.items()
         }
         object.__setattr__(self, "feature_blocks", MappingProxyType(features))
-        for name in ("block_ids", "block_sizes", "rows"):
+        for name in ("block_ids", "block_sizes", "rows", "unlabelled", "incomplete"):
             object.__setattr__(self, name, frozen_int64(getattr(self, name), name))
         count = sum(len(positions) for positions in features.values())
         object.__setattr__(self, "columns", frozen_int64(np.arange(count), "columns"))
@@ -124,6 +132,7 @@ class ClientLayout:
         self._check_features()
         self._check_parties()
         self._find_holders()
+        self._check_holder_counts()
 
     @property
     def root(self) -> bytes:
@@ -135,6 +144,7 @@ class ClientLayout:
             feature_slots=self.feature_slots,
             clients=self.clients,
             label_holders=self.label_holders,
+            by_holders=(*self.samples_by_holders, *self.features_by_holders),
             leaves=self.leaves,
         )
 
@@ -197,9 +207,10 @@ class ClientLayout:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClientLayout):
             return NotImplemented
-        arrays = ("block_ids", "block_sizes", "rows")
+        arrays = ("block_ids", "block_sizes", "rows", "unlabelled", "incomplete")
         counts = ("sample_count", "feature_count", "slots", "feature_slots")
-        values = ("party", "clients", "label_holders", *counts, "cohorts", "leaves", "ignored")
+        by_holders = ("samples_by_holders", "features_by_holders")
+        values = ("party", "clients", "label_holders", *counts, *by_holders, "cohorts", "leaves", "ignored")
         return (
             all(getattr(self, name) == getattr(other, name) for name in values)
             and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in arrays)
@@ -223,8 +234,11 @@ class ClientLayout:
         count = int(self.block_sizes.sum())
         if self.rows.shape != (count,) or count > self.sample_count:
             raise InvalidInput("rows: must have one entry for each slot in use, at most sample_count in all")
-        if not np.array_equal(np.sort(self.rows), np.arange(count)):
+        listed = np.concatenate([self.rows, self.unlabelled, self.incomplete])
+        if not np.array_equal(np.sort(listed), np.arange(len(listed))):
             raise InvalidInput("rows: every row of the shard must occur exactly once")
+        if not is_ascending(self.unlabelled) or not is_ascending(self.incomplete):
+            raise InvalidInput("unlabelled, incomplete: must be ascending")
 
     def _check_features(self) -> None:
         if any(not 1 <= len(positions) <= self.feature_slots for positions in self.feature_blocks.values()):
@@ -267,3 +281,20 @@ class ClientLayout:
         shared = np.array([len(held_by) > 1 for held_by in self.holders.values()], dtype=bool)
         shared.setflags(write=False)
         object.__setattr__(self, "shared", shared)
+
+    def _check_holder_counts(self) -> None:
+        """Refuses counts by number of holders that do not add up, or are below this party's own."""
+        own_features = {block: len(positions) for block, positions in self.feature_blocks.items()}
+        own_samples = dict(zip(self.block_ids.tolist(), self.block_sizes.tolist(), strict=True))
+        for name, total, held, sizes in (
+            ("samples_by_holders", self.sample_count, self.holders, own_samples),
+            ("features_by_holders", self.feature_count, self.feature_holders, own_features),
+        ):
+            counts: tuple[int, ...] = getattr(self, name)
+            if len(counts) != len(self.clients) or sum(counts) != total:
+                raise InvalidInput(f"{name}: must have one count for each number of holders, {total} in all")
+            own = [0] * len(counts)
+            for block, size in sizes.items():
+                own[len(held[block]) - 1] += size
+            if any(mine > count for mine, count in zip(own, counts, strict=True)):
+                raise InvalidInput(f"{name}: a count is below that of this party alone")

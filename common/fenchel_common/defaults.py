@@ -22,6 +22,9 @@ KEY_BITS: Final = 3072
 KEY_KIND: Final = "standard"
 ALIGNMENT: Final = "ecdh"
 OVERLAP: Final = "error"
+SAMPLES: Final = "labelled"
+SCALE: Final = "standard"
+MISSING: Final = "mean"
 PRECISION: Final = "auto"
 DEADLINE_S: Final = 120.0
 QUORUM: Final = 0.5
@@ -57,6 +60,8 @@ DEFAULTS: Final[Mapping[str, object]] = {
     "key.kind": KEY_KIND,
     "alignment": ALIGNMENT,
     "overlap": OVERLAP,
+    "samples": SAMPLES,
+    "features": None,
     "precision": PRECISION,
     "round.deadline_s": DEADLINE_S,
     "round.quorum": QUORUM,

@@ -99,6 +99,13 @@ class BlockIndex:
                 found.setdefault(first, []).append(block)
         return {client: tuple(blocks) for client, blocks in found.items()}
 
+    def by_holders(self) -> tuple[int, ...]:
+        """How many slots have exactly 1, 2, … holders, up to the number of clients."""
+        counts = [0] * len(self.clients)
+        for held_by, size in zip(self.holders, self.sizes, strict=True):
+            counts[len(held_by) - 1] += size
+        return tuple(counts)
+
     def complete(self, present: frozenset[ClientId]) -> frozenset[int]:
         """The blocks all of whose holders are present."""
         return frozenset(block for block, held_by in enumerate(self.holders) if present.issuperset(held_by))

@@ -65,13 +65,18 @@ def layout_root(
     feature_slots: int,
     clients: Sequence[ClientId],
     label_holders: Collection[ClientId],
+    by_holders: Sequence[int],
     leaves: Sequence[bytes],
 ) -> bytes:
-    """The hash of a layout; `clients` are all parties in roster order."""
+    """The hash of a layout; `clients` are all parties in roster order.
+
+    `by_holders` are the numbers of samples, then of features, that exactly 1, 2, … of them hold.
+    """
     numbers = _numbers([sample_count, feature_count, slots, feature_slots])
     names = framed(*(client.encode() for client in clients))
     labelled = bytes(client in label_holders for client in clients)
-    return hashlib.sha256(_ROOT_LABEL + framed(numbers, names, labelled, *leaves)).digest()
+    counts = _numbers(by_holders)
+    return hashlib.sha256(_ROOT_LABEL + framed(numbers, names, labelled, counts, *leaves)).digest()
 
 
 def _numbers(numbers: Sequence[int]) -> bytes:

@@ -71,6 +71,18 @@ class ReleaseConfig(_Section):
     row_bound: PositiveFloat
 
 
+class FeaturesConfig(_Section):
+    """How features are prepared, by encrypted sums over all holders of each feature.
+
+    `scale`: "standard" gives every feature the mean 0 and the standard deviation 1; "rms" divides by the root of the
+    mean square, which keeps zeros zero, for sparse tables; "none" leaves values as they are. `missing`: a missing cell
+    gets the feature's "mean", or the run is one for tables without missing cells ("refuse").
+    """
+
+    scale: Literal["standard", "rms", "none"] = defaults.SCALE
+    missing: Literal["mean", "refuse"] = defaults.MISSING
+
+
 class RunConfig(_Section):
     """The whole configuration of a run; `settings` are those of its algorithm.
 
@@ -87,6 +99,8 @@ class RunConfig(_Section):
     key: KeyConfig = KeyConfig()
     alignment: Literal["ecdh", "hmac"] = defaults.ALIGNMENT
     overlap: Literal["error", "first"] = defaults.OVERLAP
+    samples: Literal["complete", "labelled", "impute"] = defaults.SAMPLES
+    features: FeaturesConfig | None = None
     precision: Precision = defaults.PRECISION
     round: RoundConfig = RoundConfig()
     stop: StopRules = StopRules()
@@ -107,6 +121,22 @@ class RunConfig(_Section):
                 "plain",
                 "privacy = 'plain' sends everything unencrypted; set benchmark = true if that is what the run is for, "
                 "or use privacy = 'sealed'",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _features_fit(self) -> Self:
+        if self.samples == "impute" and (self.features is None or self.features.scale != "standard"):
+            raise PydanticCustomError(
+                "impute",
+                "samples = 'impute' needs features of mean 0; add a section [features], whose scale is 'standard' "
+                "unless it says otherwise, or use samples = 'labelled'",
+            )
+        if self.release is not None and self.features is not None:
+            raise PydanticCustomError(
+                "release",
+                "the noise of [release] does not cover a scale that is learnt from the samples; prepare the features "
+                "beforehand and leave out [features]",
             )
         return self
 

@@ -7,9 +7,12 @@ phase           task                   result                             partie
 `key_make`      all introductions      `KeyMade`                          the key holder
 `key_take`      `KeyTake`              the fingerprint of the key         all but the key holder
 `align_…`       see `wire/alignment`   see `wire/alignment`               all
+`names`         sealed names of        nothing                            all
+                all parties' features
 `group_keys`    `ClientLayout`         keys of groups of holders, sealed  all; only in a run with masks
                                        for the other holders
 `layout`        `ClientLayout`         `LayoutResult`                     all
+`prepare`       sums of moments        `LayoutResult`                     all; no phase without `[features]`
 `labels`        sums of marks          whether labels differ              those that hold labels of the same
                                                                           samples; no phase if there are none
 the rounds
@@ -35,8 +38,10 @@ INTRODUCTIONS_LABEL = b"fenchel/v1/introductions\x00"
 INTRODUCE = "introduce"
 KEY_MAKE = "key_make"
 KEY_TAKE = "key_take"
+NAMES = "names"
 GROUP_KEYS = "group_keys"
 LAYOUT = "layout"
+PREPARE = "prepare"
 LABELS = "labels"
 FINISH = "finish"
 
@@ -175,7 +180,7 @@ class PartyRun:
     `layout` is the message that the party got, byte for byte, and `view` the view before the first record. `setups`
     counts the set-ups of this run that reached their layout, `refusals` the tasks that the party refused after it had
     opened something in them. `attempt` and `round` are those of the newest task that the party answered in a round, and
-    `view_before` is its view before that round.
+    `view_before` is its view before that round. `scaling` is how the features are prepared, once the party knows it.
     """
 
     config: RunConfig
@@ -188,18 +193,22 @@ class PartyRun:
     attempt: int = 0
     round: RoundId = FIRST_ROUND
     view_before: bytes = field(default=b"", repr=False)
+    scaling: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutResult:
     """The algorithm's preparation, and the marks of the labels of samples whose labels other parties hold too.
 
-    `seed` is the seed of the run, which the parties derive from their secret; None if the terms name one.
+    `seed` is the seed of the run, which the parties derive from their secret; None if the terms name one. In a run with
+    `[features]` a party answers to its layout with seed and `moments`, the encrypted moments of its features that
+    others hold too, and gives preparation and marks in the phase `prepare`.
     """
 
     preparation: bytes = field(repr=False)
     marks: BlockVector | None
     seed: int | None = None
+    moments: tuple[BlockVector, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,7 @@ def audit_of_server(state: Path, run: str | None) -> Audit:
     about = {
         "algorithm": config.algorithm,
         "privacy": config.privacy,
+        "cipher": config.cipher if config.privacy.encrypts_samples else "none",
         "status": record.status.value,
         "rounds": str(max(len(rounds) - 1, 0)),
     }

@@ -10,8 +10,11 @@ from fenchel_deploy.check import Check, Status
 
 
 def data_checks(path: Path, kit: Kit | None, run: Path | None) -> Iterator[Check]:
-    """The checks of the table in `path`, and of its labels against the run.toml in `run`."""
+    """The checks of the table in `path`, and of its labels and features against the run.toml in `run`."""
     # numpy, scipy and Arrow are loaded only where data is looked at
+    from numpy import ndarray
+
+    from fenchel_common.data.missingcells import check_prepared, missing_cells
     from fenchel_common.data.tables.source import load_shard
     from fenchel_common.runconfig import RunConfig
 
@@ -42,8 +45,10 @@ def data_checks(path: Path, kit: Kit | None, run: Path | None) -> Iterator[Check
         config = RunConfig.from_toml(run)
         if shard.y is not None:
             config.algorithm_settings().check_labels(shard.y)
+        missing = missing_cells(shard.X, shard.features)
+        check_prepared(missing, sparse=not isinstance(shard.X, ndarray), config=config.features)
     except FenchelError as error:
-        cure = "correct the labels, or what [label] in shard.toml says of them, or the loss in run.toml"
+        cure = "correct the table, or what shard.toml says of it, or the loss and [features] in run.toml"
         yield Check("run", Status.FAIL, str(error), cure)
         return
     yield Check("run", Status.OK, f"run {config.name!r} can use this data: {config.algorithm}")

@@ -16,5 +16,6 @@ def run_demo(options: DemonstrationOptions, *, directory: Path | None, tell: Tel
     tell({"event": "centralized", "primal": demonstration.optimum.primal})
     with tempfile.TemporaryDirectory(prefix="fenchel-demo-") as scratch:
         folder = directory or Path(scratch)
-        with LocalFederation(folder, demonstration.shards, demonstration.config("demo")) as federation:
+        config = demonstration.config("demo")
+        with LocalFederation(folder, demonstration.shards, config, tables=options.tables) as federation:
             return demonstration.follow(federation, tell)

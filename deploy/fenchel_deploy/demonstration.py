@@ -6,6 +6,7 @@ problem, the run's configuration, the events and the report.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -25,6 +26,7 @@ from fenchel_common.objectives import primal
 from fenchel_common.privacy import CipherWord, Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.experiments.centralized import CentralizedSolution, solve_centralized
+from fenchel_deploy.tablefolder import pooled, read_tables, scale_of
 from fenchel_server.rounds.outcome import RunOutcome
 
 LOG_CHARACTERS = 2000
@@ -38,10 +40,14 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DemonstrationOptions:
-    """The choices of a demonstration. `local` and `h` are HyFDCA's; `parameters` are other settings of an algorithm."""
+    """The choices of a demonstration. `local` and `h` are HyFDCA's; `parameters` are other settings of an algorithm.
+
+    With `tables`, the parties are these, each with the table in its folder. Otherwise `dataset` is split over parties.
+    """
 
     algorithm: str = defaults.ALGORITHM
     dataset: str = "breast_cancer"
+    tables: Mapping[str, Path] = field(default_factory=dict)
     grid: tuple[int, int] = (2, 2)
     columns: Literal["contiguous", "shuffled"] = "contiguous"
     split: Split = field(default_factory=Split)
@@ -65,7 +71,9 @@ class DemonstrationOptions:
 
     @property
     def partition(self) -> Partition:
-        """How the grid splits the table."""
+        """How the grid splits the table; tables may split it in any way."""
+        if self.tables:
+            return "hybrid"
         row_groups, column_groups = self.grid
         return "horizontal" if column_groups == 1 else "vertical" if row_groups == 1 else "hybrid"
 
@@ -73,7 +81,8 @@ class DemonstrationOptions:
         """Raises `InvalidConfig` if the algorithm is unknown or does not fit the grid, the split or the loss."""
         if self.algorithm not in SETTINGS:
             raise InvalidConfig(f"algorithm: {self.algorithm!r} is not one of: {', '.join(SETTINGS)}")
-        check_partition(self.algorithm, self.partition)
+        if not self.tables:
+            check_partition(self.algorithm, self.partition)
         check_loss(self.algorithm, self.loss)
         if self.split.alpha is not None and self.grid[1] > 1:
             raise InvalidConfig("split: dirichlet deals out whole rows; use a grid of one column group, such as 4x1")
@@ -130,20 +139,25 @@ class Demonstration:
 
     @classmethod
     def prepare(cls, options: DemonstrationOptions) -> "Demonstration":
-        """Loads and splits the data set that the options name, and finds its centralized optimum."""
+        """Loads and splits the data set that the options name, or pools the tables; finds the centralized optimum."""
         options.check()
-        return cls.of(load_dataset(options.dataset), options)
+        if not options.tables:
+            return cls.of(load_dataset(options.dataset), options)
+        shards = read_tables(options.tables)
+        return cls._solved(pooled(options.dataset, shards), shards, options)
 
     @classmethod
     def of(cls, dataset: Dataset, options: DemonstrationOptions) -> "Demonstration":
         """Splits a data set and finds its centralized optimum."""
         options.check()
-        settings = options.parsed()
-        shards = _dealt_out(dataset, options)
-        names = [f"hospital-{number}" for number in range(1, len(shards) + 1)]
-        loss = settings.loss_function
+        shards = {f"hospital-{number}": shard for number, shard in enumerate(_dealt_out(dataset, options), 1)}
+        return cls._solved(dataset, shards, options)
+
+    @classmethod
+    def _solved(cls, dataset: Dataset, shards: Mapping[str, Shard], options: DemonstrationOptions) -> "Demonstration":
+        loss = options.parsed().loss_function
         optimum = solve_centralized(dataset.X, dataset.y, loss=loss, lambda_=options.lambda_)
-        return cls(options, dataset, dict(zip(names, shards, strict=True)), loss, optimum)
+        return cls(options, dataset, shards, loss, optimum)
 
     def config(self, name: str) -> RunConfig:
         """The run's configuration. If the options name no gap, the run stops at 0.1 % of the optimum."""
@@ -163,6 +177,7 @@ class Demonstration:
                 "round": {"deadline_s": defaults.DEMO_DEADLINE_S},
                 "stop": {"gap": gap, "rounds": options.rounds},
                 "seed": options.seed,
+                "features": {"scale": scale_of(self.shards)} if options.tables else None,
             }
         )
 

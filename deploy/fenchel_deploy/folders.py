@@ -30,12 +30,14 @@ def lay_out(
     *,
     name: str,
     host: str,
+    saved: Iterable[str] | None = None,
     other_hosts: Sequence[str] = (),
     release_model_to_server: bool = False,
 ) -> None:
     """Writes the kits, the shards and the run's file; the first party is the key holder.
 
-    `host` is where clients dial the server; the server's certificate is valid for `other_hosts` too.
+    `host` is where clients dial the server; the server's certificate is valid for `other_hosts` too. `saved` are the
+    parties whose shards are written, all unless given.
     """
     parties = [
         PartyEntry(name=party, key_holder=index == 0, labels=shard.y is not None)
@@ -45,8 +47,8 @@ def lay_out(
     federation = Federation(name=name, server=server, party=parties, release_model_to_server=release_model_to_server)
     provision(federation, directory / "kits")
     (directory / "shards").mkdir(exist_ok=True)
-    for party, shard in shards.items():
-        shard.save(shard_file(directory, party))
+    for party in shards if saved is None else saved:
+        shards[party].save(shard_file(directory, party))
     (directory / "run.toml").write_text(run_toml(config))
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +32,7 @@ EXIT_WAIT_S = 20.0
 class LocalFederation:
     """Starts and ends the processes of one federation; when the context ends, all of them have ended.
 
+    Parties that are in `tables` read their data from there. The shards of the others are written to files.
     `python` is the interpreter of the installation of Fenchel that is run, this one by default. `wan` is the network
     between the parties and the server.
     """
@@ -44,6 +45,7 @@ class LocalFederation:
         *,
         server_options: Sequence[str] = (),
         client_options: Sequence[str] = (),
+        tables: Mapping[str, Path] = MappingProxyType({}),
         release_model_to_server: bool = False,
         python: str = sys.executable,
         wan: Wan = NEAR,
@@ -53,6 +55,7 @@ class LocalFederation:
         self._wan = wan
         self._config = config
         self._names = tuple(shards)
+        self._tables = tables
         self._server_options = list(server_options)
         self._client_options = list(client_options)
         self.clients: dict[str, subprocess.Popen[bytes]] = {}
@@ -98,8 +101,8 @@ class LocalFederation:
 
     def start_client(self, name: str) -> None:
         """Starts a party's client process, the first time or again."""
-        kit, shard = kit_folder(self._directory, name), shard_file(self._directory, name)
-        arguments = ["--kit", str(kit), "--data", str(shard)]
+        kit, data = kit_folder(self._directory, name), self._tables.get(name, shard_file(self._directory, name))
+        arguments = ["--kit", str(kit), "--data", str(data)]
         arguments += [
             "--state",
             str(self._directory / "clients" / name),
@@ -148,6 +151,7 @@ class LocalFederation:
             self._directory,
             shards,
             self._config,
+            saved=[name for name in shards if name not in self._tables],
             name="local",
             host="localhost",
             release_model_to_server=release_model_to_server,

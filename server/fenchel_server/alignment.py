@@ -16,6 +16,8 @@ import numpy as np
 from fenchel_common.errors import AlignmentIncomplete, InvalidInput, ResultRejected
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import MAX_CLIENTS, check_names
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import NAMES
 from fenchel_common.wire.alignment import (
     ELEMENT_BYTES,
     AlignmentMethod,
@@ -27,9 +29,11 @@ from fenchel_common.wire.alignment import (
     relay_to_bytes,
     start_to_bytes,
 )
+from fenchel_common.wire.names import feature_names_to_bytes, names_read_from_bytes
 from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
 from fenchel_server.contract import PhaseRequest
 from fenchel_server.rejection import read_or_reject
+from fenchel_server.samplerule import SampleRule
 
 
 class AlignmentServer:
@@ -47,6 +51,7 @@ class AlignmentServer:
         feature_slots: int,
         seed: int,
         overlap: OverlapRule = OverlapRule.ERROR,
+        samples: SampleRule = SampleRule.LABELLED,
     ) -> None:
         if not clients:
             raise InvalidInput("clients: an alignment needs at least one party")
@@ -57,9 +62,23 @@ class AlignmentServer:
         self._feature_slots = feature_slots
         self._seed = seed
         self._overlap = overlap
+        self._samples = samples
         self._step = 0
         self._listings: dict[ClientId, Listing] = {}
         self._lists: dict[ClientId, TaggedList] = {}
+
+    @classmethod
+    def of_run(cls, config: RunConfig, clients: Sequence[ClientId]) -> "AlignmentServer":
+        """The alignment of a run with this configuration."""
+        return cls(
+            clients,
+            method=AlignmentMethod(config.alignment),
+            slots=config.sample_slots(len(clients)),
+            feature_slots=config.feature_slots,
+            seed=config.seed or 0,
+            overlap=OverlapRule(config.overlap),
+            samples=SampleRule(config.samples),
+        )
 
     def begin(self) -> PhaseRequest:
         """Starts from the beginning, forgetting whatever went before."""
@@ -90,6 +109,11 @@ class AlignmentServer:
             tasks={client: relay_to_bytes(self._lists[self._owner(client)]) for client in self._clients},
         )
 
+    def names_request(self) -> PhaseRequest:
+        """The phase that relays the sealed names of features, once all parties have answered `align_0`."""
+        sealed = {client: given.sealed_names for client, given in self._listings.items() if given.sealed_names}
+        return PhaseRequest(NAMES, dict.fromkeys(self._clients, feature_names_to_bytes(sealed)))
+
     def _owner(self, client: ClientId) -> ClientId:
         """Whose list `client` raises in the step under way."""
         return self._clients[(self._clients.index(client) - self._step) % len(self._clients)]
@@ -118,4 +142,11 @@ class AlignmentServer:
             feature_slots=self._feature_slots,
             seed=self._seed,
             overlap=self._overlap,
+            samples=self._samples,
         )
+
+
+def check_names_read(results: Mapping[ClientId, bytes]) -> None:
+    """Raises `ResultRejected` for a malformed answer to the names of features."""
+    for client, result in results.items():
+        read_or_reject(client, names_read_from_bytes, result)

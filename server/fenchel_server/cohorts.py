@@ -1,9 +1,10 @@
 """Makes cohorts, blocks and layouts from the pseudonyms and features that each party holds.
 
 A cohort is the set of samples that have exactly the same holders. Its samples are shuffled and cut into blocks of at
-most S. Nothing here depends on the values of the pseudonyms of samples, only on which of them are equal: pseudonyms
-differ from run to run, and blocks of samples must follow from the seed and the order in which parties list their
-samples. Features are in the order of their pseudonyms, so that their order tells nothing of their names.
+most S. Samples that the run cannot use are left out. Nothing here depends on the values of the pseudonyms of samples,
+only on which of them are equal: pseudonyms differ from run to run, and blocks of samples must follow from the seed and
+the order in which parties list their samples. Features are in the order of their pseudonyms, so that their order tells
+nothing of their names.
 """
 
 import secrets
@@ -21,9 +22,12 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import Block, BlockIndex, FederationLayout
 from fenchel_common.layoutroot import SALT_BYTES, OpenedCohort
 from fenchel_common.layoutroot import Cohort as BlockCohort
+from fenchel_server.samplerule import SampleRule
 
 _SHUFFLE_STREAM = int.from_bytes(b"cohorts", "big")
 _NAMES_SHOWN = 5
+_UNLABELLED, _INCOMPLETE = -1, -2
+"""In place of the slot of a sample that is not used: the reason."""
 
 
 class OverlapRule(Enum):
@@ -48,10 +52,11 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The result of the alignment: the layout of the server, and the layout of each party."""
+    """The result of the alignment: the layout of the server, the layout of each party, and notes for people."""
 
     federation: FederationLayout
     clients: Mapping[ClientId, ClientLayout]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,24 +67,42 @@ class Cohort:
     samples: NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """The cohorts that a run uses, and those that it leaves out because they lack a label or a feature."""
+
+    used: list[Cohort]
+    unlabelled: list[Cohort]
+    incomplete: list[Cohort]
+
+
 def lay_out(
-    holdings: Sequence[Holding], *, slots: int, feature_slots: int, seed: int, overlap: OverlapRule
+    holdings: Sequence[Holding],
+    *,
+    slots: int,
+    feature_slots: int,
+    seed: int,
+    overlap: OverlapRule,
+    samples: SampleRule = SampleRule.LABELLED,
 ) -> Alignment:
     """Checks that the holdings, in roster order, make one table, and divides the table into blocks.
 
     Raises `AlignmentError` if they do not, `ResultRejected` if a party lists a sample twice.
     """
     numbers = _sample_numbers(holdings)
-    cohorts = _cohorts(numbers)
-    _check_linked(holdings, cohorts)
+    every = _cohorts(numbers)
+    _check_linked(holdings, every)
+    cohorts = _sorted_by_use(holdings, every, samples)
     if overlap is OverlapRule.ERROR:
-        _check_no_overlap(holdings, cohorts)
-    _check_labelled(holdings, cohorts)
+        _check_no_overlap(holdings, cohorts.used)
+    _check_all_take_part(holdings, cohorts)
 
     random = np.random.default_rng([seed, 0, _SHUFFLE_STREAM])
-    shuffled = [Cohort(cohort.holders, random.permutation(cohort.samples)) for cohort in cohorts]
+    shuffled = [Cohort(cohort.holders, random.permutation(cohort.samples)) for cohort in cohorts.used]
     federation = _federation_layout(holdings, shuffled, slots=slots, feature_slots=feature_slots)
-    slot_of = np.empty(federation.sample_count, dtype=np.int64)
+    slot_of = np.full(sum(len(cohort.samples) for cohort in every), _UNLABELLED)
+    for cohort in cohorts.incomplete:
+        slot_of[cohort.samples] = _INCOMPLETE
     slot_of[np.concatenate([cohort.samples for cohort in shuffled])] = np.arange(federation.sample_count)
     cuts = _ignored(holdings, federation)
     opened = _opened_cohorts(federation)
@@ -87,7 +110,7 @@ def lay_out(
         holding.client: _client_layout(federation, holding.client, slot_of[numbers[position]], cuts[position], opened)
         for position, holding in enumerate(holdings)
     }
-    return Alignment(federation=federation, clients=clients)
+    return Alignment(federation, clients, _notes(holdings, cohorts))
 
 
 def _sample_numbers(holdings: Sequence[Holding]) -> list[NDArray[np.int64]]:
@@ -156,6 +179,7 @@ def _client_layout(
     opened_cohorts: Sequence[OpenedCohort],
 ) -> ClientLayout:
     blocks = federation.sample_index.of(client)
+    used = np.flatnonzero(slot_of_row >= 0)
     return ClientLayout(
         party=client,
         clients=federation.clients,
@@ -169,7 +193,11 @@ def _client_layout(
         cohorts=tuple(opened for opened in opened_cohorts if client in opened.cohort.holders),
         leaves=tuple(opened.cohort.leaf(opened.salt) for opened in opened_cohorts),
         # Slots are numbered through all blocks in order, so sorting by slot fills this party's blocks in order.
-        rows=np.argsort(slot_of_row),
+        rows=used[np.argsort(slot_of_row[used])],
+        unlabelled=np.flatnonzero(slot_of_row == _UNLABELLED),
+        incomplete=np.flatnonzero(slot_of_row == _INCOMPLETE),
+        samples_by_holders=federation.sample_index.by_holders(),
+        features_by_holders=federation.feature_index.by_holders(),
         ignored=ignored,
         feature_blocks=federation.feature_positions(client),
     )
@@ -272,18 +300,43 @@ def _check_no_overlap(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) ->
         )
 
 
-def _check_labelled(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> None:
-    bare = [cohort for cohort in cohorts if not any(holdings[position].has_labels for position in cohort.holders)]
-    if bare:
-        total = sum(len(cohort.samples) for cohort in bare)
-        parts = "; ".join(
-            f"{len(cohort.samples)} held by {_parties(holdings, cohort.holders)}" for cohort in bare[:_NAMES_SHOWN]
-        )
-        more = f"; and {len(bare) - _NAMES_SHOWN} groups more" if len(bare) > _NAMES_SHOWN else ""
+def _sorted_by_use(holdings: Sequence[Holding], cohorts: Sequence[Cohort], rule: SampleRule) -> _Sorted:
+    found = _Sorted([], [], [])
+    every = frozenset().union(*(holding.features for holding in holdings))
+    for cohort in cohorts:
+        holders = [holdings[position] for position in cohort.holders]
+        if not any(holder.has_labels for holder in holders):
+            found.unlabelled.append(cohort)
+        elif rule is SampleRule.COMPLETE and len(every) > len({name for one in holders for name in one.features}):
+            found.incomplete.append(cohort)
+        else:
+            found.used.append(cohort)
+    return found
+
+
+def _check_all_take_part(holdings: Sequence[Holding], cohorts: _Sorted) -> None:
+    taking_part = {position for cohort in cohorts.used for position in cohort.holders}
+    if idle := [position for position in range(len(holdings)) if position not in taking_part]:
         raise AlignmentError(
-            f"{total} samples are held by no party with labels ({parts}{more}). Remove those rows, or give one of "
-            "these parties the labels"
+            f"the run would use no sample of {_parties(holdings, idle)}: {'; '.join(_notes(holdings, cohorts))}. Give "
+            "one of their parties the labels, use another rule for samples, or leave these parties out of the roster"
         )
+
+
+def _notes(holdings: Sequence[Holding], cohorts: _Sorted) -> tuple[str, ...]:
+    """How many samples are left out, whose they are, and why; for people, without any sample."""
+    reasons = {
+        "samples are left out because no party with labels holds them": cohorts.unlabelled,
+        "samples are left out because their holders do not have all features": cohorts.incomplete,
+    }
+    notes = []
+    for reason, left_out in reasons.items():
+        parts = [f"{len(cohort.samples)} held by {_parties(holdings, cohort.holders)}" for cohort in left_out]
+        if len(parts) > _NAMES_SHOWN:
+            parts[_NAMES_SHOWN:] = [f"and {len(parts) - _NAMES_SHOWN} groups more"]
+        if parts:
+            notes.append(f"{sum(len(cohort.samples) for cohort in left_out)} {reason} ({'; '.join(parts)})")
+    return tuple(notes)
 
 
 def _parties(holdings: Sequence[Holding], positions: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""The first record of a run: all parties have answered to their layouts, and the seed is known."""
+"""The records of a run's set-up: all parties have answered to their layouts, and the seed is known."""
 
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -32,7 +32,10 @@ def agreed_seed(derived: Collection[int | None], *, configured: int | None) -> i
     return seed
 
 
-def layout_record(given: Mapping[ClientId, Given], moment: Moment, *, seed: int, layout: FederationLayout) -> bytes:
-    """The record of the phase `layout`, to which all parties contributed."""
+def setup_record(
+    given: Mapping[ClientId, Given], moment: Moment, *, layout: FederationLayout, seed: int | None = None
+) -> bytes:
+    """The record of a phase to which all parties contributed; that of the phase `layout` has the seed."""
     in_order = tuple(given[client] for client in layout.clients)
-    return record_to_bytes(Record(moment, in_order, seed_to_bytes(seed)), layout.clients)
+    choices = b"" if seed is None else seed_to_bytes(seed)
+    return record_to_bytes(Record(moment, in_order, choices), layout.clients)

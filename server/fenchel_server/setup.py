@@ -5,28 +5,28 @@ the set-up is durable before its end: if a party or the server fails, the set-up
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.records import Moment
+from fenchel_common.records import Given, Moment
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import GROUP_KEYS, LABELS, LAYOUT
+from fenchel_common.setup import GROUP_KEYS, LABELS, LAYOUT, NAMES, PREPARE, LayoutResult
 from fenchel_common.wire.alignment import (
-    AlignmentMethod,
     client_layout_to_bytes,
     federation_layout_to_bytes,
     group_keys_from_bytes,
 )
 from fenchel_common.wire.limits import extents_of, group_keys_limit, setup_limits
 from fenchel_server.algorithms import ALGORITHMS
-from fenchel_server.alignment import AlignmentServer
+from fenchel_server.alignment import AlignmentServer, check_names_read
 from fenchel_server.ceremony import CEREMONY_PHASES, KeyCeremony
-from fenchel_server.cohorts import Alignment, OverlapRule
+from fenchel_server.cohorts import Alignment
 from fenchel_server.contract import PhaseRequest
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
-from fenchel_server.layoutrecord import agreed_seed, layout_record, opened_results
+from fenchel_server.layoutrecord import agreed_seed, opened_results, setup_record
+from fenchel_server.moments import moment_tasks, read_moments
 from fenchel_server.preconditions import check_preconditions
 from fenchel_server.rejection import read_or_reject
 from fenchel_server.rounds.setup import SetupDone
@@ -44,17 +44,10 @@ class FederationSetup:
         self._attempt = attempt
         self._roster = roster
         self._ceremony = KeyCeremony(config, roster)
-        self._alignment = AlignmentServer(
-            roster.names,
-            method=AlignmentMethod(config.alignment),
-            slots=config.sample_slots(len(roster.names)),
-            feature_slots=config.feature_slots,
-            seed=config.seed or 0,
-            overlap=OverlapRule(config.overlap),
-        )
+        self._alignment = AlignmentServer.of_run(config, roster.names)
         self._aligned: Alignment | None = None
         self._preparations: dict[ClientId, bytes] = {}
-        self._record = b""
+        self._records: list[bytes] = []
         self._warnings: tuple[str, ...] = ()
 
     def begin(self) -> PhaseRequest:
@@ -65,17 +58,26 @@ class FederationSetup:
             return self._ceremony.advance(phase, results) or self._alignment.begin()
         if phase == GROUP_KEYS:
             return self._relay_group_keys(results)
-        if phase == LAYOUT:
-            return self._compare_labels(results)
+        if phase == LAYOUT and self._config.features is not None:
+            return self._prepare(results)
+        if phase in (LAYOUT, PREPARE):
+            return self._compare_labels(phase, results)
         if phase == LABELS:
             check_labels(results)
             return self._done()
+        if phase == NAMES:
+            check_names_read(results)
+            assert self._aligned is not None, "names follow the alignment"
+            return self._lay_out(self._aligned)
         aligned = self._alignment.advance(phase, results)
-        return self._lay_out(aligned) if isinstance(aligned, Alignment) else aligned
+        if not isinstance(aligned, Alignment):
+            return aligned
+        self._aligned = aligned
+        return self._alignment.names_request()
 
     def limits(self, phase: str) -> Mapping[ClientId, int]:
         names = self._roster.names
-        if phase not in (GROUP_KEYS, LAYOUT, LABELS):
+        if phase not in (GROUP_KEYS, LAYOUT, PREPARE, LABELS):
             return dict.fromkeys(names, setup_limits(phase, parties=len(names)).result)
         assert self._aligned is not None, "layouts follow the alignment"
         if phase == GROUP_KEYS:
@@ -83,7 +85,7 @@ class FederationSetup:
         return result_limits(phase, self._config, extents_of(self._aligned.federation, key_bits=self._config.key.bits))
 
     def _lay_out(self, aligned: Alignment) -> PhaseRequest:
-        self._warnings = check_preconditions(self._config, aligned.federation)
+        self._warnings = (*aligned.notes, *check_preconditions(self._config, aligned.federation))
         for warning in self._warnings:
             log.warning("%s", warning)
         self._aligned = aligned
@@ -104,18 +106,32 @@ class FederationSetup:
         }
         return PhaseRequest(LAYOUT, tasks)
 
-    def _compare_labels(self, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
+    def _prepare(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
+        """Takes the answers to the layouts of a run with `[features]`, and adds up the moments of the features."""
         assert self._aligned is not None, "layouts follow the alignment"
-        layout = self._aligned.federation
         bodies, given = opened_results(results)
         key = run_key(self._config, self._ceremony.public_key)
-        read = read_layout_results(bodies, layout=layout, key=key)
-        seed = agreed_seed([result.seed for result in read.values()], configured=self._config.seed)
-        moment = Moment(self._attempt, RoundId(0), LAYOUT)
-        self._record = layout_record(given, moment, seed=seed, layout=layout)
+        read = read_moments(bodies, layout=self._aligned.federation, key=key)
+        self._put_on_record(LAYOUT, given, read.values())
+        return PhaseRequest(PREPARE, moment_tasks(read, self._records[-1]))
+
+    def _compare_labels(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
+        assert self._aligned is not None, "layouts follow the alignment"
+        bodies, given = opened_results(results)
+        key = run_key(self._config, self._ceremony.public_key)
+        read = read_layout_results(bodies, layout=self._aligned.federation, key=key)
+        self._put_on_record(phase, given, read.values())
         self._preparations = {client: result.preparation for client, result in read.items()}
-        tasks = label_tasks(read, self._record)
+        tasks = label_tasks(read, self._records[-1])
         return PhaseRequest(LABELS, tasks) if tasks else self._done()
+
+    def _put_on_record(self, phase: str, given: Mapping[ClientId, Given], results: Collection[LayoutResult]) -> None:
+        assert self._aligned is not None, "layouts follow the alignment"
+        seed = None
+        if phase == LAYOUT:
+            seed = agreed_seed([result.seed for result in results], configured=self._config.seed)
+        moment = Moment(self._attempt, RoundId(0), phase)
+        self._records.append(setup_record(given, moment, layout=self._aligned.federation, seed=seed))
 
     def _done(self) -> SetupDone:
         assert self._aligned is not None, "layouts follow the alignment"
@@ -123,7 +139,7 @@ class FederationSetup:
         key = run_key(self._config, self._ceremony.public_key)
         settings = self._config.algorithm_settings()
         half = ALGORITHMS[settings.family.name][self._config.algorithm]
-        algorithm = half(settings, layout=layout, key=key, preparations=self._preparations, record=self._record)
+        algorithm = half(settings, layout=layout, key=key, preparations=self._preparations, records=self._records)
         if key.public is not None:
             log.info(
                 "the run's key: Paillier (%s), %d bits, %d slots, fingerprint %s, made by %s, known to %s",

@@ -6,8 +6,9 @@ from fuzz.averaging_decoders import averaging_decoders
 from fuzz.decoder import Decoder
 from fuzz.file_decoders import file_decoders
 from fuzz.hyfdca_decoders import hyfdca_decoders
+from fuzz.record_decoders import record_decoders
 from fuzz.stream_decoders import stream_decoders
-from fuzz.wire_decoders import alignment_decoders, label_decoders, record_decoders, setup_decoders, vector_decoders
+from fuzz.wire_decoders import alignment_decoders, label_decoders, setup_decoders, vector_decoders
 
 
 @functools.lru_cache(maxsize=1)

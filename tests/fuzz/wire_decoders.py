@@ -14,7 +14,6 @@ from fenchel.v1 import (
     federation_pb2,
     hyfdca_pb2,
     labels_pb2,
-    records_pb2,
     setup_pb2,
     vectors_pb2,
 )
@@ -30,14 +29,15 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
-from fenchel_common.records import ROUND, Given, Moment, Record, seed_to_bytes
+from fenchel_common.moments import MOMENT_FIELDS
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import (
-    LAYOUT,
+    GroupKey,
     Introduction,
     KeyMade,
     KeyTake,
     LayoutResult,
+    MaskSecrets,
     ModelPart,
     PartyRun,
     RunSecrets,
@@ -51,7 +51,7 @@ from fenchel_common.wire import (
     ceremony,
     frames,
     labels,
-    records,
+    names,
     setup,
     vectors,
 )
@@ -59,6 +59,7 @@ from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, private_key, run_key
 from support.kits import make_federation
 from support.layouts import small_client_layout, small_federation_layout
+from support.masked import A, contribution, places
 from support.tagged import encrypted as made
 
 BITS = 2048
@@ -73,13 +74,13 @@ def federation() -> dict[str, Kit]:
         return {name: Kit.load(path) for name, path in make_federation(Path(directory)).items()}
 
 
-def _of_message(kind: type[Message], function: Callable[..., object], seed: bytes, **bound: object) -> Decoder:
+def of_message(kind: type[Message], function: Callable[..., object], seed: bytes, **bound: object) -> Decoder:
     """The decoder of a message that has been parsed already."""
     name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
     return Decoder(name, lambda data: function(parsed(kind, data), **bound), (seed,), (function,), kind)
 
 
-def _of_bytes(kind: type[Message] | None, function: Callable[..., object], *seeds: bytes, **bound: object) -> Decoder:
+def of_bytes(kind: type[Message] | None, function: Callable[..., object], *seeds: bytes, **bound: object) -> Decoder:
     name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
     return Decoder(name, functools.partial(function, **bound), seeds, (function,), kind)
 
@@ -91,6 +92,7 @@ def vector_decoders() -> list[Decoder]:
     encrypted = vectors.vector_to_bytes(made(cipher(BITS), values, FORMAT))
     plain = made(cipher(BITS).in_clear(), values, FORMAT)
     untagged = made(PlainCipher(BITS), values, FORMAT)
+    masked = vectors.vector_to_bytes(contribution(A, values, places(2)))
     block_vector = blocks.block_vector_to_proto(BlockVector((2, 5), plain)).SerializeToString()
     allowed = {2: slots, 5: 4, 9: 1}
     ciphertexts = vectors_pb2.Vector.FromString(encrypted).encrypted.ciphertexts
@@ -99,6 +101,13 @@ def vector_decoders() -> list[Decoder]:
             "vectors.vector_from_proto (encrypted)",
             lambda data: vectors.vector_from_proto(parsed(vectors_pb2.Vector, data), RunKey.of(key)),
             (encrypted,),
+            (vectors.vector_from_proto,),
+            vectors_pb2.Vector,
+        ),
+        Decoder(
+            "vectors.vector_from_proto (masked)",
+            lambda data: vectors.vector_from_proto(parsed(vectors_pb2.Vector, data), RunKey.of_masks(BITS)),
+            (masked,),
             (vectors.vector_from_proto,),
             vectors_pb2.Vector,
         ),
@@ -116,11 +125,11 @@ def vector_decoders() -> list[Decoder]:
             (vectors.vector_from_proto,),
             vectors_pb2.Vector,
         ),
-        _of_message(
+        of_message(
             vectors_pb2.VectorFormat, vectors.format_from_proto, vectors.format_to_proto(FORMAT).SerializeToString()
         ),
-        _of_bytes(None, arrays.doubles_from_bytes, arrays.doubles_to_bytes(values), field="values"),
-        _of_message(
+        of_bytes(None, arrays.doubles_from_bytes, arrays.doubles_to_bytes(values), field="values"),
+        of_message(
             hyfdca_pb2.BlockVector,
             blocks.block_vector_from_proto,
             block_vector,
@@ -130,17 +139,17 @@ def vector_decoders() -> list[Decoder]:
             formats=(FORMAT,),
             field="vector",
         ),
-        _of_bytes(None, blocks.block_ids_from_bytes, arrays.numbers_to_bytes([2, 9]), allowed=allowed, field="blocks"),
-        _of_message(
+        of_bytes(None, blocks.block_ids_from_bytes, arrays.numbers_to_bytes([2, 9]), allowed=allowed, field="blocks"),
+        of_message(
             alignment_pb2.BlockPositions,
             blocks.block_positions_from_proto,
             blocks.block_positions_to_proto({2: np.array([1, 0]), 5: np.array([2])}).SerializeToString(),
             most=3,
             field="layout",
         ),
-        _of_bytes(None, arrays.numbers_from_bytes, arrays.numbers_to_bytes([7, 0]), most=4, field="numbers"),
-        _of_bytes(None, arrays.names_from_bytes, arrays.names_to_bytes(["age", "größe"]), most=4, field="names"),
-        _of_bytes(None, PublicKey.from_bytes, key.to_bytes()),
+        of_bytes(None, arrays.numbers_from_bytes, arrays.numbers_to_bytes([7, 0]), most=4, field="numbers"),
+        of_bytes(None, arrays.names_from_bytes, arrays.names_to_bytes(["age", "größe"]), most=4, field="names"),
+        of_bytes(None, PublicKey.from_bytes, key.to_bytes()),
         Decoder(
             "paillier.validate", functools.partial(paillier.validate, key), (ciphertexts,), (EncryptedVector.received,)
         ),
@@ -149,27 +158,49 @@ def vector_decoders() -> list[Decoder]:
 
 def alignment_decoders() -> list[Decoder]:
     listed = alignment.TaggedList(bytes(32) + bytes(range(32)), bytes(range(100, 132)))
-    listing = alignment.Listing(features=(bytes(16).hex(), bytes(range(16)).hex()), has_labels=True, ids=listed)
+    features = (bytes(16).hex(), bytes(range(16)).hex())
+    listing = alignment.Listing(features=features, has_labels=True, ids=listed, sealed_names=b"list")
     layout, held = small_federation_layout(), small_client_layout()
     preparations = [alignment.start_to_bytes(method) for method in alignment.AlignmentMethod]
     relay, raised = alignment.relay_to_bytes(listed), alignment.raised_to_bytes(listed)
+    group_keys = [GroupKey(held.clients, client, bytes(range(60))) for client in held.clients]
+    with_keys = alignment.client_layout_to_bytes(held, group_keys)
     return [
-        _of_bytes(alignment_pb2.AlignmentStart, alignment.start_from_bytes, *preparations),
-        _of_bytes(alignment_pb2.AlignmentListing, alignment.listing_from_bytes, alignment.listing_to_bytes(listing)),
-        _of_bytes(alignment_pb2.AlignmentRelay, alignment.relay_from_bytes, relay),
-        _of_bytes(alignment_pb2.AlignmentRaised, alignment.raised_from_bytes, raised),
-        _of_bytes(
+        of_bytes(alignment_pb2.AlignmentStart, alignment.start_from_bytes, *preparations),
+        of_bytes(alignment_pb2.AlignmentListing, alignment.listing_from_bytes, alignment.listing_to_bytes(listing)),
+        of_bytes(
+            alignment_pb2.NameList,
+            names.name_list_from_bytes,
+            names.name_list_to_bytes(names.NameList(("age", "größe"), (bytes(8), bytes(range(8))))),
+        ),
+        of_bytes(
+            alignment_pb2.FeatureNames,
+            names.feature_names_from_bytes,
+            names.feature_names_to_bytes({ClientId("north"): b"sealed", ClientId("south"): b"list"}),
+        ),
+        of_bytes(alignment_pb2.NamesRead, names.names_read_from_bytes, names.names_read_to_bytes()),
+        of_bytes(alignment_pb2.AlignmentRelay, alignment.relay_from_bytes, relay),
+        of_bytes(alignment_pb2.AlignmentRaised, alignment.raised_from_bytes, raised),
+        of_bytes(
             alignment_pb2.FederationLayout,
             alignment.federation_layout_from_bytes,
             alignment.federation_layout_to_bytes(layout),
         ),
-        _of_bytes(
+        of_bytes(
             alignment_pb2.ClientLayout,
             alignment.client_layout_from_bytes,
             alignment.client_layout_to_bytes(held),
+            with_keys,
             party=held.party,
             samples=3,
             features=2,
+        ),
+        of_bytes(alignment_pb2.ClientLayout, alignment.sealed_keys_from_bytes, with_keys, clients=held.clients),
+        of_bytes(
+            alignment_pb2.GroupKeys,
+            alignment.group_keys_from_bytes,
+            alignment.group_keys_to_bytes(group_keys, held.clients),
+            clients=held.clients,
         ),
     ]
 
@@ -178,13 +209,21 @@ def label_decoders() -> list[Decoder]:
     slots, key = cipher(BITS).slots, run_key(BITS)
     marks = BlockVector((2, 5), made(cipher(BITS), np.linspace(0.0, 1.0, 2 * slots), FORMAT))
     given = (LayoutResult(b"preparation", marks), LayoutResult(b"preparation", None, seed=7))
-    results = [labels.layout_result_to_bytes(one) for one in given]
+    moments = tuple(BlockVector((2, 5), marks.vector) for _ in range(MOMENT_FIELDS))
+    first = LayoutResult(b"", None, seed=7, moments=moments)
+    results = [labels.layout_result_to_bytes(one) for one in (*given, first)]
     sums = labels.label_sums_to_bytes(marks, b"record")
     bound = {"blocks": {2, 5, 9}, "slots": slots, "key": key}
     return [
-        _of_bytes(labels_pb2.LayoutResult, labels.layout_result_from_bytes, *results, **bound),
-        _of_bytes(labels_pb2.LabelSums, labels.label_sums_from_bytes, sums, **bound),
-        _of_bytes(
+        of_bytes(labels_pb2.LayoutResult, labels.layout_result_from_bytes, *results, **bound, feature_blocks={2, 5, 9}),
+        of_bytes(
+            labels_pb2.MomentSums,
+            labels.moment_sums_from_bytes,
+            labels.moment_sums_to_bytes(moments, b"record"),
+            **bound,
+        ),
+        of_bytes(labels_pb2.LabelSums, labels.label_sums_from_bytes, sums, **bound),
+        of_bytes(
             labels_pb2.LabelsCompared,
             labels.labels_compared_from_bytes,
             *(labels.labels_compared_to_bytes(differ=differ) for differ in (True, False)),
@@ -192,81 +231,62 @@ def label_decoders() -> list[Decoder]:
     ]
 
 
-def record_decoders() -> list[Decoder]:
-    clients = (ClientId("north"), ClientId("south"), ClientId("west"))
-    given = tuple(Given(client, bytes(range(16)), bytes(range(16, 32))) for client in clients[1:])
-    written = [
-        records.record_to_bytes(record, clients)
-        for record in (
-            Record(Moment(1, RoundId(0), LAYOUT), given, seed_to_bytes(7)),
-            Record(Moment(2, RoundId(3), ROUND), (), b"choices"),
-        )
-    ]
-    task = records.round_task_to_bytes(b"body", first=2, records=written)
-    result = records.round_result_to_bytes(b"body", nonce=bytes(16), confirmation=bytes(16))
-    state = records.server_state_to_bytes(written, b"state")
-    positions = records.positions_to_bytes(clients[1:], clients)
-    return [
-        _of_bytes(records_pb2.PhaseRecord, records.record_from_bytes, *written, clients=clients),
-        _of_bytes(None, records.records_from_bytes, records.records_to_bytes(written)),
-        _of_bytes(None, records.positions_from_bytes, positions, clients=clients, field="parties"),
-        _of_bytes(records_pb2.RoundTask, records.round_task_from_bytes, task),
-        _of_bytes(records_pb2.RoundResult, records.round_result_from_bytes, result, party=clients[0]),
-        _of_bytes(records_pb2.ServerState, records.server_state_from_bytes, state),
-    ]
-
-
 def setup_decoders() -> list[Decoder]:
     kits = federation()
     config = RunConfig.from_mapping({"name": "trial", "settings": {"lambda": 0.5}})
     secrets = RunSecrets(private_key_to_bytes(private_key(BITS)), bytes(range(32)), bytes(32))
+    masks = MaskSecrets(bytes(32), {ClientId("south"): bytes(range(32))})
+    masked = RunSecrets(b"", bytes(range(32)), bytes(32), masks)
     public = private_key(BITS).public_key.to_bytes()
     part = ModelPart(b"state", primal=0.5, dual=0.25, gap=0.25)
     uncertified = ModelPart(b"state", primal=None, dual=None, gap=None)
     introductions = tuple(_introduction(kits[name]) for name in ("north", "south"))
     take = KeyTake(public, b"sealed", introductions)
     return [
-        _of_bytes(setup_pb2.RunTerms, setup.terms_from_bytes, setup.terms_to_bytes(config)),
-        _of_bytes(setup_pb2.Introduction, setup.introduction_from_bytes, setup.introduction_to_bytes(introductions[0])),
-        _of_bytes(
+        of_bytes(setup_pb2.RunTerms, setup.terms_from_bytes, setup.terms_to_bytes(config)),
+        of_bytes(setup_pb2.Introduction, setup.introduction_from_bytes, setup.introduction_to_bytes(introductions[0])),
+        of_bytes(
             setup_pb2.KeyMade,
             setup.key_made_from_bytes,
             setup.key_made_to_bytes(KeyMade(public, {ClientId("south"): b"sealed"})),
         ),
-        _of_bytes(setup_pb2.KeyTake, setup.key_take_from_bytes, setup.key_take_to_bytes(take)),
-        _of_bytes(setup_pb2.KeyTaken, setup.key_taken_from_bytes, setup.key_taken_to_bytes(bytes(32))),
-        _of_bytes(setup_pb2.RunSecrets, setup.secrets_from_bytes, setup.secrets_to_bytes(secrets)),
-        _of_bytes(
+        of_bytes(setup_pb2.KeyTake, setup.key_take_from_bytes, setup.key_take_to_bytes(take)),
+        of_bytes(setup_pb2.KeyTaken, setup.key_taken_from_bytes, setup.key_taken_to_bytes(bytes(32))),
+        of_bytes(setup_pb2.RunSecrets, setup.secrets_from_bytes, *map(setup.secrets_to_bytes, (secrets, masked))),
+        of_bytes(
             setup_pb2.PartyRun,
             setup.party_run_from_bytes,
-            setup.party_run_to_bytes(PartyRun(config, secrets, secrets.digest(), b"layout", bytes(32))),
+            *(
+                setup.party_run_to_bytes(PartyRun(config, kept, kept.digest(), b"layout", bytes(32)))
+                for kept in (secrets, masked)
+            ),
         ),
-        _of_bytes(
+        of_bytes(
             setup_pb2.ModelPart,
             setup.model_part_from_bytes,
             setup.model_part_to_bytes(part),
             setup.model_part_to_bytes(uncertified),
         ),
-        _of_bytes(
+        of_bytes(
             setup_pb2.ModelRelease,
             setup.model_release_from_bytes,
             setup.model_release_to_bytes(np.array([0.5, -0.5])),
             features=2,
         ),
-        _of_bytes(
+        of_bytes(
             setup_pb2.PhaseResult,
             setup.phase_result_from_bytes,
             setup.phase_result_to_bytes(b"body", Spent(0.5, 0.25, 1.0, 0.125, 1 << 20)),
         ),
-        _of_bytes(
+        of_bytes(
             ceremony_pb2.Introductions,
             ceremony.introductions_from_bytes,
             ceremony.introductions_to_bytes(introductions),
         ),
-        _of_message(
+        of_message(
             setup_pb2.Introduction, setup.introduction_from_proto, setup.introduction_to_bytes(introductions[1])
         ),
-        _of_message(
+        of_message(
             federation_pb2.TaskKey,
             frames.key_from_proto,
             frames.key_to_proto(frames.TaskKey(RUN, RoundId(3), "local_dual", 1)).SerializeToString(),

@@ -18,7 +18,7 @@ from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.metrics import LastCertificate
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import FINISH, LABELS, LAYOUT
+from fenchel_common.setup import FINISH, LABELS, LAYOUT, NAMES
 from fenchel_common.wire.alignment import client_layout_from_bytes
 from fenchel_common.wire.catalogue import messages_of
 from fenchel_common.wire.limits import Extent, layout_task_limit, round_limits, setup_limits
@@ -151,7 +151,7 @@ def test_no_task_takes_more_of_a_client_than_four_times_the_longest_of_its_phase
             federation.__exit__(None, None, None)
     keyed = "key_make" if name == "p1" else "key_take"
     rounds = {"inner_product", "local_dual", "primal"}
-    expected = {"introduce", keyed, "align_0", "align_1", LAYOUT, LABELS, *rounds, FINISH}
+    expected = {"introduce", keyed, "align_0", "align_1", NAMES, LAYOUT, LABELS, *rounds, FINISH}
     assert {attack.phase for attack in rogue.attacks} == expected
     assert [attack for attack in rogue.attacks if not attack.bounded] == []
     for attack in rogue.attacks:

@@ -271,6 +271,25 @@ def test_preflight_takes_a_table_and_checks_its_labels_against_the_run(kits: dic
     assert "takes the labels -1 and +1 only" in findings(result)["run"][1]
 
 
+def test_preflight_checks_missing_cells_and_sparse_tables_against_the_run(
+    kits: dict[str, Path], tmp_path: Path
+) -> None:
+    table, run = write_table(tmp_path, "id,age,label\n1,30,yes\n2,,no\n3,50,yes\n4,41,no\n"), tmp_path / "run.toml"
+    cases = [
+        ("", "column 'age': 1 cells are missing, and the run fills none in"),
+        ('[features]\nmissing = "refuse"\n', "column 'age': 1 cells are missing, and the run fills none in"),
+        ("[features]\n", ""),
+    ]
+    for section, complaint in cases:
+        run.write_text(f'name = "first"\n{section}')
+        result = invoke("preflight", kits["north"], "--data", table, "--run", run, "--format", "json")
+        assert result.exit_code == (1 if complaint else 0), result.output
+        assert complaint in findings(result)["run"][1]
+    (tmp_path / "table.libsvm").write_text("+1 1:1 # a\n-1 2:1 # b\n")
+    result = invoke("preflight", kits["north"], "--data", tmp_path / "table.libsvm", "--run", run, "--format", "json")
+    assert "the table is sparse, and the run centres features" in findings(result)["run"][1]
+
+
 def test_preflight_checks_numbers_to_predict_against_the_run(kits: dict[str, Path], tmp_path: Path) -> None:
     data, run = tmp_path / "numbers.npz", tmp_path / "run.toml"
     run.write_text('name = "first"\n[settings]\nloss = "huber"\n')

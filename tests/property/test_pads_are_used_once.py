@@ -4,13 +4,18 @@ A recorder stands around every seal of a federation of real parties, with kits, 
 Hypothesis draws what happens: rounds, rounds that are cut off and begun again in a higher attempt, restarts, set-ups
 that are begun anew or played again, tasks that are sent twice, backups of a state folder that are put back, and a
 second process that works on a copy of one. Parties may refuse what they are asked. No two blocks that they seal may
-have the same origin and token.
+have the same origin and place.
+
+In a run with masks, no two contributions may have the same key stream of their group, either. The key streams between
+two parties follow from a phase and have no random bytes: they recur where a party answers a phase twice, and then hide
+the same values, under another key stream of the group.
 """
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,40 +24,88 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from fenchel_client.crypto import masks
+from fenchel_client.crypto.masks import MaskCipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Origin, Place
 from fenchel_client.task import Task
+from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import LastCertificate
+from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import LAYOUT
 from fenchel_common.wire.setup import phase_result_from_bytes
 from fenchel_deploy.inprocess.phases import Answer, run_phases
 from fenchel_server.federationrun import FederationRun
 from fenchel_server.rounds.setup import SetupDone
-from support.ceremony import HOLDER, OTHER, RUN, Federation, config
+from support.ceremony import HOLDER, OTHER, RUN, SHARDS, Federation, config
+from support.tables import named_shards, small_dataset
 
 CONFIG = config(settings={"lambda": 0.1, "local": "corrective"})
+MASKED = config(settings={"lambda": 0.1, "local": "corrective"}, cipher="masks")
+THREE = named_shards(small_dataset(40, 4), grid=(1, 3))
+"""Sums have masks between pairs if they have three contributors."""
 PHASES = ("inner_product", "local_dual", "primal")
-PARTIES = (HOLDER, OTHER)
 
 Used = Counter[tuple[bytes, bytes]]
 
 
 @pytest.fixture
 def used(monkeypatch: pytest.MonkeyPatch) -> Used:
-    """How often each pad was used to make a tag, by the label of its origin and the token of its block."""
+    """How often each pad was used to make a tag, by the label of its origin and the place of its block."""
     counted: Used = Counter()
     close = Seal.close
 
     def recorded(seal: Seal, *args: Any, field: str, places: Sequence[Place], **values: Any) -> Any:
         assert seal.stamp is not None
         label = Origin(seal.stamp, field).label()
-        counted.update((label, place.token) for place in places)
+        counted.update((label, place.stretch + place.index.to_bytes(8, "big")) for place in places)
         return close(seal, *args, field=field, places=places, **values)
 
     monkeypatch.setattr(Seal, "close", recorded)
     return counted
+
+
+@dataclass
+class Streams:
+    """The key streams that hid contributions.
+
+    Attributes
+    ----------
+    of_groups
+        How often each key stream of a group hid a vector, by its secret and label.
+    of_pairs
+        The vectors of values that each key stream between two parties hid at one of them, by party, secret and label.
+    """
+
+    of_groups: Used = field(default_factory=Counter)
+    of_pairs: dict[tuple[ClientId, bytes, bytes], list[bytes]] = field(default_factory=dict)
+
+
+@pytest.fixture
+def streams(monkeypatch: pytest.MonkeyPatch) -> Streams:
+    found, encrypting = Streams(), list[tuple[ClientId, bytes]]()
+    encrypt, key_stream = MaskCipher.encrypt, masks._masks
+
+    def encrypted(cipher: MaskCipher, values: Any, *args: Any, origin: Origin, **options: Any) -> Any:
+        encrypting.append((origin.stamp.party, values.tobytes()))
+        try:
+            return encrypt(cipher, values, *args, origin=origin, **options)
+        finally:
+            encrypting.pop()
+
+    def recorded(secret: bytes, label: bytes, *args: Any) -> Any:
+        if encrypting and label.startswith(masks._GROUP_LABEL):
+            found.of_groups[secret, label] += 1
+        elif encrypting:
+            party, values = encrypting[-1]
+            found.of_pairs.setdefault((party, secret, label), []).append(values)
+        return key_stream(secret, label, *args)
+
+    monkeypatch.setattr(MaskCipher, "encrypt", encrypted)
+    monkeypatch.setattr(masks, "_masks", recorded)
+    return found
 
 
 class CutOff(FenchelError):
@@ -62,9 +115,9 @@ class CutOff(FenchelError):
 class World:
     """A federation, its server, and everything that was ever sent to its parties."""
 
-    def __init__(self, directory: Path) -> None:
-        self.federation = Federation(directory)
-        self.run = FederationRun(CONFIG, self.federation.kits["server"].roster, certificate=LastCertificate)
+    def __init__(self, directory: Path, terms: RunConfig = CONFIG, shards: Mapping[str, Shard] = SHARDS) -> None:
+        self.federation = Federation(directory, shards=shards)
+        self.run = FederationRun(terms, self.federation.kits["server"].roster, certificate=LastCertificate)
         self.tasks: list[tuple[ClientId, Task]] = []
         self.attempt = 0
         self.done: SetupDone | None = None
@@ -102,7 +155,8 @@ class World:
         self.restarted = set()
         algorithm = self.run.restore(self.done.record, self.snapshot)
         with suppress(FenchelError):
-            first = algorithm.begin_round(RoundId(round_id), frozenset(PARTIES), restarted, attempt=self.attempt)
+            present = frozenset(self.federation.parties)
+            first = algorithm.begin_round(RoundId(round_id), present, restarted, attempt=self.attempt)
             run_phases(first, algorithm, self._answers(round_id, until=until, times=times))
             self.snapshot, self.rounds = algorithm.snapshot(), round_id
 
@@ -176,6 +230,13 @@ ACTIONS: dict[str, Callable[[World], None]] = {
 }
 
 
+def played(world: World, actions: Sequence[str]) -> None:
+    world.set_up()
+    world.round()
+    assert world.rounds == 1, "honest parties take part"
+    world.act(actions)
+
+
 @example(["layout told again", "layout told again", "round", "round told again"])
 @example(["round", "copied folder", "round told twice", "backup of the other", "round"])
 @example(["everything told again", "round cut off before primal", "round", "backup over a set-up", "round"])
@@ -183,11 +244,22 @@ ACTIONS: dict[str, Callable[[World], None]] = {
 @settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_pad_is_used_twice(used: Used, actions: list[str]) -> None:
     with TemporaryDirectory() as directory:
-        world = World(Path(directory))
-        world.set_up()
-        world.round()
-        assert world.rounds == 1, "honest parties take part"
-        world.act(actions)
+        played(World(Path(directory)), actions)
     assert len(used) > 20
     twice = [label for (label, _), times in used.items() if times > 1]
     assert not twice, f"{len(twice)} pads were used twice"
+
+
+@example(["round", "copied folder", "round told twice", "backup of the other", "round"])
+@example(["everything told again", "round cut off before primal", "round", "backup over a set-up", "round"])
+@given(st.lists(st.sampled_from(list(ACTIONS)), min_size=3, max_size=8))
+@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_mask_hides_two_contributions(used: Used, streams: Streams, actions: list[str]) -> None:
+    with TemporaryDirectory() as directory:
+        played(World(Path(directory), MASKED, THREE), actions)
+    assert max(used.values()) == 1
+    assert len(streams.of_groups) > 20
+    assert max(streams.of_groups.values()) == 1
+    assert len(streams.of_pairs) > 20
+    different = [values for values in streams.of_pairs.values() if len(set(values)) > 1]
+    assert not different, f"{len(different)} masks between pairs hid different values"

@@ -128,15 +128,17 @@ def test_hyfem_clients_go_on_from_their_own_models_and_the_average_draws_them() 
 
 @pytest.mark.parametrize("grid", [(3, 1), (2, 2)], ids=["horizontal", "hybrid"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_an_encrypted_run_and_a_run_in_clear_agree_bit_for_bit(algorithm: str, grid: tuple[int, int]) -> None:
+def test_runs_with_every_cipher_and_in_clear_agree_bit_for_bit(algorithm: str, grid: tuple[int, int]) -> None:
     shards = partition(SMALL.data, grid=grid)
     values: dict[str, object] = {"lambda": 0.1, "measure_every": 2}
     clear = Averaging.of(algorithm, shards, values, key=RunKey.in_clear(KEY.bits))
     sealed = Averaging.of(algorithm, shards, values, cipher=CIPHER, key=KEY)
-    for run in (clear, sealed):
+    masked = Averaging.of(algorithm, shards, values, key=RunKey.of_masks(KEY.bits))
+    for run in (clear, sealed, masked):
         run.run(3)
-    assert np.array_equal(model_of(clear), model_of(sealed))
-    assert [report.metrics for report in clear.reports] == [report.metrics for report in sealed.reports]
+    for run in (sealed, masked):
+        assert np.array_equal(model_of(clear), model_of(run))
+        assert [report.metrics for report in clear.reports] == [report.metrics for report in run.reports]
 
 
 @pytest.mark.parametrize("keep_clients", [True, False], ids=["clients live on", "clients restart too"])
@@ -230,7 +232,7 @@ def test_parties_without_labels_take_part_in_measurements_alone() -> None:
 def test_every_sample_needs_a_party_with_its_label() -> None:
     layout = small_federation_layout()  # whose first block has one holder, without labels
     with pytest.raises(InvalidInput, match="label"):
-        FedavgServer(FedavgSettings(), layout=layout, key=RunKey.in_clear(2048), preparations={}, record=b"")
+        FedavgServer(FedavgSettings(), layout=layout, key=RunKey.in_clear(2048), preparations={}, records=[])
 
 
 def test_a_part_of_the_clients_works_in_a_round_and_all_of_them_measure() -> None:

@@ -60,6 +60,10 @@ def test_every_level_gives_the_same_model_to_the_last_bit(precision: int) -> Non
         run.run(rounds=2)
         models.append((run.model().tobytes(), run.alpha(case.ids).tobytes()))
     assert len(set(models)) == 1
+    for level in ("sealed", "paper"):
+        run = at_level(case, (2, 2), level, masked=True, precision=precision)
+        run.run(rounds=2)
+        assert run.model().tobytes() == models[0][0]
 
 
 def test_a_party_that_lost_its_memory_goes_on_in_narrow_slots() -> None:

@@ -27,27 +27,34 @@ SPLITS = [(2, 2), (1, 4), (4, 1)]
 @pytest.mark.parametrize("grid", SPLITS)
 def test_a_run_gives_the_same_bits_at_every_level(grid: tuple[int, int]) -> None:
     runs = [at_level(SMALL, grid, level) for level in LEVELS]
+    masked = [at_level(SMALL, grid, level, masked=True) for level in ("sealed", "paper")]
     for _ in range(3 if grid == (2, 2) else 2):
-        metrics = [run.round().metrics for run in runs]
-        assert metrics[0] == metrics[1] == metrics[2]
-        assert metrics[0].gap is not None
+        first, *others = [run.round().metrics for run in (*runs, *masked)]
+        assert all(metrics == first for metrics in others)
+        assert first.gap is not None
     models = [run.model() for run in runs]
     assert models[0].all()
+    for run in masked:
+        np.testing.assert_array_equal(models[0], run.model())
     for run, model in zip(runs[1:], models[1:], strict=True):
         np.testing.assert_array_equal(models[0], model)
         np.testing.assert_array_equal(runs[0].alpha(SMALL.ids), run.alpha(SMALL.ids))
 
 
 def test_absences_restarts_and_missing_labels_change_no_bit_either() -> None:
-    runs = [at_level(SMALL, (2, 2), level, labels="first") for level in ("sealed", "plain")]
+    runs = [
+        at_level(SMALL, (2, 2), level, labels="first", masked=masked)
+        for level, masked in (("sealed", False), ("plain", False), ("sealed", True))
+    ]
     for run in runs:
         run.round()
         run.round(available=run.names - {LAST})
         run.restart(SECOND)
         run.round(restarted=frozenset({SECOND}))
         run.round()
-    assert runs[0].reports == runs[1].reports
+    assert runs[0].reports == runs[1].reports == runs[2].reports
     np.testing.assert_array_equal(runs[0].model(), runs[1].model())
+    np.testing.assert_array_equal(runs[0].model(), runs[2].model())
     np.testing.assert_array_equal(runs[0].alpha(SMALL.ids), runs[1].alpha(SMALL.ids))
 
 

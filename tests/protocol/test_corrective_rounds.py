@@ -284,7 +284,7 @@ def test_a_sample_that_nobody_has_the_label_of_is_refused() -> None:
         (alone,), 1, 31, 31, (Block(0, 1, (alone,)),), ("f",), {alone: np.array([0])}, frozenset()
     )
     with pytest.raises(InvalidInput, match="label"):
-        CorrectiveServer(settings(problem(**CASE)), layout=layout, key=IN_CLEAR, preparations={}, record=b"")
+        CorrectiveServer(settings(problem(**CASE)), layout=layout, key=IN_CLEAR, preparations={}, records=[])
 
 
 def test_memory_is_bounded_however_long_the_run() -> None:

@@ -66,14 +66,16 @@ def test_a_party_that_misses_rounds_leaves_no_bias(algorithm: str) -> None:
 
 
 @each_algorithm
-def test_an_encrypted_run_and_a_run_in_clear_agree_bit_for_bit(algorithm: str) -> None:
+def test_runs_with_every_cipher_and_in_clear_agree_bit_for_bit(algorithm: str) -> None:
     values: dict[str, object] = {"lambda": 0.05, **TUNED[algorithm]}
     clear = Averaging.of(algorithm, SHARDS, values, key=RunKey.in_clear(KEY.bits))
     sealed = Averaging.of(algorithm, SHARDS, values, cipher=CIPHER, key=KEY)
-    for run in (clear, sealed):
+    masked = Averaging.of(algorithm, SHARDS, values, key=RunKey.of_masks(KEY.bits))
+    for run in (clear, sealed, masked):
         run.run(4)
-    assert np.array_equal(model_of(clear), model_of(sealed))
-    assert [report.metrics for report in clear.reports] == [report.metrics for report in sealed.reports]
+    for run in (sealed, masked):
+        assert np.array_equal(model_of(clear), model_of(run))
+        assert [report.metrics for report in clear.reports] == [report.metrics for report in run.reports]
 
 
 @pytest.mark.parametrize("after", [0, 10])

@@ -95,14 +95,16 @@ def test_a_round_is_one_round_trip() -> None:
     assert [step for step in run.phases if step[1] != MEASURED] == [(RoundId(number), LOCAL) for number in range(1, 6)]
 
 
-def test_an_encrypted_run_and_a_run_in_clear_agree_bit_for_bit() -> None:
+def test_runs_with_every_cipher_and_in_clear_agree_bit_for_bit() -> None:
     values: dict[str, object] = {"lambda": SMALL.lambda_, "measure_every": 2}
     clear = Averaging.of("dualfl", SHARDS, values, key=RunKey.in_clear(KEY.bits))
     sealed = Averaging.of("dualfl", SHARDS, values, cipher=CIPHER, key=KEY)
-    for run in (clear, sealed):
+    masked = Averaging.of("dualfl", SHARDS, values, key=RunKey.of_masks(KEY.bits))
+    for run in (clear, sealed, masked):
         run.run(10)
-    assert np.array_equal(model_of(clear), model_of(sealed))
-    assert [report.metrics for report in clear.reports] == [report.metrics for report in sealed.reports]
+    for run in (sealed, masked):
+        assert np.array_equal(model_of(clear), model_of(run))
+        assert [report.metrics for report in clear.reports] == [report.metrics for report in run.reports]
 
 
 @pytest.mark.parametrize("keep_clients", [True, False], ids=["clients live on", "clients restart too"])

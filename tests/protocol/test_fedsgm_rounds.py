@@ -31,11 +31,12 @@ COMPRESSIONS = ("none", "rand_k", "top_k", "quantised")
 BASE: dict[str, object] = {"tolerance": 0.4, "step": 2.0, "k": 6}
 
 
-def small_run(*, sealed: bool = False, **values: object) -> Averaging:
+def small_run(*, sealed: bool = False, masked: bool = False, **values: object) -> Averaging:
     settings = BASE | values
     if sealed:
         return Averaging.of("fedsgm", SHARDS, settings, cipher=CIPHER, key=KEY)
-    return Averaging.of("fedsgm", SHARDS, settings, key=RunKey.in_clear(KEY.bits))
+    key = RunKey.of_masks(KEY.bits) if masked else RunKey.in_clear(KEY.bits)
+    return Averaging.of("fedsgm", SHARDS, settings, key=key)
 
 
 def model_of(run: Averaging) -> Array:
@@ -65,12 +66,16 @@ def test_the_federation_does_what_algorithm_1_says(switching: str) -> None:
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_an_encrypted_run_is_bit_for_bit_the_run_in_clear(compression: str) -> None:
-    clear, sealed = small_run(compression=compression), small_run(sealed=True, compression=compression)
+def test_a_run_with_every_cipher_is_bit_for_bit_the_run_in_clear(compression: str) -> None:
+    clear, *hidden = (
+        small_run(compression=compression, sealed=sealed, masked=masked)
+        for sealed, masked in ((False, False), (True, False), (False, True))
+    )
     clear.run(4)
-    sealed.run(4)
-    assert np.array_equal(model_of(clear), model_of(sealed))
-    assert clear.reports[-1].metrics.figures == sealed.reports[-1].metrics.figures
+    for run in hidden:
+        run.run(4)
+        assert np.array_equal(model_of(clear), model_of(run))
+        assert clear.reports[-1].metrics.figures == run.reports[-1].metrics.figures
     assert model_of(clear).any()
 
 

@@ -202,7 +202,7 @@ def test_cached_inner_products_of_clients_that_left_are_those_of_the_present_mod
         w, contributions = np.zeros(len(case.data.features)), state.summed_contributions()
         for block in run.alignment.federation.feature_blocks:
             if block.id in contributions:
-                w[block.features] = read_unchecked(run.cipher, contributions[block.id])[: len(block.features)]
+                w[block.features] = read_unchecked(run.ciphers[FIRST], contributions[block.id])[: len(block.features)]
         row = {sample: position for position, sample in enumerate(case.ids)}
         layout, shard = run.alignment.clients[FIRST], run.shards[FIRST]
         if len(run.reports) < 2:
@@ -212,7 +212,7 @@ def test_cached_inner_products_of_clients_that_left_are_those_of_the_present_mod
             assert products is not None
             rows = [row[shard.ids[position]] for position in layout.rows_of([int(block)])]
             expected = case.data.X[rows] @ w
-            values = read_unchecked(run.cipher, products.vector)[: len(rows)]
+            values = read_unchecked(run.ciphers[FIRST], products.vector)[: len(rows)]
             np.testing.assert_allclose(values, expected, atol=4 * 2.0**-33)
 
 

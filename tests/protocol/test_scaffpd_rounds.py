@@ -39,11 +39,12 @@ CIPHER = cipher(2 * SMALL_BITS)
 SECOND = ClientId("party-01")
 
 
-def small_run(algorithm: str, *, sealed: bool = False, **values: object) -> Averaging:
+def small_run(algorithm: str, *, sealed: bool = False, masked: bool = False, **values: object) -> Averaging:
     settings = {"lambda": 0.1, "local_steps": 4, "measure_every": 2, **values}
     if sealed:
         return Averaging.of(algorithm, SHARDS, settings, cipher=CIPHER, key=KEY)
-    return Averaging.of(algorithm, SHARDS, settings, key=RunKey.in_clear(KEY.bits))
+    key = RunKey.of_masks(KEY.bits) if masked else RunKey.in_clear(KEY.bits)
+    return Averaging.of(algorithm, SHARDS, settings, key=key)
 
 
 def model_of(run: Averaging, features: Sequence[str] = SMALL.data.features) -> Array:
@@ -51,7 +52,7 @@ def model_of(run: Averaging, features: Sequence[str] = SMALL.data.features) -> A
 
 
 def trained(algorithm: str, rounds: int, **values: object) -> Array:
-    run = small_run(algorithm, sealed=False, **values)
+    run = small_run(algorithm, sealed=False, masked=False, **values)
     run.run(rounds)
     return model_of(run)
 
@@ -185,12 +186,16 @@ def test_delta_fl_trains_the_parties_with_the_largest_losses() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_an_encrypted_run_is_bit_for_bit_the_run_in_clear(algorithm: str) -> None:
-    clear, sealed = small_run(algorithm, batch=8), small_run(algorithm, sealed=True, batch=8)
+def test_a_run_with_every_cipher_is_bit_for_bit_the_run_in_clear(algorithm: str) -> None:
+    clear, *hidden = (
+        small_run(algorithm, batch=8, sealed=sealed, masked=masked)
+        for sealed, masked in ((False, False), (True, False), (False, True))
+    )
     clear.run(4)
-    sealed.run(4)
-    assert np.array_equal(model_of(clear), model_of(sealed))
-    assert clear.reports[-1].metrics.figures == sealed.reports[-1].metrics.figures
+    for run in hidden:
+        run.run(4)
+        assert np.array_equal(model_of(clear), model_of(run))
+        assert clear.reports[-1].metrics.figures == run.reports[-1].metrics.figures
     assert model_of(clear).any()
 
 

@@ -16,9 +16,10 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.corrective_snapshot import CorrectiveState
 from fenchel_deploy.experiments.centralized import solve_centralized
+from fenchel_deploy.inprocess.layouts import IN_CLEAR
 from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.contract import RoundReport
-from support.keys import cipher, run_key
+from support.keys import MASKS, cipher, run_key
 from support.problems import Problem, problem
 from support.simulation import Simulation
 
@@ -54,12 +55,14 @@ def simulation(case: Problem, grid: tuple[int, int] = (2, 2), **values: object) 
     return Simulation.of(partition(case.data, grid=grid), settings(case, **values))
 
 
-def at_level(case: Problem, grid: tuple[int, int], level: str, *, labels: str = "all", **values: object) -> Simulation:
-    """A run with a real key of 2048 bits, or in clear at the level plain."""
+def at_level(
+    case: Problem, grid: tuple[int, int], level: str, *, labels: str = "all", masked: bool = False, **values: object
+) -> Simulation:
+    """A run with a real key of 2048 bits or with masks, or in clear at the level plain."""
     shards = partition(case.data, grid=grid, labels="first" if labels == "first" else "all")
     chosen = settings(case, privacy=level, **values)
-    if level == "plain":
-        return Simulation.of(shards, chosen)
+    if level == "plain" or masked:
+        return Simulation.of(shards, chosen, key=MASKS if masked else IN_CLEAR)
     return Simulation.of(shards, chosen, cipher=cipher(), key=run_key())
 
 

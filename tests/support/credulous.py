@@ -4,7 +4,7 @@ Nothing outside the tests can make such parties.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -59,7 +59,7 @@ class SaysWhy(CurrentRun):
     def answer(self, active: ActiveRun, task: Task) -> bytes:
         return self.guarded(active, lambda: active.participant.answer(task.moment, task.body))
 
-    def _checked_layout(self, kept: PartyRun, kit: Kit) -> ClientLayout:
+    def _checked_layout(self, kept: PartyRun, _check: Callable[[ClientLayout], None], kit: Kit) -> ClientLayout:
         return client_layout_of(kept, self._table, party=kit.client_id)
 
     def _not_usable(self, _active: ActiveRun, error: Exception) -> Refusal:

@@ -16,6 +16,7 @@ SMALL_BITS = 256
 WEIGHTS_KEY = bytes(range(96, 128))
 PADS_KEY = bytes(range(160, 192))
 """The keys of the weights and pads of all tags of tests."""
+MASKS = RunKey.of_masks(2048)
 
 
 def private_key(bits: int = 2048, kind: KeyKind = KeyKind.STANDARD) -> PrivateKey:

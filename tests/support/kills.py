@@ -23,13 +23,17 @@ def kill_client(federation: LocalFederation, name: str) -> None:
     federation.clients[name].wait()
 
 
-def model_after_kills(federation: LocalFederation, features: Sequence[str]) -> NDArray[np.float64]:
-    """The model at the end of a run whose server and one client are killed after round 3 and restarted."""
+def model_after_kills(
+    federation: LocalFederation, features: Sequence[str], *, party: bool = True
+) -> NDArray[np.float64]:
+    """The model of a run whose server and, with `party`, one client are killed after round 3 and restarted."""
     next(event for event in federation.events() if event["event"] == "round" and event["round"] == 3)
     kill_server(federation)
-    kill_client(federation, "p2")
+    if party:
+        kill_client(federation, "p2")
     federation.start_server()
-    federation.start_client("p2")
+    if party:
+        federation.start_client("p2")
     ended = [event for event in federation.events() if event["event"] == "ended"]
     federation.wait()
     assert [event["status"] for event in ended] in (["completed"], ["exhausted"])

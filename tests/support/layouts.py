@@ -56,6 +56,8 @@ def client_layout(
     sample_count: int | None = None,
     holders: Holders | None = None,
     rows: NDArray[np.int64] | None = None,
+    unlabelled: NDArray[np.int64] | None = None,
+    incomplete: NDArray[np.int64] | None = None,
     feature_blocks: Mapping[int, NDArray[np.int64]] | None = None,
     feature_holders: Holders | None = None,
     ignored: tuple[IgnoredFeatures, ...] = (),
@@ -76,6 +78,8 @@ def client_layout(
         The holders of blocks that the party does not hold alone.
     rows
         The rows of the table in their order, unless given.
+    unlabelled, incomplete
+        None, unless given.
     unopened
         The number of cohorts to which the party does not belong.
     feature_count
@@ -105,6 +109,10 @@ def client_layout(
             *(bytes([number]) * 32 for number in range(unopened)),
         ),
         rows=np.arange(count) if rows is None else rows,
+        unlabelled=np.zeros(0, dtype=np.int64) if unlabelled is None else unlabelled,
+        incomplete=np.zeros(0, dtype=np.int64) if incomplete is None else incomplete,
+        samples_by_holders=_by_holders(sizes, holders, sample_count, parties=len(clients)),
+        features_by_holders=_by_holders(feature_sizes, feature_holders, feature_count, parties=len(clients)),
         ignored=ignored,
         feature_blocks=features,
     )
@@ -114,6 +122,17 @@ def unsalted(layout: ClientLayout) -> ClientLayout:
     """A layout without the random salts of its leaves, and without the leaves that the party cannot open."""
     opened = tuple(OpenedCohort(one.cohort, leaf, bytes(SALT_BYTES)) for leaf, one in enumerate(layout.cohorts))
     return replace(layout, cohorts=opened, leaves=tuple(one.cohort.leaf(one.salt) for one in opened))
+
+
+def _by_holders(
+    sizes: Mapping[int, int], holders: Holders | None, total: int | None, *, parties: int
+) -> tuple[int, ...]:
+    """How many samples or features exactly 1, 2, … parties hold; one party each holds those of other parties."""
+    counts = [0] * parties
+    for block, size in sizes.items():
+        counts[len((holders or {}).get(block, "1")) - 1] += size
+    counts[0] += 0 if total is None else total - sum(counts)
+    return tuple(counts)
 
 
 def _cohorts(sizes: Mapping[int, int], holders: Holders, party: ClientId, *, features: bool) -> list[Cohort]:

@@ -21,13 +21,14 @@ from fenchel_common.data.partition import partition
 from fenchel_common.ids import ClientId
 from fenchel_common.records import NONCE_BYTES, Moment
 from support.averaging import Averaging
-from support.keys import cipher, run_key
+from support.keys import MASKS, cipher, run_key
 from support.simulation import Simulation
 
 SEED: Final = 11
 ROUNDS: Final = 3
 
 Level = Literal["plain", "paper", "sealed"]
+CipherName = Literal["paillier", "masks"]
 
 HYFDCA: Final[dict[str, dict[str, Any]]] = {
     "paper": {"local": "paper", "h": 20},
@@ -52,10 +53,10 @@ def table() -> Dataset:
     return Dataset("made", X, y, tuple(f"x{column}" for column in range(8)))
 
 
-def simulated(name: str, level: Level) -> Simulation | Averaging:
+def simulated(name: str, level: Level, hidden_by: CipherName = "paillier") -> Simulation | Averaging:
     key: dict[str, Any] = {}
     if level != "plain":
-        key = {"cipher": cipher(), "key": run_key()}
+        key = {"key": MASKS} if hidden_by == "masks" else {"cipher": cipher(), "key": run_key()}
     if name in HYFDCA:
         common = {"lambda": 0.0625, "seed": SEED, "stop": {"gap": None}, "privacy": level, "certificate_every": 1}
         settings = SETTINGS["hyfdca"].parse({**common, **HYFDCA[name]})
@@ -72,10 +73,10 @@ def digest(*parts: bytes) -> str:
     return hashed.hexdigest()[:16]
 
 
-def digests(name: str, level: Level) -> tuple[str, str]:
+def digests(name: str, level: Level, hidden_by: CipherName = "paillier") -> tuple[str, str]:
     """The digests of the model and of all messages, with their records, after three rounds."""
     with patch.object(Stamp, "fresh", counting_stamps()):
-        run = simulated(name, level)
+        run = simulated(name, level, hidden_by)
         for _ in range(ROUNDS):
             run.round()
         model = run.weights(table().features).astype("<f8").tobytes()

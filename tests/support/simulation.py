@@ -70,7 +70,9 @@ class Simulation(Halves[HyfdcaClient | CorrectiveClient, HyfdcaServer | Correcti
             for block in layout.block_ids:
                 vector = alpha.get(int(block))
                 rows = layout.rows_of([int(block)])
-                decrypted = np.zeros(len(rows)) if vector is None else read_unchecked(self.cipher, vector)[: len(rows)]
+                decrypted = (
+                    np.zeros(len(rows)) if vector is None else read_unchecked(self.ciphers[client], vector)[: len(rows)]
+                )
                 values |= {self.shards[client].ids[row]: value for row, value in zip(rows, decrypted, strict=True)}
         return np.array([values[sample] for sample in ids])
 

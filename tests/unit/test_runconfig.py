@@ -57,7 +57,7 @@ def test_the_algorithms_settings_take_seed_and_stopping_rules_from_the_run(tmp_p
 
 def test_defaults_are_the_safe_ones() -> None:
     config = RunConfig.from_mapping({"name": "trial"})
-    assert (config.privacy, config.key.bits, config.key.kind) == ("sealed", 3072, "standard")
+    assert (config.privacy, config.cipher, config.key.bits, config.key.kind) == ("sealed", "paillier", 3072, "standard")
     assert (config.alignment, config.overlap, config.benchmark) == ("ecdh", "error", False)
 
 
@@ -117,6 +117,19 @@ def test_a_release_whose_noise_nobody_can_vouch_for_is_refused(changes: dict[str
         RunConfig.from_mapping(RELEASED | changes)
 
 
+def test_the_cipher_says_how_vectors_are_hidden_at_every_level_but_plain() -> None:
+    for cipher in ("paillier", "masks"):
+        for values in ({}, {"privacy": "plain", "benchmark": True}):
+            config = RunConfig.from_mapping({"name": "trial", "cipher": cipher, **values})
+            hidden = not values
+            assert (config.has_paillier_key, config.has_masks) == (
+                hidden and cipher == "paillier",
+                hidden and cipher == "masks",
+            )
+    digests = {RunConfig.from_mapping({"name": "trial", "cipher": cipher}).digest() for cipher in ("paillier", "masks")}
+    assert len(digests) == 2, "parties agree on the cipher by the digest of the terms"
+
+
 def test_a_run_in_clear_must_be_marked_as_a_benchmark() -> None:
     assert RunConfig.from_mapping({"name": "trial", "privacy": "plain", "benchmark": True}).privacy == "plain"
     with pytest.raises(InvalidConfig, match="benchmark = true"):
@@ -129,6 +142,7 @@ def test_a_run_in_clear_must_be_marked_as_a_benchmark() -> None:
         ({}, r"name is missing; add it"),
         ({"name": ""}, r"name = '': must have at least 1 character"),
         ({"algorithm": "sgd"}, r"algorithm = 'sgd': use one of .*hyfdca"),
+        ({"cipher": "rot13"}, r"cipher = 'rot13': must be 'paillier' or 'masks'"),
         ({"sede": 1}, r"unknown key sede; did you mean seed\? known here: name, algorithm"),
         (
             {"round": {"dedline_s": 3}},

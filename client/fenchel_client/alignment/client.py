@@ -4,6 +4,7 @@ from fenchel_client.alignment.ecdh import RingSecret
 from fenchel_client.alignment.hmac_ids import keyed_pseudonyms
 from fenchel_client.alignment.names import pseudonyms
 from fenchel_client.alignment.ring import Ring
+from fenchel_client.alignment.sealednames import sealed_names
 from fenchel_client.table import PartyTable
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import RunId
@@ -80,6 +81,9 @@ class AlignmentClient:
                 features=tuple(sorted(pseudonyms(self._table.features, tag_secret=self._tag_secret, run=self._run))),
                 has_labels=self._table.y is not None,
                 ids=self._ring.tagged(0, elements),
+                sealed_names=sealed_names(
+                    self._table.features, tag_secret=self._tag_secret, run=self._run, party=self._ring.own
+                ),
             )
         )
 

@@ -51,6 +51,11 @@ class Ring:
         self._run = run
         self._raised: set[int] = set()
 
+    @property
+    def own(self) -> ClientId:
+        """The party whose position this is."""
+        return self._before(0)
+
     def tagged(self, step: int, elements: bytes) -> TaggedList:
         """A list that this party has made (step 0) or raised (any later step), with its tag."""
         return TaggedList(elements, self._tag(step, self._before(step), self._before(0), elements))

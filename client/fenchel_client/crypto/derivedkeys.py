@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from fenchel_common.ids import RunId
 
 NAMES_LABEL = b"fenchel/v1/tag-secret/names\x00"
+SEALED_NAMES_LABEL = b"fenchel/v1/tag-secret/sealed-names\x00"
 RING_LABEL = b"fenchel/v1/tag-secret/ring\x00"
 WEIGHTS_LABEL = b"fenchel/v1/tag-secret/weights\x00"
 PADS_LABEL = b"fenchel/v1/tag-secret/pads\x00"
@@ -24,6 +25,11 @@ _KEY_BYTES = 32
 def names_key(tag_secret: bytes, run: RunId) -> bytes:
     """The key of the pseudonyms of feature names."""
     return _derived(tag_secret, NAMES_LABEL, run)
+
+
+def sealed_names_key(tag_secret: bytes, run: RunId) -> bytes:
+    """The key under which parties seal the names of their features for each other."""
+    return _derived(tag_secret, SEALED_NAMES_LABEL, run)
 
 
 def ring_key(tag_secret: bytes, run: RunId) -> bytes:

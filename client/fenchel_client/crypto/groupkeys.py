@@ -80,13 +80,16 @@ def mask_keys(
         data = given.get(holders, b"")
         box = AESGCM(_derived(masks.pairs[first], _SEAL_LABEL, run.encode()))
         try:
-            keys[holders] = box.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], _context(run, view, holders))
+            key = box.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], _context(run, view, holders))
+            if len(key) != SECRET_BYTES:
+                raise ValueError("a key of another length")
         except (InvalidTag, ValueError) as error:
             raise Refusal(
                 f"the key of the group {', '.join(holders)} is missing or does not open: the server has withheld or "
                 f"altered it, or {first} has made it for another layout",
                 public_reason="it lacks the key of a group of holders",
             ) from error
+        keys[holders] = key
     return MaskKeys(layout.party, layout.clients, keys, masks.pairs)
 
 

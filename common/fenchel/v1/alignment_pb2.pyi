@@ -71,6 +71,7 @@ class AlignmentListing(_message.Message):
     HAS_LABELS_FIELD_NUMBER: _builtins.int
     ELEMENTS_FIELD_NUMBER: _builtins.int
     TAG_FIELD_NUMBER: _builtins.int
+    SEALED_NAMES_FIELD_NUMBER: _builtins.int
     features: _builtins.bytes
     """16-byte pseudonyms, end to end, ascending."""
     has_labels: _builtins.bool
@@ -78,6 +79,8 @@ class AlignmentListing(_message.Message):
     """32-byte elements, end to end, in the order in which the party lists its rows."""
     tag: _builtins.bytes
     """HMAC-SHA-256 of the list under the parties' ring key, with the run, the list's origin, the step and who raised it."""
+    sealed_names: _builtins.bytes
+    """A NameList; empty if it would be too long."""
     def __init__(
         self,
         *,
@@ -85,14 +88,106 @@ class AlignmentListing(_message.Message):
         has_labels: _builtins.bool = ...,
         elements: _builtins.bytes = ...,
         tag: _builtins.bytes = ...,
+        sealed_names: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["elements", b"elements", "features", b"features", "has_labels", b"has_labels", "tag", b"tag"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["elements", b"elements", "features", b"features", "has_labels", b"has_labels", "sealed_names", b"sealed_names", "tag", b"tag"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AlignmentListing: _TypeAlias = AlignmentListing  # noqa: Y015
+
+@_typing.final
+class NameList(_message.Message):
+    """The names of a party's features, which the other parties compare with their own. The server sees them only sealed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    MARKS_FIELD_NUMBER: _builtins.int
+    PADDING_FIELD_NUMBER: _builtins.int
+    columns: _builtins.bytes
+    """Names of columns, each once; without the values of categories."""
+    marks: _builtins.bytes
+    """The first 8 bytes of the pseudonym of each feature, ascending."""
+    padding: _builtins.bytes
+    """Zeros, so that the length tells little of the names."""
+    def __init__(
+        self,
+        *,
+        columns: _builtins.bytes = ...,
+        marks: _builtins.bytes = ...,
+        padding: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "marks", b"marks", "padding", b"padding"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NameList: _TypeAlias = NameList  # noqa: Y015
+
+@_typing.final
+class FeatureNames(_message.Message):
+    """Server to every party, phase names: the lists of all parties that gave one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LISTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def lists(self) -> _containers.RepeatedCompositeFieldContainer[Global___SealedNames]: ...
+    def __init__(
+        self,
+        *,
+        lists: _abc.Iterable[Global___SealedNames] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lists", b"lists"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FeatureNames: _TypeAlias = FeatureNames  # noqa: Y015
+
+@_typing.final
+class SealedNames(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTY_FIELD_NUMBER: _builtins.int
+    SEALED_FIELD_NUMBER: _builtins.int
+    party: _builtins.str
+    sealed: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        party: _builtins.str = ...,
+        sealed: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["party", b"party", "sealed", b"sealed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SealedNames: _TypeAlias = SealedNames  # noqa: Y015
+
+@_typing.final
+class NamesRead(_message.Message):
+    """Party to server, phase names: it has opened the lists."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NamesRead: _TypeAlias = NamesRead  # noqa: Y015
 
 @_typing.final
 class AlignmentRelay(_message.Message):
@@ -397,6 +492,10 @@ class ClientLayout(_message.Message):
     HAS_LABELS_FIELD_NUMBER: _builtins.int
     COHORTS_FIELD_NUMBER: _builtins.int
     FEATURE_COUNT_FIELD_NUMBER: _builtins.int
+    UNLABELLED_FIELD_NUMBER: _builtins.int
+    INCOMPLETE_FIELD_NUMBER: _builtins.int
+    SAMPLES_BY_HOLDERS_FIELD_NUMBER: _builtins.int
+    FEATURES_BY_HOLDERS_FIELD_NUMBER: _builtins.int
     FEATURE_SLOTS_FIELD_NUMBER: _builtins.int
     LEAVES_FIELD_NUMBER: _builtins.int
     SEALED_KEYS_FIELD_NUMBER: _builtins.int
@@ -410,6 +509,14 @@ class ClientLayout(_message.Message):
     has_labels: _builtins.bytes
     feature_count: _builtins.int
     """The number of distinct features in the federation."""
+    unlabelled: _builtins.bytes
+    """The party's samples that the run leaves out, because no label holder has them, or because their holders lack a
+    feature; ascending.
+    """
+    incomplete: _builtins.bytes
+    samples_by_holders: _builtins.bytes
+    """How many samples of the federation, and how many features, exactly 1, 2, … parties hold."""
+    features_by_holders: _builtins.bytes
     feature_slots: _builtins.int
     """The most features in a block."""
     leaves: _builtins.bytes
@@ -440,13 +547,17 @@ class ClientLayout(_message.Message):
         has_labels: _builtins.bytes = ...,
         cohorts: _abc.Iterable[Global___LayoutCohort] | None = ...,
         feature_count: _builtins.int = ...,
+        unlabelled: _builtins.bytes = ...,
+        incomplete: _builtins.bytes = ...,
+        samples_by_holders: _builtins.bytes = ...,
+        features_by_holders: _builtins.bytes = ...,
         feature_slots: _builtins.int = ...,
         leaves: _builtins.bytes = ...,
         sealed_keys: _abc.Iterable[Global___SealedGroupKey] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["feature_blocks", b"feature_blocks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "clients", b"clients", "cohorts", b"cohorts", "feature_blocks", b"feature_blocks", "feature_count", b"feature_count", "feature_slots", b"feature_slots", "has_labels", b"has_labels", "ignored", b"ignored", "leaves", b"leaves", "rows", b"rows", "sample_count", b"sample_count", "sealed_keys", b"sealed_keys", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_ids", b"block_ids", "block_sizes", b"block_sizes", "clients", b"clients", "cohorts", b"cohorts", "feature_blocks", b"feature_blocks", "feature_count", b"feature_count", "feature_slots", b"feature_slots", "features_by_holders", b"features_by_holders", "has_labels", b"has_labels", "ignored", b"ignored", "incomplete", b"incomplete", "leaves", b"leaves", "rows", b"rows", "sample_count", b"sample_count", "samples_by_holders", b"samples_by_holders", "sealed_keys", b"sealed_keys", "slots", b"slots", "unlabelled", b"unlabelled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -3,9 +3,11 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from fenchel.v1 import hyfdca_pb2 as _hyfdca_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -22,7 +24,8 @@ class LayoutResult(_message.Message):
     """The end of a run's set-up, round 0: parties that hold labels of the same samples compare marks of these labels. The
     mark of a label is a keyed hash of the label, its block and its slot; the parties have the key, the server has not.
 
-    Party to server, phase layout, in a RoundResult.
+    Party to server, phase layout, in a RoundResult. In a run with [features], seed and moments come in the phase layout, and
+    preparation and marks in the phase prepare.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -30,6 +33,7 @@ class LayoutResult(_message.Message):
     PREPARATION_FIELD_NUMBER: _builtins.int
     MARKS_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
+    MOMENTS_FIELD_NUMBER: _builtins.int
     preparation: _builtins.bytes
     """The algorithm's preparation: its message before the first round."""
     seed: _builtins.int
@@ -38,22 +42,53 @@ class LayoutResult(_message.Message):
     def marks(self) -> _hyfdca_pb2.BlockVector:
         """The party's blocks of samples with two or more label holders, if it is one of these."""
 
+    @_builtins.property
+    def moments(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]:
+        """The party's blocks of features that others hold too: counts, sums and sums of squares, cut into numbers of 40 bits."""
+
     def __init__(
         self,
         *,
         preparation: _builtins.bytes = ...,
         marks: _hyfdca_pb2.BlockVector | None = ...,
         seed: _builtins.int | None = ...,
+        moments: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "marks", b"marks", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "marks", b"marks", "preparation", b"preparation", "seed", b"seed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "marks", b"marks", "moments", b"moments", "preparation", b"preparation", "seed", b"seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__seed) -> _WhichOneofReturnType__seed | None: ...
 
 Global___LayoutResult: _TypeAlias = LayoutResult  # noqa: Y015
+
+@_typing.final
+class MomentSums(_message.Message):
+    """Server to every party, phase prepare: sums over the holders of each block of features."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUMS_FIELD_NUMBER: _builtins.int
+    RECORD_FIELD_NUMBER: _builtins.int
+    record: _builtins.bytes
+    """The PhaseRecord of the phase layout."""
+    @_builtins.property
+    def sums(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]: ...
+    def __init__(
+        self,
+        *,
+        sums: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
+        record: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["record", b"record", "sums", b"sums"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MomentSums: _TypeAlias = MomentSums  # noqa: Y015
 
 @_typing.final
 class LabelSums(_message.Message):
@@ -64,7 +99,7 @@ class LabelSums(_message.Message):
     SUMS_FIELD_NUMBER: _builtins.int
     RECORD_FIELD_NUMBER: _builtins.int
     record: _builtins.bytes
-    """The PhaseRecord of the phase layout."""
+    """The PhaseRecord of the phase in which the marks were given."""
     @_builtins.property
     def sums(self) -> _hyfdca_pb2.BlockVector: ...
     def __init__(

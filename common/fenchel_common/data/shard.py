@@ -36,15 +36,18 @@ class Shard:
     features
         One name for each column; the same measurement has the same name at every party.
     X
-        (rows, features), dense or CSR, finite.
+        (rows, features), dense or CSR, finite but for NaN in cells that a run is to fill in.
     y
         (rows,) or None for a party without labels.
+    imputed
+        The features with such cells.
     """
 
     ids: tuple[str, ...]
     features: tuple[str, ...]
     X: Matrix
     y: NDArray[np.float64] | None
+    imputed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.X.shape != (len(self.ids), len(self.features)):
@@ -86,14 +89,18 @@ class Shard:
         return cls(*load_parts(path))
 
     def _check_finite(self) -> None:
+        """Refuses NaN but in columns that a run is to fill in, and infinite values."""
+        free = np.array([name in self.imputed for name in self.features])
         if isinstance(self.X, csr_array):
-            entries = np.flatnonzero(~np.isfinite(self.X.data))
+            entries = np.flatnonzero(~(np.isfinite(self.X.data) | (np.isnan(self.X.data) & free[self.X.indices])))
             if not len(entries):
                 return
             row = int(np.searchsorted(self.X.indptr, entries[0], side="right")) - 1
             count, position = len(entries), int(self.X.indices[entries[0]])
         else:
             finite = np.isfinite(self.X)
+            if free.any():
+                finite |= np.isnan(self.X) & free
             if finite.all():
                 return
             count = int((~finite).sum())

@@ -15,6 +15,7 @@ from fenchel_common.layoutroot import LEAF_BYTES, SALT_BYTES, Cohort, OpenedCoho
 from fenchel_common.setup import GroupKey
 from fenchel_common.wire.arrays import names_from_bytes, names_to_bytes, numbers_from_bytes, numbers_to_bytes
 from fenchel_common.wire.blocks import block_positions_from_proto, block_positions_to_proto
+from fenchel_common.wire.names import MAX_SEALED_NAMES_BYTES
 from fenchel_common.wire.parsing import parsed_message
 
 ELEMENT_BYTES = 32
@@ -54,12 +55,14 @@ class TaggedList:
 class Listing:
     """A party's features and labels, and its sample ids under its own secret in its own order.
 
-    `features` are the pseudonyms of its features, in hexadecimal, ascending.
+    `features` are the pseudonyms of its features, in hexadecimal, ascending. `sealed_names` is the list of its names,
+    sealed for the parties, or empty.
     """
 
     features: tuple[str, ...]
     has_labels: bool
     ids: TaggedList
+    sealed_names: bytes = field(default=b"", repr=False)
 
 
 def split_elements(elements: bytes) -> tuple[bytes, ...]:
@@ -96,13 +99,16 @@ def listing_to_bytes(listing: Listing) -> bytes:
         has_labels=listing.has_labels,
         elements=listing.ids.elements,
         tag=listing.ids.tag,
+        sealed_names=listing.sealed_names,
     ).SerializeToString()
 
 
 def listing_from_bytes(body: bytes) -> Listing:
     message = parsed_message(alignment_pb2.AlignmentListing, body)
     ids = _tagged_list(message)
-    return Listing(_pseudonyms(message.features), message.has_labels, ids)
+    if len(message.sealed_names) > MAX_SEALED_NAMES_BYTES:
+        raise InvalidInput(f"alignment listing: sealed_names: more than {MAX_SEALED_NAMES_BYTES} bytes")
+    return Listing(_pseudonyms(message.features), message.has_labels, ids, message.sealed_names)
 
 
 def relay_to_bytes(relayed: TaggedList) -> bytes:
@@ -198,6 +204,10 @@ def client_layout_to_bytes(layout: ClientLayout, sealed_keys: Sequence[GroupKey]
             for opened in layout.cohorts
         ],
         leaves=b"".join(layout.leaves),
+        unlabelled=numbers_to_bytes(layout.unlabelled),
+        incomplete=numbers_to_bytes(layout.incomplete),
+        samples_by_holders=numbers_to_bytes(layout.samples_by_holders),
+        features_by_holders=numbers_to_bytes(layout.features_by_holders),
         sealed_keys=[_sealed_key_to_proto(key, layout.clients) for key in sealed_keys],
     ).SerializeToString(deterministic=True)
 
@@ -233,6 +243,10 @@ def client_layout_from_bytes(body: bytes, *, party: ClientId, samples: int, feat
         ),
         leaves=tuple(message.leaves[start : start + LEAF_BYTES] for start in range(0, len(message.leaves), LEAF_BYTES)),
         rows=numbers_from_bytes(message.rows, most=samples, field="rows"),
+        samples_by_holders=_counts(message.samples_by_holders, clients, "samples_by_holders"),
+        features_by_holders=_counts(message.features_by_holders, clients, "features_by_holders"),
+        unlabelled=numbers_from_bytes(message.unlabelled, most=samples, field="unlabelled"),
+        incomplete=numbers_from_bytes(message.incomplete, most=samples, field="incomplete"),
         ignored=tuple(
             IgnoredFeatures(
                 features=numbers_from_bytes(cut.features, most=features, field="ignored.features"),
@@ -242,6 +256,10 @@ def client_layout_from_bytes(body: bytes, *, party: ClientId, samples: int, feat
         ),
         feature_blocks=feature_blocks,
     )
+
+
+def _counts(data: bytes, clients: Sequence[ClientId], field: str) -> tuple[int, ...]:
+    return tuple(numbers_from_bytes(data, most=len(clients), field=field).tolist())
 
 
 def sealed_keys_from_bytes(body: bytes, clients: Sequence[ClientId]) -> tuple[GroupKey, ...]:

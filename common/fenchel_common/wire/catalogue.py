@@ -21,7 +21,18 @@ from fenchel.v1 import (
 )
 from fenchel_common.algorithms.family import Carried, Messages
 from fenchel_common.algorithms.settings import AlgorithmSettings
-from fenchel_common.setup import FINISH, GROUP_KEYS, INTRODUCE, KEY_MAKE, KEY_TAKE, LABELS, LAYOUT
+from fenchel_common.moments import MOMENT_FIELDS
+from fenchel_common.setup import (
+    FINISH,
+    GROUP_KEYS,
+    INTRODUCE,
+    KEY_MAKE,
+    KEY_TAKE,
+    LABELS,
+    LAYOUT,
+    NAMES,
+    PREPARE,
+)
 from fenchel_common.wire.alignment import phase_name, phase_step
 from fenchel_common.wire.counting import choices_in
 
@@ -53,6 +64,7 @@ SETUP: Final[Mapping[str, PhaseMessages]] = {
     KEY_TAKE: PhaseMessages(setup_pb2.KeyTake, setup_pb2.KeyTaken),
     FIRST_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentStart, alignment_pb2.AlignmentListing),
     LATER_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentRelay, alignment_pb2.AlignmentRaised),
+    NAMES: PhaseMessages(alignment_pb2.FeatureNames, alignment_pb2.NamesRead),
 }
 """The phases whose messages do not depend on the algorithm."""
 
@@ -99,7 +111,14 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
             alignment_pb2.ClientLayout,
             records_pb2.RoundResult,
             layout,
-            result_carries=Carried(by_sample=1 + len(preparation)),
+            result_carries=Carried(by_sample=1 + len(preparation), by_feature=MOMENT_FIELDS),
+        ),
+        PREPARE: PhaseMessages(
+            labels_pb2.MomentSums,
+            records_pb2.RoundResult,
+            layout,
+            task_carries=Carried(by_feature=MOMENT_FIELDS),
+            result_carries=Carried(by_sample=1 + len(preparation), by_feature=MOMENT_FIELDS),
         ),
         LABELS: PhaseMessages(labels_pb2.LabelSums, labels_pb2.LabelsCompared, task_carries=Carried(by_sample=1)),
         FINISH: PhaseMessages(

@@ -1,11 +1,13 @@
-"""The messages with which parties compare the labels of shared samples."""
+"""The messages between the layout and the first round: sums of moments of features, and marks of labels."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 
-from fenchel.v1 import labels_pb2
+from fenchel.v1 import hyfdca_pb2, labels_pb2
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.errors import InvalidInput
+from fenchel_common.moments import MOMENT_FIELDS
 from fenchel_common.setup import LayoutResult
 from fenchel_common.wire.blocks import block_vector_from_proto, block_vector_to_proto
 from fenchel_common.wire.parsing import parsed_message
@@ -14,19 +16,52 @@ from fenchel_common.wire.scope import optional_vector_to_proto
 
 def layout_result_to_bytes(result: LayoutResult) -> bytes:
     marks = optional_vector_to_proto(result.marks)
-    message = labels_pb2.LayoutResult(preparation=result.preparation, marks=marks, seed=result.seed)
+    moments = [block_vector_to_proto(one) for one in result.moments]
+    message = labels_pb2.LayoutResult(preparation=result.preparation, marks=marks, seed=result.seed, moments=moments)
     return message.SerializeToString(deterministic=True)
 
 
-def layout_result_from_bytes(data: bytes, *, blocks: Collection[int], slots: int, key: RunKey) -> LayoutResult:
-    """Reads a party's result; `blocks` are its blocks of samples, `key` is that of vectors by sample."""
+def layout_result_from_bytes(
+    data: bytes, *, blocks: Collection[int], slots: int, key: RunKey, feature_blocks: Collection[int] = ()
+) -> LayoutResult:
+    """Reads a party's result.
+
+    `blocks` are the blocks of samples of which it may give marks, `feature_blocks` the blocks of features of which it
+    may give moments; `key` is that of vectors by sample.
+    """
     message = parsed_message(labels_pb2.LayoutResult, data)
     marks = None
     if message.HasField("marks"):
         marks = block_vector_from_proto(
             message.marks, allowed=blocks, slots=slots, key=key, formats=(PRODUCT_FORMAT,), field="marks"
         )
-    return LayoutResult(message.preparation, marks, message.seed if message.HasField("seed") else None)
+    moments = _moments(message.moments, blocks=feature_blocks, slots=slots, key=key)
+    return LayoutResult(message.preparation, marks, message.seed if message.HasField("seed") else None, moments)
+
+
+def moment_sums_to_bytes(sums: Iterable[BlockVector], record: bytes) -> bytes:
+    """The sums of moments, with the record of the phase in which the moments were given."""
+    message = labels_pb2.MomentSums(sums=[block_vector_to_proto(one) for one in sums], record=record)
+    return message.SerializeToString(deterministic=True)
+
+
+def moment_sums_from_bytes(
+    data: bytes, *, blocks: Collection[int], slots: int, key: RunKey
+) -> tuple[tuple[BlockVector, ...], bytes]:
+    """The sums of moments, and the record of the phase in which the moments were given."""
+    message = parsed_message(labels_pb2.MomentSums, data)
+    return _moments(message.sums, blocks=blocks, slots=slots, key=key), message.record
+
+
+def _moments(
+    messages: Sequence[hyfdca_pb2.BlockVector], *, blocks: Collection[int], slots: int, key: RunKey
+) -> tuple[BlockVector, ...]:
+    if len(messages) not in (0, MOMENT_FIELDS):
+        raise InvalidInput(f"moments: {len(messages)} vectors where none or {MOMENT_FIELDS} are due")
+    return tuple(
+        block_vector_from_proto(one, allowed=blocks, slots=slots, key=key, formats=(PRODUCT_FORMAT,), field="moments")
+        for one in messages
+    )
 
 
 def label_sums_to_bytes(sums: BlockVector, record: bytes) -> bytes:

@@ -32,11 +32,13 @@ from fenchel_common.setup import (
     KEY_TAKE,
     MAX_INTRODUCTION_BYTES,
     MAX_WRAPPED_BYTES,
+    NAMES,
 )
 from fenchel_common.wire.alignment import ELEMENT_BYTES, MAX_SEALED_KEY_BYTES, PSEUDONYM_BYTES, phase_step
 from fenchel_common.wire.arrays import NUMBER_BYTES
 from fenchel_common.wire.catalogue import FIRST_ALIGNMENT, LATER_ALIGNMENT, messages_of
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
+from fenchel_common.wire.names import MAX_SEALED_NAMES_BYTES
 
 FRAME_BYTES: Final = 4096
 """Bytes of a message that do not grow: tags, lengths, flags, a few numbers and names, and a result's envelope."""
@@ -117,8 +119,9 @@ _SETUP: Final[Mapping[str, Callable[[int], tuple[int, int]]]] = {
     INTRODUCE: lambda _: (MAX_TOML_BYTES, MAX_INTRODUCTION_BYTES),
     KEY_MAKE: lambda parties: (parties * MAX_INTRODUCTION_BYTES, parties * _WRAPPED),
     KEY_TAKE: lambda parties: (_WRAPPED + parties * MAX_INTRODUCTION_BYTES, 0),
-    FIRST_ALIGNMENT: lambda _: (0, PSEUDONYM_BYTES * MAX_FEATURES + _ELEMENTS),
+    FIRST_ALIGNMENT: lambda _: (0, PSEUDONYM_BYTES * MAX_FEATURES + _ELEMENTS + MAX_SEALED_NAMES_BYTES),
     LATER_ALIGNMENT: lambda _: (_ELEMENTS, _ELEMENTS),
+    NAMES: lambda parties: (parties * (MAX_SEALED_NAMES_BYTES + FRAME_BYTES), 0),
 }
 """For each phase a function from the number of parties to the most bytes of a task and of a result."""
 
@@ -130,10 +133,13 @@ def layout_task_limit(*, samples: int, features: int, parties: int, overlapping:
     (`overlapping`), there is a list of features for each set of other holders.
     """
     listed = NUMBER_BYTES * (4 * samples + 3 * features) + samples
-    cuts = min(samples, 2 ** (parties - 1)) if overlapping else 0
-    cohorts = (samples + features) * (_COHORT_BYTES + _SEALED_BYTES + 2 * NUMBER_BYTES * parties)
+    groups = 2 ** (parties - 1)  # the sets of other holders
+    cuts = min(samples, groups) if overlapping else 0
+    cohorts = (min(samples, groups) + min(features, groups)) * (
+        _COHORT_BYTES + _SEALED_BYTES + 2 * NUMBER_BYTES * parties
+    )
     leaves = LEAF_BYTES * min(2 ** (parties + 1), MAX_SAMPLES + MAX_FEATURES)
-    named = parties * (MAX_NAME_CHARS + 1) + cohorts + leaves
+    named = parties * (MAX_NAME_CHARS + 1 + 2 * NUMBER_BYTES) + cohorts + leaves
     return _limits(listed + cuts * (NUMBER_BYTES * features + _CUT_BYTES) + NUMBER_BYTES * samples + named, 0).task
 
 

@@ -132,7 +132,16 @@ class Bench:
         assert kept.secrets is not None, "the run is under way"
         marks = pseudonyms(shard.features, tag_secret=kept.secrets.tag_secret, run=run)
         as_listed = arrange(replace(shard, features=marks))
-        return PartyView(name, config, as_listed, layout, kept.secrets, transcript.of(name))
+        return PartyView(
+            name,
+            config,
+            as_listed,
+            own_table=arrange(shard),
+            layout=layout,
+            kept=kept,
+            secrets=kept.secrets,
+            messages=transcript.of(name),
+        )
 
     def _truth(self, scenario: Scenario, run: RunId, views: Mapping[ClientId, PartyView]) -> Truth:
         table, others = self.tables[scenario.table]

@@ -8,7 +8,7 @@ from typing import Literal
 from fenchel_client.party import Party
 from fenchel_common import defaults
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.privacy import Privacy
+from fenchel_common.privacy import CipherWord, Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.attacks.tables import Table
 from fenchel_deploy.attacks.views import Array, PartyView, Transcript
@@ -33,6 +33,7 @@ class Scenario:
     every: int | None = None
     """Rounds between two certificates or measurements; as is usual for the algorithm if not given."""
     algorithm: Literal["hyfdca", "fedavg"] = "hyfdca"
+    cipher: CipherWord = "paillier"
     releases: bool = False
     """Whether the roster releases the final model to the server."""
 
@@ -50,6 +51,7 @@ class Scenario:
                 "algorithm": self.algorithm,
                 "settings": settings,
                 "privacy": self.level,
+                "cipher": self.cipher,
                 "benchmark": self.level is Privacy.PLAIN,
                 "acknowledge_row_leak": True,
                 "alignment": self.alignment,

@@ -10,7 +10,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId
 from fenchel_common.layoutroot import OpenedCohort
-from fenchel_common.setup import INTRODUCE, KEY_TAKE, LAYOUT
+from fenchel_common.setup import INTRODUCE, KEY_TAKE, LAYOUT, NAMES
 from fenchel_common.wire.alignment import client_layout_from_bytes, client_layout_to_bytes
 from fenchel_common.wire.records import round_result_from_bytes
 from fenchel_common.wire.setup import terms_to_bytes
@@ -30,6 +30,7 @@ def norms_in_clear(plain_run: Transcript, terms: Transcript, ask: Oracle, victim
     try:
         ask(victim, 0, INTRODUCE, terms_to_bytes(terms.config))
         ask(victim, 0, KEY_TAKE, given[KEY_TAKE])
+        ask(victim, 0, NAMES, given[NAMES])
         result, _ = round_result_from_bytes(ask(victim, 0, LAYOUT, given[LAYOUT]), victim)
     except FenchelError:
         return np.zeros(0)
@@ -61,6 +62,8 @@ def one_cell(layout: ClientLayout) -> ClientLayout:
         cohorts=cohorts,
         leaves=tuple(opened.cohort.leaf(opened.salt) for opened in cohorts),
         feature_blocks={0: np.zeros(1, dtype=np.int64), 1: np.arange(1, features)},
+        samples_by_holders=(1, *(0 for _ in layout.clients[1:])),
+        features_by_holders=(layout.feature_count, *(0 for _ in layout.clients[1:])),
     )
 
 
@@ -88,7 +91,10 @@ def other_holders(layout: ClientLayout) -> ClientLayout:
     leaves = list(layout.leaves)
     leaves[told.leaf] = told.cohort.leaf(told.salt)
     cohorts = tuple(told if one is opened else one for one in layout.cohorts)
-    return dataclasses.replace(layout, cohorts=cohorts, leaves=tuple(leaves))
+    counts, size = list(layout.samples_by_holders), sum(opened.cohort.sizes)
+    counts[len(opened.cohort.holders) - 1] -= size
+    counts[len(holders) - 1] += size
+    return dataclasses.replace(layout, cohorts=cohorts, leaves=tuple(leaves), samples_by_holders=tuple(counts))
 
 
 class LyingSetup:

@@ -5,6 +5,7 @@ from typing import Final
 
 from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
+from fenchel_deploy.attacks.accomplice import AccompliceEyes
 from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.findings import (
     ENCRYPTED,
@@ -154,6 +155,15 @@ def _corrective(level: Privacy) -> dict[str, Scenario]:
     return {"corrective, all with labels": Scenario(level, "labelled", local="corrective")}
 
 
+SINGLE_STEPS: Final[Mapping[str, Method]] = {
+    "iterates": _iterates,
+    "products": _products,
+    "differences": _differences,
+}
+IN_COMMON: Final = ("same samples", "same features", "nothing in common")
+"""What the second, the third and the fourth party have in common with the first."""
+
+
 def _play_collusion(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
     for level in levels:
         if level not in ENCRYPTED:
@@ -162,7 +172,34 @@ def _play_collusion(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict
         accomplice = next(iter(recorded.views.values()))
         eyes = KeyEyes.of(accomplice.secrets)
         seen = _seen(recorded, eyes)
-        for name, method in {"iterates": _iterates, "products": _products, "differences": _differences}.items():
+        for name, method in SINGLE_STEPS.items():
+            score = _attacked(recorded, seen, eyes, method)
+            yield Verdict.of_score(score, level=level, setting=f"h = 1, {name}", measure="cosine")
+
+
+def _play_accomplice(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    """The first party is the accomplice; each other party has something else in common with it."""
+    for level in levels:
+        if level not in ENCRYPTED:
+            continue
+        recorded = bench.record(Scenario(level, h=1, cipher="masks"))
+        names = recorded.transcript.layout.clients
+        eyes = AccompliceEyes.of(recorded.views[names[0]], recorded.transcript)
+        seen = _seen(recorded, eyes)
+        for name, method in SINGLE_STEPS.items():
+            for victim, common in zip(names[1:], IN_COMMON, strict=True):
+                score = _attacked(recorded, {victim: seen[victim]}, eyes, method)
+                yield Verdict.of_score(score, level=level, setting=f"h = 1, {name}, {common}", measure="cosine")
+
+
+def _play_masks(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    for level in levels:
+        if level not in ENCRYPTED:
+            continue
+        recorded = bench.record(Scenario(level, h=1, cipher="masks"))
+        eyes = PublicEyes(recorded.transcript.key)
+        seen = _seen(recorded, eyes)
+        for name, method in SINGLE_STEPS.items():
             score = _attacked(recorded, seen, eyes, method)
             yield Verdict.of_score(score, level=level, setting=f"h = 1, {name}", measure="cosine")
 
@@ -197,6 +234,8 @@ def _play_labels(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
 
 
 _SERVER = "server"
+_HIDDEN: Final[Claims] = dict.fromkeys(ENCRYPTED, "safe")
+_SHOWN_AT_PAPER: Final[Claims] = {Privacy.PAPER: "leaks", Privacy.SEALED: "safe"}
 
 ROW_ATTACKS: Final = (
     Attack(
@@ -252,8 +291,36 @@ ROW_ATTACKS: Final = (
         "shared-key",
         "opens everything with one party's key, and then attacks rows as above",
         "server and a party",
-        {f"h = 1, {name}": dict.fromkeys(ENCRYPTED, "leaks") for name in ("iterates", "products", "differences")},
+        {f"h = 1, {name}": dict.fromkeys(ENCRYPTED, "leaks") for name in SINGLE_STEPS},
         _play_collusion,
+    ),
+    Attack(
+        "masks",
+        "takes masked words for values, and their differences, and then attacks rows as above",
+        _SERVER,
+        {
+            "h = 1, iterates": _HIDDEN,
+            "h = 1, products": _HIDDEN,
+            "h = 1, differences": _SHOWN_AT_PAPER,
+        },
+        _play_masks,
+    ),
+    Attack(
+        "shared-masks",
+        "opens what one party's keys of masks open, and then attacks rows of each other party as above",
+        "server and a party",
+        {
+            "h = 1, iterates, same samples": _SHOWN_AT_PAPER,
+            "h = 1, iterates, same features": _HIDDEN,
+            "h = 1, iterates, nothing in common": _HIDDEN,
+            "h = 1, products, same samples": _SHOWN_AT_PAPER,
+            "h = 1, products, same features": _HIDDEN,
+            "h = 1, products, nothing in common": _HIDDEN,
+            "h = 1, differences, same samples": _SHOWN_AT_PAPER,
+            "h = 1, differences, same features": dict.fromkeys(ENCRYPTED, "leaks"),
+            "h = 1, differences, nothing in common": _SHOWN_AT_PAPER,
+        },
+        _play_accomplice,
     ),
     Attack(
         "co-holder",

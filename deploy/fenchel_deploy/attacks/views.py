@@ -4,7 +4,7 @@ The true values that score an attack are in another module (`recorded.Truth`), a
 """
 
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import gmpy2
 import numpy as np
@@ -18,10 +18,11 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.paillier import PublicKey, split
 from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.crypto.words import word_type
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import RunSecrets
+from fenchel_common.setup import PartyRun, RunSecrets
 from fenchel_common.wire.records import round_result_from_bytes, round_task_from_bytes
 from fenchel_common.wire.vectors import format_from_proto
 
@@ -76,12 +77,18 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class PartyView:
-    """All that one party has: its data, its layout, the run's secrets, and its own tasks and results."""
+    """All that one party has: its data, its layout, the run's secrets, and its own tasks and results.
+
+    Columns of `table` have the pseudonyms that the server knows, those of `own_table` their own names. `kept` is the
+    party's record of the run.
+    """
 
     name: ClientId
     config: RunConfig
     table: PartyTable = field(repr=False)
+    own_table: PartyTable = field(repr=False)
     layout: ClientLayout = field(repr=False)
+    kept: PartyRun = field(repr=False)
     secrets: RunSecrets = field(repr=False)
     messages: tuple[Message, ...] = field(repr=False)
 
@@ -112,18 +119,23 @@ class PublicEyes:
     """Reads vectors in clear, and ciphertexts that were made without a nonce, which need no key.
 
     The quotient of two ciphertexts with the same nonce has no nonce, so `difference` would notice a nonce that served
-    twice. For any other ciphertext, the guess takes its lowest bits as the values.
+    twice. For any other ciphertext, the guess takes its lowest bits as the values. For masked words, the guess takes
+    the words; the difference of two words with the same mask has no mask.
     """
 
     key: RunKey
 
     def read(self, vector: vectors_pb2.Vector) -> Array:
+        if vector.WhichOneof("kind") == "masked":
+            return _as_values(vector.masked, words_of(vector.masked))
         if self.key.public is None or vector.WhichOneof("kind") == "plain":
             return _read_plain(vector)
         encrypted, key = vector.encrypted, self.key.public
         return _guess(encrypted, split(encrypted.ciphertexts, key.ciphertext_bytes), key)
 
     def difference(self, later: vectors_pb2.Vector, earlier: vectors_pb2.Vector) -> Array:
+        if later.WhichOneof("kind") == "masked":
+            return _as_values(later.masked, words_of(later.masked) - words_of(earlier.masked))
         if self.key.public is None or later.WhichOneof("kind") == "plain":
             return self.read(later) - self.read(earlier)
         key = self.key.public
@@ -153,6 +165,17 @@ class KeyEyes:
 
     def difference(self, later: vectors_pb2.Vector, earlier: vectors_pb2.Vector) -> Array:
         return self.read(later) - self.read(earlier)
+
+
+def words_of(masked: vectors_pb2.MaskedVector) -> NDArray[Any]:
+    """The words of a masked vector, unsigned and of the width of its format."""
+    kind = word_type(format_from_proto(masked.format))
+    return np.frombuffer(masked.words, dtype=kind.newbyteorder("<")).astype(kind)
+
+
+def _as_values(masked: vectors_pb2.MaskedVector, words: NDArray[Any]) -> Array:
+    integers = words.view(f"i{words.dtype.itemsize}").astype(np.int64)
+    return np.asarray(format_from_proto(masked.format).dequantise(integers), dtype=np.float64)
 
 
 def _read_plain(vector: vectors_pb2.Vector) -> Array:

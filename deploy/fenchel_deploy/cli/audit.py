@@ -25,7 +25,17 @@ ALL_ATTACKS = "all"
 TOP_FIELDS = 3
 """How many fields the table names for each class; JSON has all."""
 ATTACK_COLUMNS = ("attack", "who", "level", "setting", "succeeds", "score", "measure", "claim", "note")
-FORGERY_COLUMNS = ("algorithm", "level", "kind", "random", "random_accepted", "chosen", "chosen_accepted", "sound")
+FORGERY_COLUMNS = (
+    "algorithm",
+    "level",
+    "cipher",
+    "kind",
+    "random",
+    "random_accepted",
+    "chosen",
+    "chosen_accepted",
+    "sound",
+)
 FORGERIES = 100_000
 CHOSEN_FORGERIES = 1_000
 """The usual number of random tamperings of each kind of message, and the most chosen ones."""
@@ -97,8 +107,8 @@ def audit(
 
     Every field of every message declares what its values are; a run counts the values by this declaration. The counts
     are in the state folders: the server's folder has the counts of all roles, a party's folder those of the party.
-    Vectors count in whole blocks, empty slots included. A campaign of forgeries takes about seven minutes on two
-    processors, and a minute with --count 1000.
+    Vectors count in whole blocks, empty slots included. A campaign of forgeries, with both ciphers, takes a quarter of
+    an hour on two processors, and a minute or two with --count 1000.
     """
     if listing or attacks:
         _only_one_thing(words or state or levels)

@@ -8,6 +8,7 @@ import typer
 
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION
 from fenchel_common import defaults
+from fenchel_common.errors import InvalidInput
 from fenchel_deploy.cli.choices import parse_choice, parse_local, parse_parameters, parse_samples
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.demonstration import common_options, demonstrate
@@ -29,6 +30,7 @@ from fenchel_deploy.cli.options import (
 )
 from fenchel_deploy.cli.output import Format
 from fenchel_deploy.demo import run_demo
+from fenchel_deploy.tablefolder import table_folders
 
 
 def register(app: typer.Typer) -> None:
@@ -38,6 +40,10 @@ def register(app: typer.Typer) -> None:
 def demo(
     algorithm: AlgorithmOption = defaults.ALGORITHM,
     dataset: DatasetOption = "breast_cancer",
+    table: Annotated[
+        Path | None,
+        typer.Option(help="Instead of a data set: a folder that has a folder with a table for each party."),
+    ] = None,
     grid: GridOption = None,
     split: SplitOption = "even",
     columns: Annotated[str, typer.Option(help="How columns are cut: contiguous or shuffled.")] = "contiguous",
@@ -97,6 +103,11 @@ def demo(
         key_kind=parse_choice("--key-kind", key_kind, "standard", "subgroup"),
         parameters=parse_parameters(parameters or []),
     )
+    if table is not None:
+        if grid is not None or split != "even":
+            raise InvalidInput("--table: the tables are split as they are; leave out --grid and --split")
+        folders = table_folders(table)
+        options = replace(options, dataset=table.resolve().name, tables=folders, grid=(len(folders), 1))
     if key_kind == "subgroup":
         PlainConsole(stderr=True).print(SUBGROUP_ASSUMPTION)
     demonstrate(options, lambda tell: run_demo(options, directory=keep, tell=tell), output=output)

@@ -126,8 +126,6 @@ def _summary(
         "created": utc(record.created),
         "updated": utc(record.updated),
         "attempts": record.attempt,
-        "cipher": RunConfig.from_json(record.config).cipher_in_use,
-        "precision": RunConfig.from_json(record.config).precision,
         "key": {"fingerprint": record.key_fingerprint, "bits": record.key_bits},
     }
 

@@ -2,13 +2,14 @@
 
 One chosen tampering in ten, and one random tampering in a hundred, is made as a ciphertext and decrypted. The others
 are made as the plaintexts to which such ciphertexts decrypt, and go through the same check, because decryption takes
-nearly all of the time. One kind of message is one field, or several, of one phase.
+nearly all of the time. Masked sums are all opened as the server would send them. One kind of message is one field, or
+several, of one phase.
 """
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from multiprocessing import get_context
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_common.crypto.paillier import split
 from fenchel_common.crypto.vectors import EncryptedVector, Vector
+from fenchel_common.crypto.words import MaskedVector
 from fenchel_common.errors import CryptoError
 from fenchel_deploy.forgery.cases import CASES, Case, Recorded, recorded
 from fenchel_deploy.forgery.openings import Opening
@@ -43,6 +45,7 @@ class Count:
 
     algorithm: str
     level: str
+    cipher: str
     kind: str
     openings: int
     honest: int
@@ -88,6 +91,7 @@ def counts_of(case: Case, run: Recorded, *, random: int, chosen_ones: int, seed:
         yield Count(
             algorithm=case.name,
             level=case.level,
+            cipher=case.cipher,
             kind=kind,
             openings=len(targets),
             honest=sum(target.accepts_honest() for target in targets),
@@ -121,6 +125,10 @@ class Target:
 
     def genuine(self, mixture: Mixture) -> bool:
         """Whether the mixture is the sum itself."""
+        like = self.opening.block.vector
+        if isinstance(like, MaskedVector):
+            made = self._masked(mixture, like)
+            return made is not None and np.array_equal(made.integers, like.integers) and made.tags == like.tags
         return bool(mixture.plaintext == self.opening.block.plaintext)
 
     def accepts_honest(self) -> bool:
@@ -134,6 +142,11 @@ class Target:
     def accepts_damaged(self, random: Random) -> bool:
         """Whether the sum is accepted with some bits of its ciphertext changed."""
         like = self.opening.block.vector
+        if isinstance(like, MaskedVector):
+            words = like.integers.copy()
+            for bit in random.sample(range(8 * words.nbytes), random.randint(1, 8)):
+                words.view(np.uint8)[bit // 8] ^= 1 << bit % 8
+            return self._differs(self._opened(replace(like, integers=words)))
         if not isinstance(like, EncryptedVector):
             return False
         (number,) = split(like.ciphertexts, like.key.ciphertext_bytes)
@@ -149,6 +162,7 @@ class Target:
         if not isinstance(like, EncryptedVector):
             return self._decrypted(mixture)
         assert isinstance(cipher, PaillierCipher)
+        assert self.opening.expected is not None, "a run with a Paillier key"
         try:
             return cipher.checked(like, [mixture.plaintext], [self.opening.expected])
         except CryptoError:
@@ -158,15 +172,26 @@ class Target:
         like = self.opening.block.vector
         if isinstance(like, EncryptedVector):
             return self._opened(mixture.ciphertext(like))
+        if isinstance(like, MaskedVector):
+            made = self._masked(mixture, like)
+            return None if made is None else self._opened(made)
         try:
             return self._opened(mixture.in_clear(like))
+        except CryptoError:
+            return None
+
+    def _masked(self, mixture: Mixture, like: MaskedVector) -> MaskedVector | None:
+        try:
+            return mixture.masked(like)
         except CryptoError:
             return None
 
     def _opened(self, vector: Vector) -> Array | None:
         try:
             opening = self.opening
-            return opening.cipher.decrypt(vector, origins=[opening.origins], places=[opening.place])
+            return opening.cipher.decrypt(
+                vector, origins=[opening.origins], places=[opening.place], among=opening.among
+            )
         except CryptoError:
             return None
 

@@ -1,12 +1,12 @@
-"""Runs between real halves, under a real key, whose messages are tampered with.
+"""Runs between real halves, under a real key or with masks, whose messages are tampered with.
 
 Each run has a round that was repeated in a second attempt, a party that missed a round, and a party that restarted, so
 that there are contributions of earlier rounds and attempts to replay. Beside it is a run of another name with the same
 key and secret.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -26,7 +26,8 @@ from fenchel_common.data.partition import partition
 from fenchel_common.ids import RunId
 from fenchel_deploy.forgery.marks import compare_labels
 from fenchel_deploy.forgery.openings import Record
-from fenchel_deploy.inprocess.halves import Halves, tags_of
+from fenchel_deploy.inprocess.ciphers import tags_of
+from fenchel_deploy.inprocess.halves import Halves
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.contract import AlgorithmServer
 
@@ -38,7 +39,7 @@ RUN, OTHER_RUN = RunId("tampered"), RunId("another")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An algorithm at a privacy level.
+    """An algorithm at a privacy level, with one of the ciphers.
 
     `settings` are those that differ from the defaults, and `rounds` is how many rounds pass before anything happens.
     """
@@ -48,6 +49,7 @@ class Case:
     grid: tuple[int, int] = (2, 2)
     settings: dict[str, Any] = field(default_factory=dict)
     rounds: int = 1
+    cipher: Literal["paillier", "masks"] = "paillier"
 
     @property
     def name(self) -> str:
@@ -55,7 +57,7 @@ class Case:
         return f"{self.algorithm} {local}" if local else self.algorithm
 
 
-CASES: Final = (
+_WITH_PAILLIER: Final = (
     *(
         Case("hyfdca", level, settings=settings)
         for settings in ({"local": "corrective", "certificate_every": 1}, {"local": "paper"})
@@ -65,6 +67,7 @@ CASES: Final = (
     Case("scaffold", "sealed", grid=(3, 1), settings={"measure_every": 1}, rounds=CHECKPOINT_AFTER),
     Case("fedsgm", "sealed", grid=(3, 1), settings={"measure_every": 1}),
 )
+CASES: Final = (*_WITH_PAILLIER, *(replace(case, cipher="masks") for case in _WITH_PAILLIER))
 """On the averaging rails, the level `paper` encrypts what `sealed` encrypts."""
 
 
@@ -74,7 +77,8 @@ class Recorded:
 
     record: Record
     other: Record
-    cipher: PaillierCipher
+    cipher: PaillierCipher | None = None
+    """That of a run with a Paillier key."""
 
 
 class _Watched(Halves[AlgorithmClient, AlgorithmServer]):
@@ -90,6 +94,11 @@ class _Watched(Halves[AlgorithmClient, AlgorithmServer]):
 
 def recorded(case: Case) -> Recorded:
     """Runs a case twice, under one new key, and records all that is sealed and opened."""
+    if case.cipher == "masks":
+        masked = {run: Record(None) for run in (RUN, OTHER_RUN)}
+        for run, record in masked.items():
+            _run(case, run, None, RunKey.of_masks(KEY_BITS), record)
+        return Recorded(masked[RUN], masked[OTHER_RUN])
     private = generate_private_key(KEY_BITS)
     pool, key = ObfuscatorPool(private), RunKey.of(private.public_key)
     slots = key.slots(VectorFormat(slot_bits=32))
@@ -101,7 +110,7 @@ def recorded(case: Case) -> Recorded:
     return Recorded(records[RUN], records[OTHER_RUN], ciphers[RUN])
 
 
-def _run(case: Case, run: RunId, cipher: PaillierCipher, key: RunKey, record: Record) -> None:
+def _run(case: Case, run: RunId, cipher: PaillierCipher | None, key: RunKey, record: Record) -> None:
     settings = SETTINGS[case.algorithm].parse(
         {"lambda": 0.05, "privacy": case.level, "stop": {"gap": None}, **case.settings}
     )

@@ -45,7 +45,7 @@ def compare_labels(halves: Halves[AlgorithmClient, AlgorithmServer], make_seal: 
         comparison = LabelComparison(
             halves.alignment.clients[client],
             table_of(halves.shards[client]),
-            cipher=halves.cipher,
+            cipher=halves.ciphers[client],
             key=halves.key,
             seal=seal,
             secret=_KEY,

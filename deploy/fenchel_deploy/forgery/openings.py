@@ -17,15 +17,18 @@ from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import split
 from fenchel_common.crypto.tags import PadSum
 from fenchel_common.crypto.vectors import EncryptedVector, Vector
-from fenchel_common.crypto.words import PlainVector
+from fenchel_common.crypto.words import MaskedVector, PlainVector
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A vector of one block, and its plaintext, which no server knows."""
+    """A vector of one block, and its plaintext, which no server knows; None for a masked vector.
 
-    vector: EncryptedVector | PlainVector
-    plaintext: mpz = field(repr=False)
+    Taking masks off is fast, so that every tampering with a masked vector is opened as it is.
+    """
+
+    vector: EncryptedVector | MaskedVector | PlainVector
+    plaintext: mpz | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,8 +43,10 @@ class Opening:
         The cipher with which the party opened the block.
     origins, place
         The contributions that the party expects, and the place of the block.
+    among
+        The contributors with whom the party has masks, if it opened its own contribution.
     expected
-        The pads that follow from them.
+        The pads that follow from the origins, under a Paillier key.
     """
 
     kind: str
@@ -49,13 +54,14 @@ class Opening:
     cipher: Cipher
     origins: tuple[Origin, ...]
     place: Place
-    expected: PadSum
+    among: Among | None
+    expected: PadSum | None
 
 
 class Record:
-    """All blocks that were sealed and opened in a run, under the key of `cipher`."""
+    """All blocks that were sealed and opened in a run, under the key of `cipher`, or with masks if it is None."""
 
-    def __init__(self, cipher: PaillierCipher) -> None:
+    def __init__(self, cipher: PaillierCipher | None) -> None:
         self._cipher = cipher
         self.sealed: dict[tuple[Origin, bytes], Block] = {}
         self.opened: list[Opening] = []
@@ -65,9 +71,9 @@ class Record:
         """A seal that puts everything on this record."""
         return _WatchedSeal(pads, self)
 
-    def expected(self, origins: Sequence[Sequence[Origin]], places: Sequence[Place]) -> list[PadSum]:
+    def expected(self, origins: Sequence[Sequence[Origin]], places: Sequence[Place]) -> Sequence[PadSum | None]:
         """What the tags of blocks at these places must be made of, if they are the sums of these origins."""
-        return self._cipher.tags.expected(origins, places)
+        return [None] * len(places) if self._cipher is None else self._cipher.tags.expected(origins, places)
 
     def blocks_of(self, vector: Vector) -> list[Block]:
         return [self.block(vector.select([position])) for position in range(vector.block_count)]
@@ -76,7 +82,10 @@ class Record:
         if isinstance(vector, PlainVector):
             grid = vector.layout.grid(vector.integers)
             return Block(vector, vector.layout.pack(grid, vector.tags)[0])
+        if isinstance(vector, MaskedVector):
+            return Block(vector, None)
         assert isinstance(vector, EncryptedVector)
+        assert self._cipher is not None, "a run with a Paillier key"
         # Several parties open one sum.
         if vector.ciphertexts not in self._plaintexts:
             numbers = split(vector.ciphertexts, vector.key.ciphertext_bytes)
@@ -119,6 +128,6 @@ class _WatchedSeal(Seal):
         expected = self._record.expected(origins, places)
         for block, given, place, pads in zip(self._record.blocks_of(vector), origins, places, expected, strict=True):
             fields = sorted({f"{origin.stamp.moment.phase} {origin.field}" for origin in given})
-            opening = Opening(" + ".join(fields), block, cipher, tuple(given), place, pads)
+            opening = Opening(" + ".join(fields), block, cipher, tuple(given), place, among, pads)
             self._record.opened.append(opening)
         return values

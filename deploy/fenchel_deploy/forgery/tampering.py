@@ -1,8 +1,9 @@
-"""What a server can make of the ciphertexts of a run: sums of blocks with whole coefficients, and of known numbers.
+"""What a server can make of the vectors of a run: sums of blocks with whole coefficients, and of known numbers.
 
 Multiplying ciphertexts adds plaintexts, raising a ciphertext to a power multiplies its plaintext, and anybody can make
 a ciphertext of a known number. So every ciphertext that a server can make on purpose decrypts to a `Mixture`. Whatever
-else it sends, such as a ciphertext with some bits changed, decrypts to a number that it does not know.
+else it sends, such as a ciphertext with some bits changed, decrypts to a number that it does not know. Masked words and
+their tags can be added and multiplied too, word by word.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,12 +12,13 @@ from random import Random
 from typing import Final
 
 import gmpy2
+import numpy as np
 from gmpy2 import mpz
 
 from fenchel_common.crypto.paillier import concatenate, split
 from fenchel_common.crypto.tags import TAG_PRIME
 from fenchel_common.crypto.vectors import EncryptedVector
-from fenchel_common.crypto.words import PlainVector
+from fenchel_common.crypto.words import MaskedVector, PlainVector
 from fenchel_deploy.forgery.openings import Block, Opening, Record
 
 SHIFTS: Final = (1, -1, 1 << 32, -(1 << 32), 1 << 53, -(1 << 53), 1 << 62, 1 << 63, 1 << 64, -(1 << 64))
@@ -34,7 +36,11 @@ class Mixture:
 
     @property
     def plaintext(self) -> mpz:
-        return sum((factor * block.plaintext for factor, block in self.parts), start=mpz(self.added))
+        total = mpz(self.added)
+        for factor, block in self.parts:
+            assert block.plaintext is not None, "masked vectors are mixed word by word"
+            total += factor * block.plaintext
+        return total
 
     def ciphertext(self, like: EncryptedVector) -> EncryptedVector:
         """The mixture as a server makes it, in the shape of a vector of one block under the same key."""
@@ -50,6 +56,21 @@ class Mixture:
         """The mixture of vectors in clear; raises a `CryptoError` if no vector has such values."""
         grid, tags = like.layout.unpack([self.plaintext])
         return PlainVector(like.key_bits, like.format, like.terms, grid[0, : like.length], tuple(tags))
+
+    def masked(self, like: MaskedVector) -> MaskedVector:
+        """The mixture of masked vectors, modulo the width of a word; raises a `CryptoError` if no vector has its tag.
+
+        The known number stands for a change of each word and of the tag.
+        """
+        changes, (tag,) = like.layout.unpack([mpz(self.added)])
+        words = changes[0, : like.length].view(np.uint64).astype(like.integers.dtype)
+        modulus = 1 << 8 * words.dtype.itemsize
+        for factor, block in self.parts:
+            assert isinstance(block.vector, MaskedVector)
+            common = min(like.length, block.vector.length)
+            words[:common] += block.vector.integers[:common] * words.dtype.type(factor % modulus)
+            tag += factor * block.vector.tags[0]
+        return replace(like, integers=words, tags=(tag,))
 
 
 def with_ciphertext(like: EncryptedVector, number: mpz) -> EncryptedVector:

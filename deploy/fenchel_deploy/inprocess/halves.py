@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms import ALGORITHMS as CLIENT_HALVES
 from fenchel_client.algorithms.base import AlgorithmClient
-from fenchel_client.crypto.blocktags import BlockTags
-from fenchel_client.crypto.plain import Cipher, PlainCipher
+from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Pads
 from fenchel_client.participant import Participant
@@ -21,6 +20,7 @@ from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.records import Moment, Record, seed_to_bytes
 from fenchel_common.setup import LAYOUT
 from fenchel_common.wire.records import record_to_bytes, round_result_from_bytes
+from fenchel_deploy.inprocess.ciphers import FIRST_VIEW, RUN, TAG_SECRET, ciphers_without_key
 from fenchel_deploy.inprocess.layouts import IN_CLEAR, aligned, table_of
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
@@ -32,10 +32,6 @@ Array = NDArray[np.float64]
 C = TypeVar("C", bound=AlgorithmClient)
 S = TypeVar("S", bound=AlgorithmServer)
 
-RUN = RunId("in-process")
-_FIRST_VIEW = bytes(32)
-_TAG_SECRET = bytes(range(32))
-"""Without a set-up, the parties have no secret of their own."""
 ATTEMPT = 1
 
 
@@ -43,11 +39,13 @@ class Halves(Generic[C, S]):
     """Clients and server of one run.
 
     `client_half` and `server_half` make the halves, with the arguments of the algorithms' own; `settings` are the
-    settings of their algorithm. With a `key` the caller must give a `cipher` that decrypts under it, with the tags
-    that `tags_of` gives for the same `run`.
+    settings of their algorithm. With a Paillier `key` the caller must give a `cipher` that decrypts under it, with the
+    tags that `tags_of` gives for the same `run`. With a key of masks each party gets a cipher of its own.
 
     Attributes
     ----------
+    ciphers
+        The cipher of each party.
     clients
         The client half of each party, without the records of the run; `participants` has both.
     attempt
@@ -70,9 +68,12 @@ class Halves(Generic[C, S]):
         bits = settings.slot_bits(len(shards))
         self.shards, self.alignment = aligned(shards, seed=settings.seed, key=key, slot_bits=bits, overlap=overlap)
         self.settings = settings
-        slots = self.alignment.federation.slots
-        self.cipher = PlainCipher(key.bits, tags_of(slots, run)) if cipher is None else cipher
         self.key = key
+        self.ciphers = (
+            ciphers_without_key(self.alignment.clients, run, key)
+            if cipher is None
+            else dict.fromkeys(self.shards, cipher)
+        )
         self.attempt = ATTEMPT
         self.reports: list[RoundReport] = []
         self._client_half = client_half
@@ -82,7 +83,7 @@ class Halves(Generic[C, S]):
             self.restart(client)
         preparations, record = self._prepared()
         layout = self.alignment.federation
-        self.server = server_half(settings, layout=layout, key=key, preparations=preparations, record=record)
+        self.server = server_half(settings, layout=layout, key=key, preparations=preparations, records=[record])
 
     @property
     def names(self) -> frozenset[ClientId]:
@@ -116,7 +117,7 @@ class Halves(Generic[C, S]):
                 self.settings,
                 layout=layout,
                 table=table_of(self.shards[client]),
-                cipher=self.cipher,
+                cipher=self.ciphers[client],
                 key=self.key,
                 seal=seal,
             )
@@ -124,9 +125,9 @@ class Halves(Generic[C, S]):
         participant = Participant.of(
             made,
             layout=layout,
-            tag_secret=_TAG_SECRET,
+            tag_secret=TAG_SECRET,
             run=self.run_id,
-            view=_FIRST_VIEW,
+            view=FIRST_VIEW,
             seed=self.settings.seed,
             attempt=ATTEMPT,
             make_seal=self.make_seal,
@@ -157,11 +158,6 @@ class Halves(Generic[C, S]):
             given.append(one)
         record = Record(moment, tuple(given), seed_to_bytes(self.settings.seed))
         return preparations, record_to_bytes(record, self.alignment.federation.clients)
-
-
-def tags_of(slots: int, run: RunId = RUN) -> BlockTags:
-    """The tags of halves in one process, for a caller's own cipher."""
-    return BlockTags.of(_TAG_SECRET, run, slots=slots)
 
 
 def hyfdca_halves(shards: Sequence[Shard], settings: DualSettings) -> Halves[AlgorithmClient, AlgorithmServer]:

@@ -1,6 +1,6 @@
 """The two ways to make the server half of an algorithm: fresh, and from a snapshot."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from fenchel_common.crypto.runkey import RunKey
@@ -22,7 +22,7 @@ class ServerHalf(Protocol):
         layout: FederationLayout,
         key: RunKey,
         preparations: Mapping[ClientId, bytes],
-        record: bytes,
+        records: Sequence[bytes],
     ) -> AlgorithmServer:
         """The algorithm before its first round; called at the end of the set-up.
 
@@ -30,8 +30,8 @@ class ServerHalf(Protocol):
         ----------
         preparations
             The bytes that each client half's `preparation` gave; they came with the client's answer to its layout.
-        record
-            The record of the phase `layout`, in which all clients gave their preparations.
+        records
+            The records of the set-up; in the phase of the last one all clients gave their preparations.
 
         Raises
         ------

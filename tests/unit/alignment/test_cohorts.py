@@ -6,6 +6,7 @@ import pytest
 from fenchel_common.errors import AlignmentError, ResultRejected
 from fenchel_common.ids import ClientId
 from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
+from fenchel_server.samplerule import SampleRule
 from support.layouts import unsalted
 
 A, B, C = ClientId("a"), ClientId("b"), ClientId("c")
@@ -16,8 +17,14 @@ def holding(client: ClientId, samples: str, features: str, *, labels: bool = Tru
     return Holding(client, tuple(letter.encode() * 32 for letter in samples), tuple(features), labels)
 
 
-def laid_out(*holdings: Holding, slots: int = 4, seed: int = 0, overlap: OverlapRule = OverlapRule.ERROR) -> Alignment:
-    return lay_out(holdings, slots=slots, feature_slots=slots, seed=seed, overlap=overlap)
+def laid_out(
+    *holdings: Holding,
+    slots: int = 4,
+    seed: int = 0,
+    overlap: OverlapRule = OverlapRule.ERROR,
+    samples: SampleRule = SampleRule.LABELLED,
+) -> Alignment:
+    return lay_out(holdings, slots=slots, feature_slots=slots, seed=seed, overlap=overlap, samples=samples)
 
 
 def test_samples_with_the_same_holders_share_blocks_and_others_do_not() -> None:
@@ -102,15 +109,40 @@ def test_overlap_first_gives_the_feature_to_the_first_party_of_the_roster() -> N
     }
 
 
-def test_samples_without_a_label_are_an_error_with_counts_and_parties() -> None:
+@pytest.mark.parametrize("rule", SampleRule)
+def test_samples_that_no_label_holder_has_are_left_out_and_counted(rule: SampleRule) -> None:
+    outcome = laid_out(
+        holding(A, "uvw", "p"), holding(B, "xuyv", "q", labels=False), holding(C, "w", "q"), samples=rule
+    )
+    assert outcome.federation.sample_count == 3
+    assert outcome.clients[B].unlabelled.tolist() == [0, 2]
+    assert sorted(outcome.clients[B].rows.tolist()) == [1, 3]
+    assert outcome.clients[A].unlabelled.tolist() == []
+    assert outcome.clients[A].samples_by_holders == (0, 3, 0)
+    assert outcome.clients[A].features_by_holders == (1, 1, 0)
+    assert outcome.notes == ("2 samples are left out because no party with labels holds them (2 held by b)",)
+
+
+def test_the_rule_complete_leaves_out_samples_whose_holders_lack_a_feature() -> None:
+    parties = holding(A, "uvwx", "p"), holding(B, "vwx", "q"), holding(C, "xyz", "pq")
+    outcome = laid_out(*parties, overlap=OverlapRule.FIRST, samples=SampleRule.COMPLETE)
+    assert outcome.clients[A].incomplete.tolist() == [0]
+    assert outcome.clients[A].samples_by_holders == (2, 2, 1)
+    assert outcome.federation.sample_count == 5
+    assert outcome.notes == ("1 samples are left out because their holders do not have all features (1 held by a)",)
+    kept = laid_out(*parties, overlap=OverlapRule.FIRST, samples=SampleRule.IMPUTE)
+    assert kept.federation.sample_count == 6
+    assert kept.notes == ()
+
+
+def test_a_party_of_which_no_sample_would_be_used_is_an_error_with_counts_and_parties() -> None:
     with pytest.raises(AlignmentError) as caught:
         laid_out(
             holding(A, "uvw", "p", labels=False),
             holding(B, "vwxyz", "q", labels=False),
             holding(C, "z", "r"),
         )
-    assert "6 samples are held by no party with labels" not in str(caught.value)
-    assert "5 samples are held by no party with labels" in str(caught.value)
+    assert "the run would use no sample of a: 5 samples are left out because no party with labels" in str(caught.value)
     assert "1 held by a; 2 held by a and b; 2 held by b" in str(caught.value)
 
 

@@ -61,6 +61,7 @@ def test_a_leaf_follows_from_every_part_of_its_cohort_and_from_the_salt() -> Non
 def test_the_root_follows_from_every_part_of_the_layout() -> None:
     counts = {"sample_count": 9, "feature_count": 5, "slots": 2, "feature_slots": 2}
     whole = {**counts, "clients": (A, B), "label_holders": {A}, "leaves": (bytes(32), b"\1" * 32)}
+    whole["by_holders"] = (7, 2, 4, 1)
     changes: list[dict[str, object]] = [
         {},
         {"sample_count": 2, "slots": 9},
@@ -72,6 +73,7 @@ def test_the_root_follows_from_every_part_of_the_layout() -> None:
         {"clients": (ClientId("ab"),), "label_holders": {ClientId("ab")}},
         {"label_holders": {B}},
         {"label_holders": set()},
+        {"by_holders": (2, 7, 4, 1)},
         {"leaves": (b"\1" * 32, bytes(32))},
         {"leaves": (bytes(32),)},
         {"leaves": (bytes(32), b"\1" * 32, b"\2" * 32)},

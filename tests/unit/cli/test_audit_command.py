@@ -41,7 +41,9 @@ def refusal_of(*arguments: str) -> FenchelError:
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """A run in which north sent 1 value in round 0 and 2 in round 1, and got a sealed model at the end."""
-    config = RunConfig.from_mapping({"name": "trial", "privacy": "paper", "acknowledge_row_leak": True})
+    config = RunConfig.from_mapping(
+        {"name": "trial", "privacy": "paper", "acknowledge_row_leak": True, "cipher": "masks"}
+    )
     with SqliteStore.serve(tmp_path) as store:
         store.create_run(RUN, name="trial", config=config.to_json())
         store.begin_attempt(RUN)
@@ -53,7 +55,7 @@ def state(tmp_path: Path) -> Path:
 
 def test_the_counts_of_all_rounds_and_of_the_end_add_up(state: Path) -> None:
     shown = json.loads(invoke(RUN, "--state", str(state), "--format", "json").stdout)
-    assert (shown["run"], shown["privacy"], shown["rounds"]) == (RUN, "paper", "1")
+    assert (shown["run"], shown["privacy"], shown["cipher"], shown["rounds"]) == (RUN, "paper", "masks", "1")
     server, north = shown["roles"]["server"], shown["roles"]["north"]
     assert server["received"]["individual"] == {"values": 3, "fields": {"HyfdcaPrimalResult.contribution": 3}}
     assert server["sent"]["ciphertext"]["values"] == 31
@@ -126,7 +128,7 @@ def test_the_attacks_are_listed() -> None:
 def test_a_campaign_of_forgeries_fails_if_anything_was_accepted_or_an_honest_sum_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sound = Count("hyfdca corrective", "sealed", "primal model", 3, 3, 10, 0, 10, 0)
+    sound = Count("hyfdca corrective", "sealed", "paillier", "primal model", 3, 3, 10, 0, 10, 0)
     asked: dict[str, int] = {}
 
     def finds(*counts: Count) -> None:

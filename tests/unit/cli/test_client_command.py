@@ -147,6 +147,18 @@ def test_nothing_is_accepted_by_an_empty_variable(start: Callable[..., None], mo
         start(PAPER)
 
 
+def test_a_client_takes_part_with_the_ciphers_that_its_operator_accepts(start: Callable[..., None]) -> None:
+    masked = SEALED.model_copy(update={"cipher": "masks"})
+    for terms in (SEALED, masked):
+        start(terms)
+        start(terms, "--accept-cipher", "paillier", "--accept-cipher", "masks")
+    start(masked, "--accept-cipher", "masks")
+    with pytest.raises(Refusal, match="--accept-cipher masks"):
+        start(masked, "--accept-cipher", "paillier")
+    with pytest.raises(InvalidInput, match="paillier, masks"):
+        start(SEALED, "--accept-cipher", "rot13")
+
+
 @pytest.mark.parametrize("word", ["all", "sealed", ""])
 def test_an_unknown_word_is_refused_with_those_that_there_are(start: Callable[..., None], word: str) -> None:
     with pytest.raises(InvalidInput, match="is not one of: paper, plain, 2048-bits, subgroup, hmac"):

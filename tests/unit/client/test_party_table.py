@@ -26,13 +26,19 @@ def shard(*, sparse: bool) -> Shard:
     return Shard(IDS, FEATURES, csr_array(VALUES) if sparse else VALUES, LABELS)
 
 
-def layout(rows: NDArray[np.int64], *, ignored: tuple[IgnoredFeatures, ...] = ()) -> ClientLayout:
+def layout(
+    rows: NDArray[np.int64],
+    *,
+    unlabelled: NDArray[np.int64] | None = None,
+    ignored: tuple[IgnoredFeatures, ...] = (),
+) -> ClientLayout:
     """Blocks of three rows."""
     blocks = len(rows) // 3
     return client_layout(
         dict.fromkeys(range(blocks), 3),
         slots=3,
         rows=rows,
+        unlabelled=unlabelled,
         ignored=ignored,
         feature_blocks={0: np.arange(3)},
     )
@@ -78,9 +84,8 @@ def test_what_an_earlier_party_gives_is_zero_in_that_run_alone(sparse: bool) -> 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("ignored", [(), (IgnoredFeatures(np.array([2]), np.array([1])),)])
 def test_a_layout_of_fewer_rows_loses_none(sparse: bool, ignored: tuple[IgnoredFeatures, ...]) -> None:
-    """A party refuses such a layout before it comes here; its data must stay whole even so."""
     table = arrange(shard(sparse=sparse))
-    few, whole = layout(shuffled(1, 6), ignored=ignored), layout(shuffled(2))
+    few, whole = layout(shuffled(1, 6) * 2, unlabelled=np.arange(1, 12, 2), ignored=ignored), layout(shuffled(2))
     left = expected(table, few.rows)
     if ignored:
         left[3:6, 2] = 0.0

@@ -104,6 +104,12 @@ def test_what_is_no_frame_is_refused() -> None:
         ('missing = "drop"', ("1", "3"), [[4.0], [6.0]]),
         ('missing = "fill"\nfill = 5', ("1", "2", "3"), [[4.0], [5.0], [6.0]]),
         ('missing = "fill"\n[features.age]\nindicator = true', ("1", "2", "3"), [[4.0, 0.0], [0.0, 1.0], [6.0, 0.0]]),
+        ('missing = "impute"', ("1", "2", "3"), [[4.0], [np.nan], [6.0]]),
+        (
+            '[features.age]\nmissing = "impute"\nindicator = true',
+            ("1", "2", "3"),
+            [[4.0, 0.0], [np.nan, 1.0], [6.0, 0.0]],
+        ),
     ],
 )
 @pytest.mark.parametrize("sparse", ["false", "true"])
@@ -116,6 +122,7 @@ def test_missing_cells_are_dealt_with_as_declared(
     assert isinstance(shard.X, csr_array) == (sparse == "true")
     np.testing.assert_array_equal(shard.X.toarray() if isinstance(shard.X, csr_array) else shard.X, ages)
     assert shard.features == (("age", "age is missing") if "indicator" in rule else ("age",))
+    assert shard.imputed == ({"age"} if "impute" in rule else set())
 
 
 def test_a_missing_category_is_none_of_its_values_and_can_be_told_by_an_indicator(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_party_that_was_told_other_terms_than_the_key_holder_takes_no_key(
     ("key", "terms", "said"),
     [
         (b"", config(), "it is encrypted, but there is no key"),
-        (private_key_to_bytes(private_key(2048)), PLAIN, "nothing is encrypted, but there is a key"),
+        (private_key_to_bytes(private_key(2048)), PLAIN, "nothing is encrypted with Paillier, but there is a key"),
         (
             private_key_to_bytes(private_key(2048)),
             config(key={"bits": 3072}),
@@ -99,7 +99,7 @@ def test_a_key_holder_makes_one_key_for_each_introduction(
         made.append(bits)
         return generate_private_key(bits, kind)
 
-    monkeypatch.setattr("fenchel_client.setup.generate_private_key", counted)
+    monkeypatch.setattr("fenchel_client.runsecrets.generate_private_key", counted)
     introduced = federation.introduced()
     for _ in range(3):
         federation.answer(HOLDER, KEY_MAKE, introductions_to_bytes(introduced))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from fenchel_client.alignment import arrange
 from fenchel_client.coverage import check_coverage
@@ -13,6 +14,7 @@ from fenchel_client.party import ANSWERED
 from fenchel_client.runrecords import RunRecords
 from fenchel_client.statefolder import StateFolder
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
+from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
@@ -106,6 +108,33 @@ def test_features_are_left_out_only_of_shared_rows_and_never_at_the_first_party(
         )
         with pytest.raises(InvalidInput, match=reason):
             check_coverage(alone, table=arrange(SHARDS[OTHER]), config=terms, roster=roster)
+
+
+def test_rows_are_left_out_only_by_the_rule_for_samples_and_never_nearly_all(federation: Federation) -> None:
+    layout, roster = whole_layout(federation), federation.kits[OTHER].roster
+    labelled = SHARDS[OTHER]
+    unlabelled = replace(labelled, y=None)
+
+    def left(used: int, **changes: Any) -> ClientLayout:
+        values: dict[str, Any] = {"feature_count": 9} | changes
+        return of_the_other({0: used}, layout, rows=np.arange(used), **values)
+
+    def rest(used: int) -> NDArray[np.int64]:
+        return np.arange(used, len(labelled.ids))
+
+    without = {"label_holders": (HOLDER,)}
+    terms, complete = config(), config(samples="complete")
+    check_coverage(left(20, unlabelled=rest(20), **without), table=arrange(unlabelled), config=terms, roster=roster)
+    check_coverage(left(20, incomplete=rest(20)), table=arrange(labelled), config=complete, roster=roster)
+    cases: list[tuple[ClientLayout, Shard, RunConfig, str]] = [
+        (left(20, unlabelled=rest(20)), labelled, terms, "has samples of which this party has the labels"),
+        (left(20, incomplete=rest(20)), labelled, terms, 'do not say samples = "complete"'),
+        (left(20, incomplete=rest(20), feature_count=2), labelled, complete, "of which this party has all features"),
+        (left(9, unlabelled=rest(9), **without), unlabelled, terms, "uses 9 of this party's 40 samples"),
+    ]
+    for changed, shard, asked, reason in cases:
+        with pytest.raises(InvalidInput, match=reason):
+            check_coverage(changed, table=arrange(shard), config=asked, roster=roster)
 
 
 def test_a_layout_that_names_other_parties_or_label_holders_is_refused(federation: Federation) -> None:

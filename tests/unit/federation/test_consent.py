@@ -96,8 +96,30 @@ def test_whoever_accepts_plain_accepts_paper_and_not_the_reverse(kit: Kit, tmp_p
         introduced(kit, tmp_path, frozenset({Concession.PAPER}), PLAIN)
 
 
+@pytest.mark.parametrize(("cipher", "rejected"), [("masks", "paillier"), ("paillier", "masks")])
+def test_a_party_refuses_a_cipher_that_its_operator_rejects(
+    kit: Kit, tmp_path: Path, cipher: str, rejected: str
+) -> None:
+    consent = Consent(ciphers=frozenset({cipher}))
+    consent.check(config(cipher=cipher))
+    party = Party(kit, SHARD, state=tmp_path, consent=consent)
+    with pytest.raises(Refusal) as caught:
+        party.handle(Task(RunId("run-1"), RoundId(0), INTRODUCE, terms_to_bytes(config(cipher=rejected))))
+    assert str(caught.value) == (
+        f"the run hides vectors by {rejected}, and the operator of this party accepts only {cipher}; if you agree to "
+        f"it, start the client with --accept-cipher {rejected}"
+    )
+    assert caught.value.public_reason == f"its operator does not accept the cipher {rejected}"
+
+
+def test_without_a_word_about_ciphers_a_party_takes_part_with_either(kit: Kit, tmp_path: Path) -> None:
+    for cipher in ("paillier", "masks"):
+        assert introduced(kit, tmp_path / cipher, frozenset(), {"cipher": cipher})
+
+
 def test_a_run_without_a_key_asks_for_no_word_about_keys() -> None:
     assert concessions_of(config(**PLAIN, key={"bits": 2048, "kind": "subgroup"})) == (Concession.PLAIN,)
+    assert concessions_of(config(cipher="masks", key={"bits": 2048, "kind": "subgroup"})) == ()
 
 
 def test_where_paper_shows_the_server_no_more_than_sealed_nobody_needs_to_accept_it() -> None:

@@ -45,6 +45,8 @@ IN_RECORDS = {
 NEVER_SENT = {
     # Kept by the server, or by a party, in its own folder.
     "FederationLayout",
+    "MaskSecrets",
+    "PairKey",
     "LayoutBlock",
     "LayoutClient",
     "AveragingSnapshot",
@@ -60,6 +62,7 @@ NEVER_SENT = {
     # Inside sealed bytes.
     "WrappedKey",
     "RunSecrets",
+    "NameList",
     # The envelope that the server takes answers out of.
     "PhaseResult",
 }

@@ -41,7 +41,7 @@ LISTED_BY_THE_PROFILE = {
 SAMPLES, FEATURES = 40, 4
 
 
-def config_of(family: str, *, privacy: str = "plain") -> RunConfig:
+def config_of(family: str, *, privacy: str = "plain", cipher: str = "paillier") -> RunConfig:
     algorithm, settings = RUNS[family]
     return RunConfig.from_mapping(
         {
@@ -49,6 +49,7 @@ def config_of(family: str, *, privacy: str = "plain") -> RunConfig:
             "algorithm": algorithm,
             "settings": settings,
             "privacy": privacy,
+            "cipher": cipher,
             "benchmark": privacy == "plain",
             "key": {"bits": 2048},
             "stop": {"rounds": 2},
@@ -89,17 +90,36 @@ def test_server_and_parties_count_the_same_and_can_read_every_message(family: st
     assert {"AlignmentListing.elements", "ClientLayout.rows"} <= fields
 
 
+@pytest.mark.parametrize("cipher", ["paillier", "masks"])
 @pytest.mark.parametrize("family", LISTED_BY_THE_PROFILE)
 def test_in_a_sealed_run_the_server_reads_of_single_parties_only_what_the_profile_lists(
-    family: str, tmp_path: Path
+    family: str, cipher: str, tmp_path: Path
 ) -> None:
-    server, _ = run(tmp_path, config_of(family, privacy="sealed"))
+    server, together = run(tmp_path, config_of(family, privacy="sealed", cipher=cipher))
+    assert server == together
     seen = Tally()
     for party in server.parties:
         for way in Direction:
             seen.update(server.tally(party, way))
     assert {sight.field for sight in seen if sight.visibility is Visibility.INDIVIDUAL} == LISTED_BY_THE_PROFILE[family]
     assert any(sight.content is Visibility.INDIVIDUAL for sight in seen if sight.visibility is Visibility.CIPHERTEXT)
+
+
+def test_masked_values_count_as_ciphertext_and_as_many_as_with_paillier(tmp_path: Path) -> None:
+    def ciphertexts(cipher: str) -> dict[str, int]:
+        server, _ = run(tmp_path / cipher, config_of("hyfdca", privacy="sealed", cipher=cipher))
+        counts: dict[str, int] = {}
+        for party in server.parties:
+            for way in Direction:
+                for sight, values in server.tally(party, way).items():
+                    if sight.visibility is Visibility.CIPHERTEXT:
+                        counts[sight.field] = counts.get(sight.field, 0) + values
+        return counts
+
+    paillier, masks = ciphertexts("paillier"), ciphertexts("masks")
+    by_vector = {field for field in paillier if field.startswith("Hyfdca")}
+    assert len(by_vector) > 3
+    assert {field: masks[field] for field in by_vector} == {field: paillier[field] for field in by_vector}
 
 
 def test_in_a_plain_run_the_server_reads_what_each_party_found(tmp_path: Path) -> None:

@@ -43,7 +43,11 @@ def test_the_gap_is_that_which_the_parties_computed_themselves() -> None:
     assert metrics.dual is not None
     assert all(party.reached(GOAL) and not party.reached(None) for party in run.participants.values())
     reasons(run)
-    assert {party.certified_gap() for party in run.participants.values()} == {metrics.primal - metrics.dual}
+    assert metrics.gap is not None
+    (gap,) = {party.certified_gap() for party in run.participants.values()}
+    assert gap is not None
+    # A party adds the error of the narrow products that it knows, the server that of everything in the figures.
+    assert metrics.primal - metrics.dual <= gap <= metrics.gap
 
 
 def test_a_party_knows_that_a_run_is_about_to_end_once_it_has_computed_the_gap() -> None:

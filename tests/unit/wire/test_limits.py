@@ -1,6 +1,7 @@
 """How long a body may be: every phase has a limit, which admits all that is legal and grows with what a party holds."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -15,8 +16,9 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import RoundId
 from fenchel_common.layout import MAX_FEATURES, MAX_NAME_CHARS
 from fenchel_common.layoutroot import LEAF_BYTES
+from fenchel_common.moments import MOMENT_FIELDS
 from fenchel_common.records import Given, Moment, Record
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, MAX_INTRODUCTION_BYTES
+from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LAYOUT, MAX_INTRODUCTION_BYTES, PREPARE
 from fenchel_common.wire.alignment import (
     Listing,
     TaggedList,
@@ -53,7 +55,8 @@ def messages_in(descriptor: Descriptor) -> Iterator[Descriptor]:
     """The vectors in a message: of blocks, or alone, which are vectors of numbers."""
     for field in descriptor.fields:
         if field.message_type in (hyfdca_pb2.BlockVector.DESCRIPTOR, vectors_pb2.Vector.DESCRIPTOR):
-            yield field.message_type
+            # Only moments come in a list of vectors.
+            yield from [field.message_type] * (MOMENT_FIELDS if field.is_repeated else 1)
         elif field.message_type is not None:
             yield from messages_in(field.message_type)
 
@@ -109,11 +112,12 @@ def test_limits_of_rounds_follow_what_a_party_holds() -> None:
 
 @pytest.mark.parametrize("family", ["hyfdca", "corrective"])
 def test_a_million_samples_and_two_million_features_fit_every_round(family: str) -> None:
-    """All vectors that a message can carry at once, at the longest key."""
+    """All vectors that a message can carry at once, at the longest key. Moments fit for a million features."""
     for phase, messages in phases_of(BY_FAMILY[family]).items():
-        limits = round_limits(phase, LARGE, BY_FAMILY[family])
+        extent = replace(LARGE, feature_blocks=LARGE.feature_blocks // 2) if phase in (LAYOUT, PREPARE) else LARGE
+        limits = round_limits(phase, extent, BY_FAMILY[family])
         for carried, limit in ((messages.task_carries, limits.task), (messages.result_carries, limits.result)):
-            blocks = carried.by_sample * LARGE.blocks + carried.by_feature * LARGE.feature_blocks
+            blocks = carried.by_sample * extent.blocks + carried.by_feature * extent.feature_blocks
             assert blocks * (LARGE.block_bytes + 4) < limit <= MAX_BODY_BYTES, phase
 
 

@@ -19,7 +19,7 @@ MISSING_VALUES: Final = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "
 
 Scalar = str | int | float | bool
 Name = Annotated[str, Field(min_length=1)]
-MissingPolicy = Literal["refuse", "drop", "fill"]
+MissingPolicy = Literal["refuse", "drop", "fill", "impute"]
 
 _INDENT: Final = "#              "
 _RULE_LINES: Final = "\n".join(textwrap.wrap(RULE, 100, initial_indent=_INDENT, subsequent_indent=_INDENT))
@@ -28,7 +28,8 @@ HEADER: Final = f"""\
 #   id         the column of the sample ids, or a list of columns. Ids are compared as
 {_RULE_LINES}
 #   leave_out  columns that are not used.
-#   missing    for cells without a value: "refuse" the table, "drop" the row, or "fill" in the number `fill`.
+#   missing    for cells without a value: "refuse" the table, "drop" the row, "fill" in the number `fill`, or let
+#              the run "impute" the mean over all parties.
 #   features   type "number", or "category" with its values; each may have its own `missing` and `fill`, and
 #              `indicator = true` for a further feature that is 1 where the cell was missing.
 

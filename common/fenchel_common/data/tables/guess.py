@@ -63,11 +63,15 @@ def guessed(
     used, left_out = _uses([column for column in rest if column is not labelled], notes)
     missing = sum(by_name[name].missing for name in used)
     if missing:
-        notes.append(f'{missing} cells of features are missing, and missing = "refuse"; change it to "drop" or "fill"')
+        notes.append(
+            f'{missing} cells of features are missing, and missing = "impute": a run with [features] fills in the mean '
+            'over all parties; or change it to "drop" or "fill"'
+        )
     return (
         Declaration.from_mapping(
             profile.declaration.model_dump(exclude_defaults=True)
             | {"id": ids[0] if len(ids) == 1 else ids, "leave_out": left_out}
+            | ({"missing": "impute"} if missing else {})
             | ({} if declared_label is None else {"label": declared_label.model_dump(exclude_defaults=True)})
             | {"features": {name: feature.model_dump(exclude_defaults=True) for name, feature in used.items()}},
             source=profile.source,

@@ -13,7 +13,7 @@ from fenchel_common.data.tables.declaration import DECLARATION_FILE, Declaration
 from fenchel_common.errors import InvalidInput
 
 LARGE_VALUE: Final = 100.0
-"""Features are not scaled by a run: one with values beyond this weighs on it far more than the others."""
+"""A run without `[features]` does not scale: a feature with values beyond this weighs far more than the others."""
 SHOWN_NAMES: Final = 5
 
 
@@ -68,6 +68,7 @@ def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]
     default = MissingCells("", declaration.missing, declaration.fill)
     indicators = _indicators(raw, rows, positions)
     kept = np.ones(len(raw.ids), dtype=bool)
+    imputed: set[str] = set()
     for position in np.unique(positions):
         column_rows = rows[positions == position]
         cells = raw.missing.get(int(position), default)
@@ -78,6 +79,8 @@ def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]
             raise InvalidInput(missing_cell(raw.source, int(column_rows.min()) + 1, name, len(column_rows)))
         if cells.policy == "drop":
             kept[column_rows] = False
+        elif cells.policy == "impute":
+            imputed.add(raw.features[position])
         else:
             _fill(raw.X, int(position), cells.fill)
     kept &= _labelled(raw, declaration)
@@ -91,7 +94,7 @@ def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]
     ids = tuple(sample for sample, keep in zip(raw.ids, kept, strict=True) if keep) if dropped else tuple(raw.ids)
     y = raw.y[kept] if dropped and raw.y is not None else raw.y
     try:
-        shard = Shard(ids, features, X, y)
+        shard = Shard(ids, features, X, y, frozenset(imputed))
     except InvalidInput as error:
         raise InvalidInput(f"{raw.source}: {error}") from None
     return shard, notes + _cautions(raw.source, shard)
@@ -101,7 +104,7 @@ def missing_cell(source: str, row: int, column: str, count: int) -> str:
     """What to say of a missing cell that the declaration refuses."""
     return (
         f"{source}: row {row}, column {column!r}: the cell is missing (missing in this column: {count}); choose "
-        f'missing = "drop" or "fill" in {DECLARATION_FILE}, for the table or under [features.{column}]'
+        f'missing = "drop", "fill" or "impute" in {DECLARATION_FILE}, for the table or under [features.{column}]'
     )
 
 
@@ -162,10 +165,10 @@ def _labelled(raw: RawTable, declaration: Declaration) -> NDArray[np.bool_]:
 
 def _cautions(source: str, shard: Shard) -> list[str]:
     if isinstance(shard.X, csr_array):
-        low = shard.X.min(axis=0).toarray().reshape(-1)
-        high = shard.X.max(axis=0).toarray().reshape(-1)
+        low = shard.X.nanmin(axis=0).toarray().reshape(-1)
+        high = shard.X.nanmax(axis=0).toarray().reshape(-1)
     else:
-        low, high = shard.X.min(axis=0), shard.X.max(axis=0)
+        low, high = np.nanmin(shard.X, axis=0), np.nanmax(shard.X, axis=0)
     notes = []
     constant, large = np.flatnonzero(low == high), np.flatnonzero(np.maximum(-low, high) > LARGE_VALUE)
     # A category that does not occur here, and a sparse column without entries, are constant by nature.
@@ -177,8 +180,8 @@ def _cautions(source: str, shard: Shard) -> list[str]:
         )
     if len(large):
         notes.append(
-            f"{source}: there are values beyond ±{LARGE_VALUE:g} in {_names(shard, large)}; a run does not scale "
-            "features, so bring them to the scale of the others first"
+            f"{source}: there are values beyond ±{LARGE_VALUE:g} in {_names(shard, large)}; a run without [features] "
+            "does not scale them, so bring them to the scale of the others first"
         )
     return notes
 

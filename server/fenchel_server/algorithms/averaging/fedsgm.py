@@ -53,9 +53,9 @@ class FedsgmServer(AveragingServer[FedsgmSettings]):
         layout: FederationLayout,
         key: RunKey,
         preparations: Mapping[ClientId, bytes],
-        record: bytes,
+        records: Sequence[bytes],
     ) -> None:
-        super().__init__(settings, layout=layout, key=key, preparations=preparations, record=record)
+        super().__init__(settings, layout=layout, key=key, preparations=preparations, records=records)
         self._length = len(layout.features)
         if settings.compression in ("rand_k", "top_k") and settings.k > self._length:
             raise InvalidInput(f"k: is {settings.k}, but the model has {self._length} coordinates; use fewer")

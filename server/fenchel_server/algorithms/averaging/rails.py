@@ -66,8 +66,8 @@ class AveragingServer(PhasedServer[S, AveragingRound, AveragingAnswer], Generic[
         The key under which the run's vectors are encrypted.
     preparations
         Ignored: these algorithms need nothing before the first round.
-    record
-        The record of the phase `layout`.
+    records
+        The records of the set-up.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class AveragingServer(PhasedServer[S, AveragingRound, AveragingAnswer], Generic[
         layout: FederationLayout,
         key: RunKey,
         preparations: Mapping[ClientId, bytes],
-        record: bytes,
+        records: Sequence[bytes],
     ) -> None:
         del preparations
-        super().__init__(settings, layout, round_id=RoundId(0), records=[record])
+        super().__init__(settings, layout, round_id=RoundId(0), records=records)
         self.memory: Numbers = {}
         self._key = key
         self._log = AveragingLog(layout, vectors=settings.vectors, width=settings.width)
@@ -124,7 +124,7 @@ class AveragingServer(PhasedServer[S, AveragingRound, AveragingAnswer], Generic[
     def restore(cls, snapshot: bytes, *, settings: S, layout: FederationLayout, key: RunKey) -> Self:
         """A server that continues after the round of the snapshot; it treats every client as restarted."""
         records, state = server_state_from_bytes(snapshot)
-        server = cls(settings, layout=layout, key=key, preparations={}, record=records[0])
+        server = cls(settings, layout=layout, key=key, preparations={}, records=records)
         server._take_records(records)
         saved = snapshot_from_bytes(state, server._scope(server._log.sizes, samples={}))
         if not set(saved.kept) <= set(layout.clients):

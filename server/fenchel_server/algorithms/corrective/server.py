@@ -7,7 +7,7 @@ The run's model is the best model, at which P was least so far.
 D at the anchor cannot fall, and a round in which a client fails before `primal` changes no vector on record.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final
 
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
@@ -63,11 +63,11 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound, Correct
         layout: FederationLayout,
         key: RunKey,
         preparations: Mapping[ClientId, bytes],
-        record: bytes,
+        records: Sequence[bytes],
     ) -> None:
         norms = summed_row_norms(preparations, layout=layout, key=key, privacy=settings.privacy)
         state = CorrectiveState(norms=norms, memories=Memories(intact=frozenset(layout.clients)))
-        self._setup(settings, layout, key, CorrectiveSnapshot(RoundId(0), state), [record])
+        self._setup(settings, layout, key, CorrectiveSnapshot(RoundId(0), state), records)
 
     @classmethod
     def restore(

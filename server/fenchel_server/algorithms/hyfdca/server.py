@@ -15,7 +15,7 @@ in every round.
 The server's choices are on record. All else follows from them by `RoundRules`, at the server and at the parties.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
@@ -51,8 +51,8 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound, HyfdcaAnswer]):
         The key under which the run's vectors by sample are encrypted.
     preparations
         The bytes that each client's `preparation` gave: the encrypted squared norms of its parts of shared rows.
-    record
-        The record of the phase in which the clients gave them.
+    records
+        The records of the set-up; in the phase of the last one the clients gave them.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound, HyfdcaAnswer]):
         layout: FederationLayout,
         key: RunKey,
         preparations: Mapping[ClientId, bytes],
-        record: bytes,
+        records: Sequence[bytes],
     ) -> None:
-        self._setup(settings, layout, key, round_id=RoundId(0), records=(record,))
+        self._setup(settings, layout, key, round_id=RoundId(0), records=tuple(records))
         self._state.norms = summed_row_norms(preparations, layout=layout, key=key, privacy=settings.privacy)
 
     @classmethod

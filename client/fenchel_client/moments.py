@@ -1,0 +1,139 @@
+"""The moments of a party's features over all their holders, before the first round.
+
+The holders of a feature give the count, sum and sum of squares of their own values, encrypted; the server adds them up,
+and each holder opens the sums. Moments of features that nobody else holds stay within the party.
+
+Protects: the server sees ciphertext. A sum opens only if it is the sum over all holders of the feature.
+
+Does not protect: where exactly two parties hold a feature, each learns the other's count, mean and variance by
+subtracting its own; over few values these tell much of each.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array, csr_array
+
+from fenchel_client.algorithms.codec import BlockCodec
+from fenchel_client.crypto.plain import Cipher
+from fenchel_client.crypto.seal import Seal
+from fenchel_client.crypto.stamps import Origin, Stamp
+from fenchel_client.table import PartyTable
+from fenchel_client.transcript import Transcript
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT
+from fenchel_common.blocks import BlockVector
+from fenchel_common.clientlayout import ClientLayout
+from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.errors import DataUnfit, InvalidInput
+from fenchel_common.ids import ClientId
+from fenchel_common.moments import MOMENT_FIELDS, Moments, column_moments
+from fenchel_common.wire.labels import moment_sums_from_bytes
+
+Array = NDArray[np.float64]
+
+FIELD: Final = "moments-{}"
+
+
+class FeatureMoments:
+    """A party's part in the sums of moments.
+
+    Parameters
+    ----------
+    layout
+        The party's layout, with features counted as columns of `table`.
+    cipher, key
+        Those of vectors by sample, which encrypt at every level that has a key.
+    """
+
+    def __init__(self, layout: ClientLayout, table: PartyTable, *, cipher: Cipher, key: RunKey, seal: Seal) -> None:
+        self._layout = layout
+        self._own = own_moments(table, layout)
+        self._blocks = tuple(block for block, held_by in layout.feature_holders.items() if len(held_by) > 1)
+        self._codec = BlockCodec(
+            "features",
+            layout.feature_blocks,
+            sorted(table.features),
+            layout.feature_holders,
+            layout.feature_slots,
+            cipher,
+            seal,
+        )
+        self._key = key
+
+    def contribution(self) -> tuple[BlockVector, ...]:
+        """The encrypted moments of the features that others hold too; none without such features."""
+        if not self._blocks:
+            return ()
+        return tuple(
+            self._codec.to_blocks(
+                FIELD.format(number), limbs, self._blocks, PRODUCT_FORMAT, among=lambda holders: holders
+            )
+            for number, limbs in enumerate(self._own.limbs())
+        )
+
+    def whole(self, body: bytes, transcript: Transcript[Any]) -> Moments:
+        """The moments over all holders, from the sums in `body`; raises as `Seal.open` does, or `InvalidInput`."""
+        sums, record = moment_sums_from_bytes(
+            body, blocks=frozenset(self._blocks), slots=self._layout.feature_slots, key=self._key
+        )
+        if len(sums) != (MOMENT_FIELDS if self._blocks else 0) or any(one.blocks != self._blocks for one in sums):
+            raise InvalidInput("sums: must be over the holders of all features for which this party gave moments")
+        transcript.take_one(record)
+        opened = [self._opened(number, one, transcript.preparations) for number, one in enumerate(sums)]
+        if not opened:
+            return self._own
+        return self._own.put(self._codec.positions_of(self._blocks).tolist(), Moments.from_limbs(np.array(opened)))
+
+    def _opened(self, number: int, sums: BlockVector, given: Mapping[ClientId, Stamp]) -> Array:
+        def origins(block: int) -> list[Origin]:
+            return [Origin(given[holder], FIELD.format(number)) for holder in self._layout.feature_holders[block]]
+
+        return self._codec.from_blocks(sums, origins)
+
+
+def own_moments(table: PartyTable, layout: ClientLayout) -> Moments:
+    """The moments of the party's own values: of rows that the run uses, without missing cells.
+
+    Entries that an earlier party gives are left out too.
+    """
+    X, given, names = table.matrix(layout), _given_by_others(layout), sorted(table.features)
+    if isinstance(X, csr_array):
+        columns = _sparse_columns(X, given)
+    else:
+        columns = (
+            (column[~given[position]] if position in given else column, 0) for position, column in enumerate(X.T)
+        )
+    found = []
+    for name, (values, zeros) in zip(names, columns, strict=True):
+        try:
+            found.append(column_moments(values[~np.isnan(values)], zeros))
+        except InvalidInput as error:
+            raise DataUnfit(f"column {name!r}: {error}", public_reason="its data do not fit this run") from error
+    counts, sums, squares = zip(*found, strict=True)
+    return Moments(counts, sums, squares)
+
+
+def _sparse_columns(X: csr_array, given: Mapping[int, NDArray[np.bool_]]) -> Iterator[tuple[Array, int]]:
+    """The stored values of each column, and the number of its zeros.
+
+    Entries that an earlier party gives are zero in X, and do not count.
+    """
+    by_column = csc_array(X)
+    for position, (start, stop) in enumerate(pairwise(by_column.indptr.tolist())):
+        stored = by_column.data[start:stop]
+        values = stored[stored != 0.0]
+        left_out = int(given[position].sum()) if position in given else 0
+        yield values, X.shape[0] - len(values) - left_out
+
+
+def _given_by_others(layout: ClientLayout) -> dict[int, NDArray[np.bool_]]:
+    """By column, which rows of the layout an earlier party gives."""
+    found: dict[int, NDArray[np.bool_]] = {}
+    for cut in layout.ignored:
+        rows = np.repeat(np.isin(layout.block_ids, cut.block_ids), layout.block_sizes)
+        for position in cut.features.tolist():
+            found[position] = found.get(position, np.zeros(len(rows), dtype=bool)) | rows
+    return found

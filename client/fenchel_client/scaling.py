@@ -1,0 +1,53 @@
+"""How a run prepares the values of a party's features: x' = (x − shift) / scale, with a value for missing cells."""
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fenchel_common.errors import InvalidInput
+from fenchel_common.moments import Moments
+from fenchel_common.runconfig import FeaturesConfig
+from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """(m,) for each feature, sorted by name: its shift, its scale, and the value of a cell that is missing.
+
+    The same for a feature at all of its holders.
+    """
+
+    shift: Array = field(repr=False)
+    scale: Array = field(repr=False)
+    missing: Array = field(repr=False)
+
+    @classmethod
+    def of(cls, moments: Moments, config: FeaturesConfig) -> Self:
+        """The scaling that follows from the moments of the features over all their holders."""
+        means = moments.means()
+        shift, scale = np.zeros(len(means)), np.ones(len(means))
+        if config.scale == "standard":
+            shift, scale = means, moments.deviations()
+        if config.scale == "rms":
+            scale = moments.root_mean_squares()
+        return cls(shift, np.where(scale > 0.0, scale, 1.0), means)
+
+    @property
+    def prepared_missing(self) -> Array:
+        """(m,) the prepared value of a cell that is missing."""
+        return (self.missing - self.shift) / self.scale
+
+    def to_bytes(self) -> bytes:
+        return doubles_to_bytes(np.concatenate([self.shift, self.scale, self.missing]))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, features: int) -> Self:
+        """Reads the scaling that this party wrote into the record of a run."""
+        values = doubles_from_bytes(data, field="scaling")
+        if values.shape != (3 * features,) or not np.isfinite(values).all():
+            raise InvalidInput(f"scaling: must have three finite numbers for each of {features} features")
+        return cls(*np.split(values, 3))

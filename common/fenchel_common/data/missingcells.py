@@ -1,0 +1,35 @@
+"""Missing cells of a party's features, and whether a run deals with them."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from fenchel_common.data.shard import Matrix
+from fenchel_common.errors import InvalidInput
+from fenchel_common.runconfig import FeaturesConfig
+
+
+def missing_cells(X: Matrix, features: Sequence[str]) -> dict[str, int]:
+    """The number of missing cells of each feature that has any; `features` are the names of the columns of X."""
+    if isinstance(X, csr_array):
+        counts = np.bincount(X.indices[np.isnan(X.data)], minlength=len(features))
+    else:
+        counts = np.array([np.count_nonzero(np.isnan(column)) for column in X.T])
+    return {features[position]: int(counts[position]) for position in np.flatnonzero(counts).tolist()}
+
+
+def check_prepared(missing: Mapping[str, int], *, sparse: bool, config: FeaturesConfig | None) -> None:
+    """Refuses a run that does not prepare a table as it must be prepared; `InvalidInput` names column and cure."""
+    if missing and (config is None or config.missing == "refuse"):
+        name, count = next(iter(missing.items()))
+        others = f", as are some of {len(missing) - 1} other columns" if len(missing) > 1 else ""
+        raise InvalidInput(
+            f"column {name!r}: {count} cells are missing{others}, and the run fills none in; let the operator write "
+            '[features] into run.toml, or choose missing = "drop" or "fill" in shard.toml'
+        )
+    if sparse and config is not None and config.scale == "standard":
+        raise InvalidInput(
+            "the table is sparse, and the run centres features, which would fill every cell; let the operator write "
+            'scale = "rms" under [features] in run.toml, or leave out sparse = true in shard.toml'
+        )
