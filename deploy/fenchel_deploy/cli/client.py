@@ -11,6 +11,7 @@ import typer
 
 from fenchel_client.concessions import Concession, explained
 from fenchel_client.consent import Consent
+from fenchel_client.memory import share_one_heap
 from fenchel_client.party import Party
 from fenchel_client.session import Session
 from fenchel_client.task import Handler
@@ -67,6 +68,7 @@ def client(
     verbose: VerboseOption = False,
 ) -> None:
     """Take part in a federation with the shard at DATA. Connects to the server, until the server dismisses it."""
+    share_one_heap()
     place = Place()
     log_to_stderr(log_format, place, verbose=verbose)
     address, metered_at = Address.parse(server) if server else None, metrics_address(metrics)

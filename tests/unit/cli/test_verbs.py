@@ -26,7 +26,15 @@ def modules_after(*words: str) -> set[str]:
     [
         (
             "client",
-            {"prometheus_client", "fenchel_server", "sklearn", "docker", "pyarrow", "fenchel_deploy.cli.server"},
+            {
+                "prometheus_client",
+                "fenchel_server",
+                "scipy.special",
+                "sklearn",
+                "docker",
+                "pyarrow",
+                "fenchel_deploy.cli.server",
+            },
         ),
         ("server", {"prometheus_client", "fenchel_client", "phe", "sklearn", "docker", "fenchel_deploy.cli.client"}),
         ("health", {"numpy", "scipy", "fenchel_server"}),

@@ -31,10 +31,11 @@ def order_modulo(prime: SecretPrime, kind: KeyKind) -> mpz:
     return prime.large_factors[0] if kind is KeyKind.SUBGROUP else prime.value - 1
 
 
-def test_fixed_base_powers_equal_exponentiation() -> None:
-    modulus = mpz(10) ** 40 + 121
-    table = FixedBase(mpz(7), modulus, modulus)
-    for exponent in (0, 1, 255, 256, 65535, int(modulus) - 1):
+@pytest.mark.parametrize("exponent_bits", [1, 8, 128, 256, 264, 1024, 1536, 2047])
+def test_fixed_base_powers_equal_exponentiation(exponent_bits: int) -> None:
+    modulus, largest = mpz(10) ** 40 + 121, 2**exponent_bits - 1
+    table = FixedBase(mpz(7), modulus, mpz(largest))
+    for exponent in (0, 1, largest // 256, largest // 3, largest - 1, largest):
         assert table.power(exponent) == pow(7, exponent, int(modulus))
 
 

@@ -1,0 +1,43 @@
+"""The memory of a party's process."""
+
+import ctypes
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from fenchel_client.memory import share_one_heap
+
+HEAPS = """
+import ctypes, sys, threading
+from fenchel_client.memory import share_one_heap
+if sys.argv[1] == "shared":
+    share_one_heap()
+there = threading.Barrier(3, timeout=30)
+def allocate():
+    block = bytearray(100_000)
+    there.wait()
+    del block
+threads = [threading.Thread(target=allocate) for _ in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+libc = ctypes.CDLL(None)
+libc.fdopen.restype = ctypes.c_void_p
+stdout = ctypes.c_void_p(libc.fdopen(1, b"w"))
+libc.malloc_info(0, stdout)
+libc.fflush(stdout)
+"""
+"""Prints glibc's description of its heaps after three threads have allocated at the same time."""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc gives a thread a heap of its own")
+@pytest.mark.parametrize(("way", "heaps"), [("shared", {1}), ("apart", {2, 3, 4})])
+def test_threads_share_one_heap_after_the_call(way: str, heaps: set[int]) -> None:
+    ran = subprocess.run([sys.executable, "-c", HEAPS, way], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout.count("<heap nr=") in heaps
+
+
+def test_a_system_without_the_setting_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
+    share_one_heap()
