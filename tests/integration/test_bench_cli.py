@@ -51,7 +51,7 @@ def test_a_peer_that_is_not_installed_is_left_out_with_a_word() -> None:
     ("arguments", "named"),
     [
         (["--bits", "1024"], "--bits"),
-        (["--slot-bits", "32"], "--slot-bits"),
+        (["--slot-bits", "40"], "--slot-bits"),
         (["--values", "0"], "--values"),
         (["--peers", "rot13"], "--peers"),
     ],
