@@ -123,7 +123,7 @@ def test_a_sealed_run_that_is_stopped_before_its_key_is_made_is_not_called_plain
         finally:
             server.send_signal(signal.SIGKILL)
     shown = rest + fenchel("runs", "show", "told", "--state", state).stdout
-    assert "none: the set-up is not over" in shown
+    assert "no key yet: the set-up is not over" in shown
     assert "PLAINTEXT" not in shown
 
 

@@ -56,6 +56,8 @@ class Scenario:
                 "acknowledge_row_leak": True,
                 "alignment": self.alignment,
                 "key": {"bits": defaults.DEMO_KEY_BITS},
+                # Narrow inner products are divided by numbers that the server does not know; these are not.
+                "precision": 64,
                 "stop": {"gap": defaults.ATTACKED_GAP},
             }
         )
