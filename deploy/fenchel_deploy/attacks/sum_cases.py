@@ -37,7 +37,7 @@ from fenchel_deploy.attacks.recorded import Recorded, Scenario
 from fenchel_deploy.attacks.rogue_cases import ROGUE
 from fenchel_deploy.attacks.traces import ids_in
 
-HONEST_ROUNDS: Final = 1
+HONEST_ROUNDS: Final = 2
 MEDDLED_ROUNDS: Final = 2
 ROUNDS_OF_A_STORY: Final = 3
 """A record can come with the next task, and the answer to that one is on record with the next but one."""
