@@ -167,7 +167,10 @@ TIGHT = Figures(mean_loss=0.25, mean_conjugate=-0.5, accuracy=0.9, regulariser=0
 @pytest.mark.parametrize("features", [10, 2_000_000])
 def test_a_gap_is_negative_by_rounding_at_most(features: int) -> None:
     chosen = HyfdcaSettings.parse({"local": "paper"})
-    own = replace(layout(), feature_count=features)
+    known = layout()
+    alone, *shared = known.features_by_holders
+    more = features - known.feature_count
+    own = replace(known, feature_count=features, features_by_holders=(alone + more, *shared))
     assert checked_gap(TIGHT, settings=chosen, layout=own) == 0.0
     for off, fits in ((1e-6, True), (1e-3, False), (1.0, False)):
         lower = replace(TIGHT, mean_loss=TIGHT.mean_loss - off)
