@@ -181,6 +181,12 @@ DEPARTURES: Final = (
         ("fenchel audit --attack",),
         "to show the leak is what the attacks are for",
     ),
+    Departure(
+        "precision",
+        64,
+        ("fenchel audit --attack",),
+        "narrow inner products are divided by numbers that the server does not know; the attacks read them as they are",
+    ),
     Departure("privacy", Privacy.PLAIN, ("fenchel bench rounds",), "the number of rounds is the same at every level"),
     Departure(
         "stop.gap",
