@@ -229,7 +229,7 @@ class Demonstration:
             "clients": len(self.shards),
             "key_bits": options.key_bits,
             "privacy": options.privacy,
-            "cipher": ended["cipher"],
+            "cipher": options.cipher if options.privacy.encrypts_samples else None,
             "dataset": dataset.name,
             "status": ended["status"],
             "reason": ended["reason"],
