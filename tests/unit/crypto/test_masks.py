@@ -216,7 +216,7 @@ def test_other_keys_and_other_runs_give_other_sums(changed: str) -> None:
         keys = replace(keys, groups={**keys.groups, TRIO: secret("another")})
     else:
         run = "another"
-    odd = mask_cipher(C, keys=keys, run=run)  # type: ignore[arg-type]
+    odd = mask_cipher(C, keys=keys, run=run)  # type: ignore[arg-type]  # one of several kinds of change
     last = odd.encrypt(values(SLOTS, 2), FORMAT, origin=origin_of(C), places=at, among=lambda _: TRIO)
     with pytest.raises(TagMismatch):
         mask_cipher(A).decrypt(summed(*given, last), origins=[[origin_of(k) for k in TRIO]], places=at)
@@ -230,7 +230,7 @@ def test_other_kinds_of_vectors_are_refused() -> None:
         with pytest.raises(IncompatibleVectors, match="this run is masked, but the vector is not"):
             mask_cipher(A).decrypt(vector, origins=[[origin_of(A)]], places=places(1))
         with pytest.raises(IncompatibleVectors):
-            masked.plus(vector)  # type: ignore[arg-type]
+            masked.plus(vector)  # type: ignore[arg-type]  # its class is known when it runs
     for used in (PlainCipher(BITS, tags()), cipher()):
         with pytest.raises(IncompatibleVectors):
             used.decrypt(masked, origins=[[origin_of(A)]], places=places(1))

@@ -211,7 +211,7 @@ def test_the_key_holder_sends_no_masks_and_a_party_takes_none(tmp_path: Path, mo
 
     def watched(content: bytes, **values: object) -> object:
         sent.append(secrets_from_bytes(content))
-        return wrap(content, **values)  # type: ignore[arg-type]
+        return wrap(content, **values)  # type: ignore[arg-type]  # passed on as they came
 
     monkeypatch.setattr(setup, "wrap", watched)
     Federation(tmp_path / "honest", shards=SHARDS).set_up(MASKED)
