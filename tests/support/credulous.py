@@ -85,12 +85,18 @@ def believe_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     believe_every_record(monkeypatch)
     believe_every_list(monkeypatch)
     believe_every_key(monkeypatch)
+    believe_every_gap(monkeypatch)
     monkeypatch.setattr("fenchel_client.currentrun.reason_not_to_release", lambda _participant, _stop: None)
 
 
 def believe_every_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes parties open whatever comes, by whomever it was made."""
     monkeypatch.setattr(Tagger, "check", lambda _tagger, _grid, _tags, _expected: None)
+
+
+def believe_every_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes parties take any figures, also of a primal objective below the dual one."""
+    monkeypatch.setattr("fenchel_client.algorithms.hyfdca.client.checked_gap", lambda _figures, **_run: 0.0)
 
 
 def believe_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
