@@ -8,6 +8,7 @@ Everything lies under `directory`: kits/, shards/, server/ (state), clients/NAME
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from fenchel_deploy.folders import kit_folder, lay_out, shard_file, whole_model
 from fenchel_deploy.wan import NEAR, Wan
 
 EXIT_WAIT_S = 20.0
+CORES_OF_LINEAR_ALGEBRA = "OPENBLAS_NUM_THREADS"
 
 
 class LocalFederation:
@@ -162,7 +164,17 @@ class LocalFederation:
     ) -> subprocess.Popen[bytes]:
         command = [self._python, "-m", "fenchel_deploy", verb, *(word for group in arguments for word in group)]
         with (self._directory / "logs" / f"{name or verb}.log").open("ab") as log:
-            return subprocess.Popen(command, stdout=stdout, stderr=log, stdin=subprocess.DEVNULL)
+            return subprocess.Popen(
+                command, stdout=stdout, stderr=log, stdin=subprocess.DEVNULL, env=environment_of(self._python)
+            )
+
+
+def environment_of(python: str) -> dict[str, str]:
+    """This process's environment; for another installation without what `fenchel` sets for its own linear algebra."""
+    environment = dict(os.environ)
+    if python != sys.executable:
+        environment.pop(CORES_OF_LINEAR_ALGEBRA, None)
+    return environment
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -13,7 +13,7 @@ from fenchel_common.privacy import Privacy
 from fenchel_deploy.bench import ciphers
 from fenchel_deploy.bench.ciphers import CipherBench, Installation, Measured, RoundsMeter, Subject, one_model
 from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions
-from fenchel_deploy.local import LocalFederation
+from fenchel_deploy.local import CORES_OF_LINEAR_ALGEBRA, LocalFederation, environment_of
 from support.commands import run_fenchel
 
 RUN = Measured(
@@ -98,6 +98,14 @@ def test_an_installation_is_asked_whether_it_can_read_the_run(demonstration: Dem
     config = CipherBench(demonstration, ["paillier"]).config("paillier")
     assert Installation("same", sys.executable).knows(config)
     assert not Installation("none", "/bin/false").knows(config)
+
+
+def test_another_installation_decides_itself_how_many_cores_its_linear_algebra_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(CORES_OF_LINEAR_ALGEBRA, "1")
+    assert environment_of(sys.executable)[CORES_OF_LINEAR_ALGEBRA] == "1"
+    assert CORES_OF_LINEAR_ALGEBRA not in environment_of(OLD.python)
 
 
 @pytest.mark.parametrize(
