@@ -65,7 +65,8 @@ WHOLE_ROUND = "round"
 log = logging.getLogger(__name__)
 
 Watcher = Callable[[Event | Effect], None]
-"""Called with every effect before it is performed, and with every event after it happened."""
+"""Called with every effect before it is performed, and with every event after it happened; with the outcome of the
+set-up or of a round once it is committed, so that nobody hears of a round that a killed server forgets."""
 
 StillWaiting = Callable[[AwaitClients, frozenset[ClientId]], None]
 """Called about once a second while the driver waits for clients, with those of them that are present."""
@@ -132,14 +133,18 @@ class Driver:
         state, event = RunState(self._rules), cast(Event, started)
         while True:
             with self._ledger.spending(Kind.COMPUTE):
-                self._watch(event)
+                if not isinstance(event, SetupReady | RoundReady):
+                    self._watch(event)
                 state, effects = step(state, event)
             for effect in effects:
                 with self._ledger.spending(Kind.COMPUTE):
                     self._watch(effect)
                 if isinstance(effect, Close):
                     return self._close(effect)
-                event = self._perform(effect) or event
+                following = self._perform(effect)
+                if isinstance(effect, CommitSetup | CommitRound):
+                    self._watch(event)
+                event = following or event
 
     def _perform(self, effect: Effect) -> Event | None:
         match effect:

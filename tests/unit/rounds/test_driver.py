@@ -100,6 +100,17 @@ def test_watchers_are_told_of_effects_before_and_events_after() -> None:
     assert told.index(CommitSetup()) < told.index(CommitRound(RoundId(1)))
 
 
+def test_watchers_hear_of_a_round_once_it_is_committed() -> None:
+    store, committed = toy_store(), list[tuple[RoundId, RoundId | None]]()
+
+    def watch(moment: Event | Effect) -> None:
+        if isinstance(moment, RoundReady):
+            committed.append((moment.metrics.round, store.last_round(RUN)))
+
+    drive(store, toy_transport(), watch=watch)
+    assert committed == [(1, 1), (2, 2), (3, 3)]
+
+
 def test_a_stop_request_is_seen_at_the_next_phase_boundary() -> None:
     store, transport = toy_store(), toy_transport()
 
