@@ -94,12 +94,12 @@ class PendingPoints:
     """
 
     point: Array
-    vertex: Array | None
+    vertex: Array
     relative: bool
 
     def by_kind(self) -> dict[str, Array]:
         """The dual variables of the pending points by their kind."""
-        return {POINT: self.point} if self.vertex is None else {POINT: self.point, VERTEX: self.vertex}
+        return {POINT: self.point, VERTEX: self.vertex}
 
 
 @dataclass(frozen=True, slots=True)

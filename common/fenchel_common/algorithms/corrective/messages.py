@@ -7,7 +7,8 @@ A *point* is a feasible vector of dual variables of all samples. Every client re
     vertex   v_j ∈ −∂l(X·q_j), one for each of the last rounds; every label holder computes it from x_i·q_j
 
 where the model q_j is one step from the best model towards the model of round j. The *best model* is the one at which P
-was least so far.
+was least so far. If a client has no labels, q_j is halfway between the two, and a label holder of each block tells the
+vertex to the clients without labels.
 
 Of every point each client knows its values on the client's own samples, its model w = 1/(λN) Σ_i α_i x_i on the
 client's own features, and x_i·w of the client's own samples. All clients know c = −1/N Σ_i l*(−α_i) and the Gram matrix
@@ -175,6 +176,8 @@ class DualResult:
         the client reports.
     combination
         A hash of the weights with which the client combined the points. All clients must send the same hash.
+    vertex
+        The new vertex, on the live blocks that the client reports on and that a client without labels holds too.
     """
 
     point: BlockVector | None
@@ -182,6 +185,7 @@ class DualResult:
     alpha: BlockVector | None
     weights: BlockVector | None
     combination: bytes
+    vertex: BlockVector | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +198,13 @@ class PrimalTask:
         The sum of the clients' `DualResult.point` on the client's live blocks; None in a round that certifies only.
     figures
         The sum of all clients' `DualResult.figures`.
+    vertex
+        For a client without labels: the new vertex on its live blocks; None in a round that certifies only.
     """
 
     point: BlockVector | None
     figures: Vector
+    vertex: BlockVector | None = None
 
 
 @dataclass(frozen=True, slots=True)

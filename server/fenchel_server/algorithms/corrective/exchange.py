@@ -59,7 +59,8 @@ def product_parts(answer: Products) -> Parts:
 
 def dual_parts(answer: DualResult) -> Parts:
     """The parts of an answer to `local_dual`."""
-    vectors = {POINT_FIELD: answer.point, ALPHA_FIELD: answer.alpha, WEIGHTS_FIELD: answer.weights}
+    by_sample = {POINT_FIELD: answer.point, VERTEX_FIELD: answer.vertex, ALPHA_FIELD: answer.alpha}
+    vectors = {**by_sample, WEIGHTS_FIELD: answer.weights}
     kept = CorrectiveAnswer(solved=answer.point is not None, combination=answer.combination)
     return kept, PhaseSums.of(vectors, {FIGURES_FIELD: answer.figures})
 
@@ -84,11 +85,6 @@ class CorrectiveExchange:
             layout, key=key, privacy=privacy, alpha_format=formats.alpha, product_formats=formats.products
         )
 
-    @property
-    def vertices(self) -> bool:
-        """Whether the clients can compute vertices: all of them must have labels."""
-        return self._label_holders == self._scopes.keys()
-
     def read(self, phase: str, current: CorrectiveRound, client: ClientId, body: bytes) -> Parts:
         """The answer of a client to a phase."""
         if phase == INNER_PRODUCT:
@@ -103,9 +99,8 @@ class CorrectiveExchange:
             raise InvalidInput(LOST)
         summed = frozenset[int]() if current.blank else self._shared
         blocks = tuple(block for block in current.blocks[client].live if block in summed)
-        two_models = current.collapse or current.starts[client].vertex is not None
         check_blocks(answer.point, blocks, "point")
-        check_blocks(answer.vertex, blocks if two_models else (), "vertex")
+        check_blocks(answer.vertex, blocks, "vertex")
         check_fresh_numbers(answer.gram, "gram")
         return product_parts(answer)
 
@@ -116,6 +111,7 @@ class CorrectiveExchange:
         blocks = current.blocks[client]
         solving = client in self._label_holders and not current.closing
         check_blocks(answer.point, blocks.live if solving else (), "point")
+        check_blocks(answer.vertex, () if current.closing else blocks.told, "vertex")
         check_blocks(answer.alpha, blocks.reports, "alpha")
         check_blocks(answer.weights, blocks.features, "weights")
         check_fresh_numbers(answer.figures, "figures", length=FIGURE_COUNT)
@@ -126,7 +122,7 @@ class CorrectiveExchange:
         solved = not current.closing
         features = tuple(self._scopes[client].feature_blocks)
         check_blocks(answer.point, features if solved else (), "point")
-        check_blocks(answer.vertex, features if solved and self.vertices else (), "vertex")
+        check_blocks(answer.vertex, features if solved else (), "vertex")
         check_blocks(answer.model, current.blocks[client].features, "model")
         check_presence(answer.conjugates_and_products, solved, "conjugates_and_products")
         check_presence(answer.objectives, current.reports_objectives, "objectives")

@@ -158,7 +158,7 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound, Correct
         return None
 
     def _primal_request(self) -> PhaseRequest:
-        tasks = primal_tasks(self._current())
+        tasks = primal_tasks(self._current(), self.layout)
         return self._request(PRIMAL, {client: wire.primal_task_to_bytes(task) for client, task in tasks.items()})
 
     def _take_primals(self, answers: Answers[CorrectiveAnswer]) -> RoundReport:
