@@ -21,6 +21,7 @@ from fenchel_client.layoutnotes import layout_notes
 from fenchel_client.preparedtable import PreparedTable
 from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
+from fenchel_client.runtable import run_features, run_table
 from fenchel_client.table import PartyTable
 from fenchel_client.task import Task
 from fenchel_client.tasklimits import NO_KEY
@@ -105,7 +106,8 @@ class CurrentRun:
         """Makes the run one of prepared features; `whole` opens their moments over all holders of each."""
         config = active.kept.config.features
         assert config is not None, "without [features] there are no moments"
-        table = PreparedTable.learnt(self._table, self.guarded(active, whole), config)
+        own = run_table(self._table, active.kept.config)
+        table = PreparedTable.learnt(own, self.guarded(active, whole), config, constant=active.settings.constant)
         kept = replace(active.kept, scaling=table.scaling.to_bytes())
         self._records.folder.keep_run(active.run, kept)
         self.active = active.prepared(kept, table, self._stopwatch)
@@ -161,7 +163,7 @@ class CurrentRun:
 
     def keep_model(self, active: ActiveRun, body: bytes) -> bytes:
         """Stores this party's part of the model on disk; returns the release for the server, empty if there is none."""
-        features = sorted(self._table.features)
+        features = sorted(run_features(self._table, active.kept.config))
         part = model_part_from_bytes(body)
         weights = self.guarded(active, lambda: active.participant.final_model(part.state))
         release = _release(active, part, weights)
@@ -185,7 +187,7 @@ class CurrentRun:
             run,
             kept,
             layout,
-            table=self._table,
+            table=run_table(self._table, kept.config),
             releases=kit.roster.release_model_to_server,
             stopwatch=self._stopwatch,
             attempt=attempt,

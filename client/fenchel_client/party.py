@@ -94,7 +94,8 @@ class Party:
         """
         if before_layout(key):
             config = None if self._setup is None else self._setup.config
-            return setup_task_limit(key, config, table=self._table, parties=len(self._kit.roster.parties))
+            table = self._table if self._setup is None else self._setup.table
+            return setup_task_limit(key, config, table=table, parties=len(self._kit.roster.parties))
         active = self._current.active
         if active is not None and active.run == key.run:
             return round_task_limit(key, active.extent, active.settings)
@@ -167,7 +168,7 @@ class Party:
             kit=self._kit,
             attempt=task.attempt,
         )
-        first = FirstResults(active, self._table, secret=setup.secrets.alignment_secret, run=setup.run)
+        first = FirstResults(active, setup.table, secret=setup.secrets.alignment_secret, run=setup.run)
         self._first, setup.labels = first, first.labels
         return self._given(task, lambda: first.first(active))
 

@@ -7,6 +7,7 @@ from fenchel_client.scaling import Scaling
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.data.shard import Matrix
+from fenchel_common.intercept import INTERCEPT
 from fenchel_common.moments import Moments
 from fenchel_common.runconfig import FeaturesConfig
 
@@ -24,9 +25,17 @@ class PreparedTable(PartyTable):
         self._prepared: tuple[ClientLayout, Matrix] | None = None
 
     @classmethod
-    def learnt(cls, table: PartyTable, moments: Moments, config: FeaturesConfig) -> "PreparedTable":
-        """The table, prepared by the moments of its features over all their holders."""
-        return cls(table, Scaling.of(moments, config))
+    def learnt(
+        cls, table: PartyTable, moments: Moments, config: FeaturesConfig, *, constant: float = 0.0
+    ) -> "PreparedTable":
+        """The table, prepared by the moments of its features over all their holders.
+
+        If the table has the constant feature of an intercept, `constant` is the value that it gets.
+        """
+        scaling = Scaling.of(moments, config)
+        if INTERCEPT in table.features:
+            scaling = scaling.with_constant(sorted(table.features).index(INTERCEPT), constant)
+        return cls(table, scaling)
 
     @classmethod
     def recorded(cls, table: PartyTable, scaling: bytes) -> "PreparedTable":

@@ -1,6 +1,6 @@
 """How a run prepares the values of a party's features: x' = (x − shift) / scale, with a value for missing cells."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -35,6 +35,12 @@ class Scaling:
         if config.scale == "rms":
             scale = moments.root_mean_squares()
         return cls(shift, np.where(scale > 0.0, scale, 1.0), means)
+
+    def with_constant(self, position: int, constant: float) -> Self:
+        """The scaling that gives the feature at a position, whose value is 1, the value `constant`."""
+        shift, scale = self.shift.copy(), self.scale.copy()
+        shift[position], scale[position] = 0.0, 1.0 / constant
+        return replace(self, shift=shift, scale=scale)
 
     @property
     def prepared_missing(self) -> Array:

@@ -20,6 +20,7 @@ from fenchel_client.ledger import PartyLedger
 from fenchel_client.privatefiles import read_private, write_private
 from fenchel_client.scaling import Scaling
 from fenchel_common.ids import ClientId, RunId, check_run_id
+from fenchel_common.intercept import INTERCEPT
 from fenchel_common.setup import PartyRun
 from fenchel_common.wire.setup import party_run_from_bytes, party_run_to_bytes
 
@@ -74,14 +75,20 @@ class StateFolder:
         """Stores the model; `figures` are P, D and the gap, and an unknown one is stored as NaN.
 
         With the bytes of a scaling, the weights are those of prepared features, and the file has what prepares them.
+        The weight of the constant feature is stored as the intercept of the model.
         """
         arrays = {name: np.float64(np.nan if value is None else value) for name, value in figures.items()}
-        prepared = {}
+        by_feature = {"weights": weights}
         if scaling:
             found = Scaling.from_bytes(scaling, features=len(features))
-            prepared = {"shift": found.shift, "scale": found.scale, "missing": found.missing}
+            by_feature |= {"shift": found.shift, "scale": found.scale, "missing": found.missing}
+        if INTERCEPT in features:
+            position = features.index(INTERCEPT)
+            arrays["intercept"] = weights[position] / by_feature["scale"][position]
+            features = [name for name in features if name != INTERCEPT]
+            by_feature = {name: np.delete(values, position) for name, values in by_feature.items()}
         content = io.BytesIO()
-        np.savez(content, allow_pickle=False, features=np.array(features), weights=weights, **arrays, **prepared)
+        np.savez(content, allow_pickle=False, features=np.array(features), **by_feature, **arrays)
         write_private(self._file(run, MODEL), content.getvalue())
 
     def release(self, run: RunId) -> bytes | None:

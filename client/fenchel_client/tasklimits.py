@@ -25,7 +25,8 @@ def setup_task_limit(key: TaskKey, config: RunConfig | None, *, table: PartyTabl
             return setup_limits(key.phase, parties=parties).task
     except InvalidInput as error:
         raise _no_phase(error) from error
-    overlapping = config is None or config.overlap == "first"
+    # Several parties may hold the constant feature of the same samples.
+    overlapping = config is None or config.overlap == "first" or bool(config.features and config.features.intercept)
     return layout_task_limit(
         samples=len(table.ids), features=len(table.features), parties=parties, overlapping=overlapping
     )
@@ -44,7 +45,8 @@ def recorded_task_limit(key: TaskKey, kept: PartyRun | None, *, table: PartyTabl
     if kept is None:
         if key.phase == FINISH:
             parties = len(kit.roster.parties)
-            return finish_task_limit(features=len(table.features), parties=parties, round_id=key.round)
+            # One more than its own: the run may have had a constant feature.
+            return finish_task_limit(features=len(table.features) + 1, parties=parties, round_id=key.round)
         raise Refusal(f"there is no key of run {key.run} here", public_reason=NO_KEY)
     try:
         layout = client_layout_of(kept, table, party=kit.client_id)

@@ -25,6 +25,7 @@ OVERLAP: Final = "error"
 SAMPLES: Final = "labelled"
 SCALE: Final = "standard"
 MISSING: Final = "mean"
+INTERCEPT: Final = False
 PRECISION: Final = "auto"
 DEADLINE_S: Final = 120.0
 QUORUM: Final = 0.5

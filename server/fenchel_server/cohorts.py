@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.errors import AlignmentError, ResultRejected
 from fenchel_common.ids import ClientId
+from fenchel_common.intercept import INTERCEPT_PSEUDONYM
 from fenchel_common.layout import Block, BlockIndex, FederationLayout
 from fenchel_common.layoutroot import SALT_BYTES, OpenedCohort
 from fenchel_common.layoutroot import Cohort as BlockCohort
@@ -249,7 +250,7 @@ def _ignored(holdings: Sequence[Holding], federation: FederationLayout) -> list[
 
 def _check_linked(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> None:
     """Refuses parties without common samples or features; nearly always they write the same ids differently."""
-    features = [frozenset(holding.features) for holding in holdings]
+    features = [frozenset(holding.features) - {INTERCEPT_PSEUDONYM} for holding in holdings]
     if all(len(cohort.holders) == 1 for cohort in cohorts) and len(set(features)) > 1:
         raise AlignmentError(
             "no two parties hold a common sample, yet they hold different features: check that all parties write "
@@ -267,7 +268,7 @@ def _check_linked(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> Non
 def _parties_by_feature(holdings: Sequence[Holding]) -> list[set[int]]:
     holders: dict[str, set[int]] = {}
     for position, holding in enumerate(holdings):
-        for feature in holding.features:
+        for feature in set(holding.features) - {INTERCEPT_PSEUDONYM}:
             holders.setdefault(feature, set()).add(position)
     return [set(group) for group in {frozenset(group) for group in holders.values()}]
 
@@ -284,8 +285,7 @@ def _joined(links: Sequence[set[int]]) -> list[list[int]]:
 def _check_no_overlap(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> None:
     problems = []
     for (first, one), (second, other) in combinations(enumerate(holdings), 2):
-        twice = sorted(set(one.features) & set(other.features))
-        if not twice:
+        if not (twice := sorted((set(one.features) & set(other.features)) - {INTERCEPT_PSEUDONYM})):
             continue
         count = sum(len(cohort.samples) for cohort in cohorts if {first, second} <= set(cohort.holders))
         if count:

@@ -282,8 +282,10 @@ class CorrectiveDualResult(_message.Message):
     def figures(self) -> _vectors_pb2.Vector:
         """This client's contribution to the figures: sums over the live blocks that it reports on, divided by the number of
         all samples. 17 sums of losses, then 17 numbers of correct predictions, at 17 models from the best one to that of
-        the round; then the sums of conjugates, of row norms and of squared dual variables. Last, the number of samples that
-        the client reports on, divided by 1024.
+        the round; then the sums of conjugates, of row norms and of squared dual variables. Then the number of samples that
+        the client reports on, divided by 1024. In a run with an intercept, then sums over the samples with positive and
+        over those with negative dual variables: of the dual variables' magnitudes, of these times the row norms, and of
+        conjugates below zero.
         """
 
     @_builtins.property

@@ -53,6 +53,7 @@ def dual_result(
     lambda_: float,
     loss: Loss,
     formats: SampleFormats,
+    constant: float = 0.0,
 ) -> DualResult:
     """The client's answer, from the round as `with_combination` gives it.
 
@@ -60,11 +61,15 @@ def dual_result(
     ----------
     norms
         ‖x_i‖² of the whole rows.
+    constant
+        The value of the constant feature in every whole row, if the run has one.
     """
     plan, model = current.plan, current.memory.entries[(MODEL, current.plan.round_id)]
     point = alpha = weights = vertex = None
     if rows.y is not None and not plan.closing:
-        solution = _local_point(rows, current, norms=norms, lambda_=lambda_, loss=loss, formats=formats)
+        solution = _local_point(
+            rows, current, norms=norms, lambda_=lambda_, loss=loss, formats=formats, constant=constant
+        )
         point = codec.to_blocks(
             POINT_FIELD, plan.live_blocks, solution, formats.alpha, among=plan.labelled_contributors
         )
@@ -72,7 +77,7 @@ def dual_result(
         told = vertex_to_tell(rows, current, loss=loss, formats=formats)
         vertex = codec.to_blocks(VERTEX_FIELD, plan.told_blocks, told, formats.alpha)
     reports = rows.positions_of(plan.report_blocks)
-    figures = figures_of(rows, current.memory, plan.round_id, reports, norms=norms, loss=loss)
+    figures = figures_of(rows, current.memory, plan.round_id, reports, norms=norms, loss=loss, constant=constant)
     if plan.report_blocks:
         reported = rounded_towards_zero(model.alpha, formats)
         alpha = codec.to_blocks(ALPHA_FIELD, plan.report_blocks, reported, formats.alpha)
@@ -84,7 +89,14 @@ def dual_result(
 
 
 def _local_point(
-    rows: PartyRows, current: ClientRound, *, norms: Array, lambda_: float, loss: Loss, formats: SampleFormats
+    rows: PartyRows,
+    current: ClientRound,
+    *,
+    norms: Array,
+    lambda_: float,
+    loss: Loss,
+    formats: SampleFormats,
+    constant: float,
 ) -> Array:
     """The solution of the local problem divided by |B_n| on the live samples, and zero on all others."""
     plan = current.plan
@@ -96,6 +108,7 @@ def _local_point(
         norms=norms,
         strength=plan.scale / (lambda_ * rows.sample_count),
         loss=loss,
+        constant=constant,
     )
     sizes = [len(rows.positions[block]) for block in plan.live_blocks]
     values = np.zeros(rows.count)

@@ -39,7 +39,9 @@ MEMORY: Final = 20
 STEPS: Final = 16
 """P is compared at the ends of so many equal steps from the best model to the model of the round."""
 FIGURE_COUNT: Final = 2 * (STEPS + 1) + 4
-"""The length of `DualResult.figures`."""
+"""The length of `DualResult.figures` in a run without an intercept."""
+BALANCE_COUNT: Final = 6
+"""How many more figures there are in a run with an intercept."""
 COUNT_UNIT: Final = 1024.0
 """Numbers of samples are summed in this unit, so that they are within the bound of the format and exact."""
 
@@ -169,8 +171,10 @@ class DualResult:
         The solution of the local problem, divided by |B_n|.
     figures
         Sums over the live blocks that the client reports on, divided by N: of losses and then of correct predictions at
-        the `STEPS` + 1 models from the best one to that of the round, of conjugates, of row norms and of α_i². Last the
-        number of samples in these blocks, in units of `COUNT_UNIT`.
+        the `STEPS` + 1 models from the best one to that of the round, of conjugates, of row norms and of α_i². Then the
+        number of samples in these blocks, in units of `COUNT_UNIT`. In a run with an intercept then, over the samples
+        with α_i > 0 and over those with α_i < 0: sums of |α_i|, of |α_i|·‖x_i‖ and of −l*(−α_i) where it is above zero;
+        ‖x_i‖ is without the constant feature.
     alpha, weights
         The combined dual variables on the live blocks of samples, and their model on the blocks of features, on which
         the client reports.

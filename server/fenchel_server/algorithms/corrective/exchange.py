@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from fenchel_common.algorithms.corrective.formats import SampleFormats
 from fenchel_common.algorithms.corrective.messages import (
     ALPHA_FIELD,
-    FIGURE_COUNT,
     FIGURES_FIELD,
     GRAM_FIELD,
     MODEL_FIELD,
@@ -19,12 +17,12 @@ from fenchel_common.algorithms.corrective.messages import (
     PrimalResult,
     Products,
 )
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
-from fenchel_common.privacy import Privacy
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.scope import Scope
 from fenchel_server.algorithms.answers import check_blocks, check_fresh_numbers, check_presence
@@ -73,16 +71,18 @@ def primal_parts(answer: PrimalResult) -> Parts:
 
 
 class CorrectiveExchange:
-    """Reads the answers of clients, for one layout, key and privacy level.
+    """Reads the answers of clients, for one layout, key and settings.
 
     Each method expects the round as it was when the phase began, and raises a `FenchelError` to reject the answer.
     """
 
-    def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy, formats: SampleFormats) -> None:
+    def __init__(self, layout: FederationLayout, key: RunKey, settings: CorrectiveSettings) -> None:
+        formats = settings.formats(len(layout.clients))
+        self._figure_count = settings.figure_count
         self._shared = layout.sample_index.shared
         self._label_holders = layout.label_holders
         self._scopes = Scope.of_every_client(
-            layout, key=key, privacy=privacy, alpha_format=formats.alpha, product_formats=formats.products
+            layout, key=key, privacy=settings.privacy, alpha_format=formats.alpha, product_formats=formats.products
         )
 
     def read(self, phase: str, current: CorrectiveRound, client: ClientId, body: bytes) -> Parts:
@@ -114,7 +114,7 @@ class CorrectiveExchange:
         check_blocks(answer.vertex, () if current.closing else blocks.told, "vertex")
         check_blocks(answer.alpha, blocks.reports, "alpha")
         check_blocks(answer.weights, blocks.features, "weights")
-        check_fresh_numbers(answer.figures, "figures", length=FIGURE_COUNT)
+        check_fresh_numbers(answer.figures, "figures", length=self._figure_count)
         return dual_parts(answer)
 
     def _primal(self, current: CorrectiveRound, client: ClientId, body: bytes) -> Parts:

@@ -92,9 +92,7 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound, Correct
     ) -> None:
         super().__init__(settings, layout, round_id=saved.round_id, records=records)
         self._state = saved.state
-        self._exchange = CorrectiveExchange(
-            layout, key, privacy=settings.privacy, formats=settings.formats(len(layout.clients))
-        )
+        self._exchange = CorrectiveExchange(layout, key, settings)
         self._knowing_norms: frozenset[ClientId] = frozenset()
 
     def _last_state(self, client: ClientId) -> bytes:
