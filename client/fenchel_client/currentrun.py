@@ -108,10 +108,19 @@ class CurrentRun:
         assert config is not None, "without [features] there are no moments"
         own = run_table(self._table, active.kept.config)
         table = PreparedTable.learnt(own, self.guarded(active, whole), config, constant=active.settings.constant)
+        return self._prepared(active, table)
+
+    def _prepared(self, active: ActiveRun, table: PreparedTable) -> ActiveRun:
         kept = replace(active.kept, scaling=table.scaling.to_bytes())
         self._records.folder.keep_run(active.run, kept)
         self.active = active.prepared(kept, table, self._stopwatch)
         return self.active
+
+    def divide_rows(self, active: ActiveRun, whole: Callable[[], NDArray[np.float64]]) -> ActiveRun:
+        """Makes the run one of rows of length 1; `whole` opens the lengths of the rows with prepared features."""
+        own = run_table(self._table, active.kept.config)
+        before = PreparedTable.recorded(own, active.kept.scaling)
+        return self._prepared(active, before.with_lengths(self.guarded(active, whole)))
 
     def answer(self, active: ActiveRun, task: Task) -> bytes:
         """The result of a task of a round; that the party has come so far is on disk before the result leaves.

@@ -1,12 +1,16 @@
-"""A party's table as a run with `[features]` uses it: shifted, scaled, without missing cells."""
+"""A party's table as a run with `[features]` uses it: shifted, scaled, without missing cells, perhaps of unit rows."""
+
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from fenchel_client.scaling import Scaling
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.data.shard import Matrix
+from fenchel_common.errors import InvalidInput
 from fenchel_common.intercept import INTERCEPT
 from fenchel_common.moments import Moments
 from fenchel_common.runconfig import FeaturesConfig
@@ -42,6 +46,10 @@ class PreparedTable(PartyTable):
         """The table, prepared as the record of a run says."""
         return cls(table, Scaling.from_bytes(scaling, features=len(table.features)))
 
+    def with_lengths(self, lengths: NDArray[np.float64]) -> "PreparedTable":
+        """The table whose rows are divided by these lengths, but for rows of zeros and the constant feature."""
+        return PreparedTable(self._table, replace(self.scaling, lengths=np.where(lengths > 0.0, lengths, 1.0)))
+
     def matrix(self, layout: ClientLayout) -> Matrix:
         """As for `PartyTable`; entries that an earlier party gives are zero here too."""
         if self._prepared is None or self._prepared[0] is not layout:
@@ -65,4 +73,20 @@ class PreparedTable(PartyTable):
         values = prepared.data if isinstance(prepared, csr_array) else prepared
         for entries in self._table.entries(layout):
             values[entries] = 0.0
+        if len(scaling.lengths):
+            self._divide(prepared)
         return prepared
+
+    def _divide(self, prepared: Matrix) -> None:
+        """Divides the rows by their lengths, but for the constant feature."""
+        lengths = self.scaling.lengths
+        if len(lengths) != prepared.shape[0]:
+            raise InvalidInput("scaling: must have the length of every row")
+        constant = sorted(self.features).index(INTERCEPT) if INTERCEPT in self.features else -1
+        if isinstance(prepared, csr_array):
+            divisors = np.repeat(lengths, np.diff(prepared.indptr))
+            prepared.data /= np.where(prepared.indices == constant, 1.0, divisors)
+            return
+        for position, column in enumerate(prepared.T):
+            if position != constant:
+                column /= lengths

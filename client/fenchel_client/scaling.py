@@ -18,12 +18,14 @@ Array = NDArray[np.float64]
 class Scaling:
     """(m,) for each feature, sorted by name: its shift, its scale, and the value of a cell that is missing.
 
-    The same for a feature at all of its holders.
+    The same for a feature at all of its holders. `lengths` are those of the party's whole rows, in the order of its
+    layout, by which they are divided; none if they are not.
     """
 
     shift: Array = field(repr=False)
     scale: Array = field(repr=False)
     missing: Array = field(repr=False)
+    lengths: Array = field(default_factory=lambda: np.zeros(0), repr=False)
 
     @classmethod
     def of(cls, moments: Moments, config: FeaturesConfig) -> Self:
@@ -48,12 +50,13 @@ class Scaling:
         return (self.missing - self.shift) / self.scale
 
     def to_bytes(self) -> bytes:
-        return doubles_to_bytes(np.concatenate([self.shift, self.scale, self.missing]))
+        return doubles_to_bytes(np.concatenate([self.shift, self.scale, self.missing, self.lengths]))
 
     @classmethod
     def from_bytes(cls, data: bytes, *, features: int) -> Self:
         """Reads the scaling that this party wrote into the record of a run."""
         values = doubles_from_bytes(data, field="scaling")
-        if values.shape != (3 * features,) or not np.isfinite(values).all():
+        if len(values) < 3 * features or not np.isfinite(values).all():
             raise InvalidInput(f"scaling: must have three finite numbers for each of {features} features")
-        return cls(*np.split(values, 3))
+        shift, scale, missing, lengths = np.split(values, [features, 2 * features, 3 * features])
+        return cls(shift, scale, missing, lengths)

@@ -77,11 +77,15 @@ class StateFolder:
         With the bytes of a scaling, the weights are those of prepared features, and the file has what prepares them.
         The weight of the constant feature is stored as the intercept of the model.
         """
-        arrays = {name: np.float64(np.nan if value is None else value) for name, value in figures.items()}
+        arrays: dict[str, np.generic] = {
+            name: np.float64(np.nan if value is None else value) for name, value in figures.items()
+        }
         by_feature = {"weights": weights}
         if scaling:
             found = Scaling.from_bytes(scaling, features=len(features))
             by_feature |= {"shift": found.shift, "scale": found.scale, "missing": found.missing}
+            if len(found.lengths):
+                arrays["rows"] = np.str_("unit")
         if INTERCEPT in features:
             position = features.index(INTERCEPT)
             arrays["intercept"] = weights[position] / by_feature["scale"][position]

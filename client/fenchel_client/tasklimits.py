@@ -6,7 +6,7 @@ from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import FINISH, GROUP_KEYS, LABELS, LAYOUT, PREPARE, PartyRun
+from fenchel_common.setup import FINISH, GROUP_KEYS, LABELS, LAYOUT, PREPARE, ROWS, PartyRun
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.limits import Extent, finish_task_limit, layout_task_limit, round_limits, setup_limits
 
@@ -15,7 +15,7 @@ NO_KEY = "it does not have the key of this run"
 
 def before_layout(key: TaskKey) -> bool:
     """Whether a task belongs to the phases before the party has its layout, or gives it the layout."""
-    return key.round == 0 and key.phase not in (PREPARE, LABELS)
+    return key.round == 0 and key.phase not in (PREPARE, ROWS, LABELS)
 
 
 def setup_task_limit(key: TaskKey, config: RunConfig | None, *, table: PartyTable, parties: int) -> int:

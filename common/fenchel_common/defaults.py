@@ -26,6 +26,7 @@ SAMPLES: Final = "labelled"
 SCALE: Final = "standard"
 MISSING: Final = "mean"
 INTERCEPT: Final = False
+ROWS: Final = "none"
 PRECISION: Final = "auto"
 DEADLINE_S: Final = 120.0
 QUORUM: Final = 0.5

@@ -77,12 +77,13 @@ class FeaturesConfig(_Section):
     `scale`: "standard" gives every feature the mean 0 and the standard deviation 1; "rms" divides by the root of the
     mean square, which keeps zeros zero, for sparse tables; "none" leaves values as they are. `missing`: a missing cell
     gets the feature's "mean", or the run is one for tables without missing cells ("refuse"). `intercept`: the model has
-    an intercept, which is not regularised.
+    an intercept, which is not regularised. `rows`: "unit" divides every whole row by its length, after all else.
     """
 
     scale: Literal["standard", "rms", "none"] = defaults.SCALE
     missing: Literal["mean", "refuse"] = defaults.MISSING
     intercept: bool = defaults.INTERCEPT
+    rows: Literal["none", "unit"] = defaults.ROWS
 
 
 class RunConfig(_Section):

@@ -13,6 +13,8 @@ phase           task                   result                             partie
                                        for the other holders
 `layout`        `ClientLayout`         `LayoutResult`                     all
 `prepare`       sums of moments        `LayoutResult`                     all; no phase without `[features]`
+`rows`          sums of squared        `LayoutResult`                     all; no phase unless the run divides
+                lengths of rows                                           rows by their lengths
 `labels`        sums of marks          whether labels differ              those that hold labels of the same
                                                                           samples; no phase if there are none
 the rounds
@@ -42,9 +44,12 @@ NAMES = "names"
 GROUP_KEYS = "group_keys"
 LAYOUT = "layout"
 PREPARE = "prepare"
+ROWS = "rows"
 LABELS = "labels"
 FINISH = "finish"
 
+BEFORE_ROUNDS = (LAYOUT, PREPARE, ROWS)
+"""The phases between alignment and rounds to which every party contributes, in this order; a run may lack the later."""
 POINT_BYTES = 65
 """A P-256 public key as an uncompressed point."""
 MAX_SIGNATURE_BYTES = 72
@@ -202,13 +207,16 @@ class LayoutResult:
 
     `seed` is the seed of the run, which the parties derive from their secret; None if the terms name one. In a run with
     `[features]` a party answers to its layout with seed and `moments`, the encrypted moments of its features that
-    others hold too, and gives preparation and marks in the phase `prepare`.
+    others hold too, and gives preparation and marks in the phase `prepare`. If the run divides rows by their lengths,
+    it gives `lengths` there, the encrypted squares of its parts of rows that others hold too, and preparation and marks
+    in the phase `rows`.
     """
 
     preparation: bytes = field(repr=False)
     marks: BlockVector | None
     seed: int | None = None
     moments: tuple[BlockVector, ...] = ()
+    lengths: BlockVector | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,8 +210,8 @@ def label_decoders() -> list[Decoder]:
     marks = BlockVector((2, 5), made(cipher(BITS), np.linspace(0.0, 1.0, 2 * slots), FORMAT))
     given = (LayoutResult(b"preparation", marks), LayoutResult(b"preparation", None, seed=7))
     moments = tuple(BlockVector((2, 5), marks.vector) for _ in range(MOMENT_FIELDS))
-    first = LayoutResult(b"", None, seed=7, moments=moments)
-    results = [labels.layout_result_to_bytes(one) for one in (*given, first)]
+    first, second = LayoutResult(b"", None, seed=7, moments=moments), LayoutResult(b"", None, lengths=marks)
+    results = [labels.layout_result_to_bytes(one) for one in (*given, first, second)]
     sums = labels.label_sums_to_bytes(marks, b"record")
     bound = {"blocks": {2, 5, 9}, "slots": slots, "key": key}
     return [
@@ -220,6 +220,12 @@ def label_decoders() -> list[Decoder]:
             labels_pb2.MomentSums,
             labels.moment_sums_from_bytes,
             labels.moment_sums_to_bytes(moments, b"record"),
+            **bound,
+        ),
+        of_bytes(
+            labels_pb2.LengthSums,
+            labels.length_sums_from_bytes,
+            *(labels.length_sums_to_bytes(one, b"record") for one in (marks, None)),
             **bound,
         ),
         of_bytes(labels_pb2.LabelSums, labels.label_sums_from_bytes, sums, **bound),

@@ -25,7 +25,7 @@ class LayoutResult(_message.Message):
     mark of a label is a keyed hash of the label, its block and its slot; the parties have the key, the server has not.
 
     Party to server, phase layout, in a RoundResult. In a run with [features], seed and moments come in the phase layout, and
-    preparation and marks in the phase prepare.
+    preparation and marks in the phase prepare, or in the phase rows if the run divides rows by their lengths.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -34,6 +34,7 @@ class LayoutResult(_message.Message):
     MARKS_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     MOMENTS_FIELD_NUMBER: _builtins.int
+    LENGTHS_FIELD_NUMBER: _builtins.int
     preparation: _builtins.bytes
     """The algorithm's preparation: its message before the first round."""
     seed: _builtins.int
@@ -46,6 +47,12 @@ class LayoutResult(_message.Message):
     def moments(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]:
         """The party's blocks of features that others hold too: counts, sums and sums of squares, cut into numbers of 40 bits."""
 
+    @_builtins.property
+    def lengths(self) -> _hyfdca_pb2.BlockVector:
+        """In the phase prepare of a run that divides rows by their lengths, instead of preparation and marks: the party's blocks of
+        samples that others hold too.
+        """
+
     def __init__(
         self,
         *,
@@ -53,10 +60,11 @@ class LayoutResult(_message.Message):
         marks: _hyfdca_pb2.BlockVector | None = ...,
         seed: _builtins.int | None = ...,
         moments: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
+        lengths: _hyfdca_pb2.BlockVector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "marks", b"marks", "seed", b"seed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "lengths", b"lengths", "marks", b"marks", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "marks", b"marks", "moments", b"moments", "preparation", b"preparation", "seed", b"seed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "lengths", b"lengths", "marks", b"marks", "moments", b"moments", "preparation", b"preparation", "seed", b"seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
@@ -89,6 +97,32 @@ class MomentSums(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MomentSums: _TypeAlias = MomentSums  # noqa: Y015
+
+@_typing.final
+class LengthSums(_message.Message):
+    """Server to every party, phase rows: sums over the holders of each block of samples."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUMS_FIELD_NUMBER: _builtins.int
+    RECORD_FIELD_NUMBER: _builtins.int
+    record: _builtins.bytes
+    """The PhaseRecord of the phase prepare."""
+    @_builtins.property
+    def sums(self) -> _hyfdca_pb2.BlockVector: ...
+    def __init__(
+        self,
+        *,
+        sums: _hyfdca_pb2.BlockVector | None = ...,
+        record: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sums", b"sums"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["record", b"record", "sums", b"sums"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LengthSums: _TypeAlias = LengthSums  # noqa: Y015
 
 @_typing.final
 class LabelSums(_message.Message):

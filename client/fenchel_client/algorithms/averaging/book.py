@@ -17,7 +17,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import ROUND, Moment
-from fenchel_common.setup import LAYOUT, PREPARE
+from fenchel_common.setup import BEFORE_ROUNDS
 from fenchel_common.wire.averaging_choices import closing_from_bytes, plan_from_bytes, round_choices_from_bytes
 
 MAX_VOID_ROUNDS: Final = 3
@@ -106,7 +106,7 @@ class AveragingBook:
         return cls(settings, layout, OwnLog(CoordinateBlocks.of(layout, width=settings.width)), masked)
 
     def after(self, record: StampedRecord) -> "AveragingBook":
-        if record.moment.phase in (LAYOUT, PREPARE):
+        if record.moment.phase in BEFORE_ROUNDS:
             return self
         if record.moment.phase == ROUND:
             return replace(self, round=self._begun(record))

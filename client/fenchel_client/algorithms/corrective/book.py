@@ -26,7 +26,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.records import ROUND
-from fenchel_common.setup import LAYOUT, PREPARE
+from fenchel_common.setup import BEFORE_ROUNDS
 from fenchel_common.wire.corrective import primal_choices_from_bytes, round_choices_from_bytes
 
 LOST: Final = b"lost"
@@ -143,7 +143,7 @@ class CorrectiveBook:
 
     def after(self, record: StampedRecord) -> "CorrectiveBook":
         phase = record.moment.phase
-        if phase in (LAYOUT, PREPARE):
+        if phase in BEFORE_ROUNDS:
             return self._prepared(record.stamps)
         if phase == ROUND:
             return self._begun(record)
