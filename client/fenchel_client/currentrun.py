@@ -21,7 +21,6 @@ from fenchel_client.layoutnotes import layout_notes
 from fenchel_client.preparedtable import PreparedTable
 from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
-from fenchel_client.runtable import run_features, run_table
 from fenchel_client.table import PartyTable
 from fenchel_client.task import Task
 from fenchel_client.tasklimits import NO_KEY
@@ -106,8 +105,8 @@ class CurrentRun:
         """Makes the run one of prepared features; `whole` opens their moments over all holders of each."""
         config = active.kept.config.features
         assert config is not None, "without [features] there are no moments"
-        own = run_table(self._table, active.kept.config)
-        table = PreparedTable.learnt(own, self.guarded(active, whole), config, constant=active.settings.constant)
+        moments = self.guarded(active, whole)
+        table = PreparedTable.learnt(active.table, moments, config, constant=active.settings.constant)
         return self._prepared(active, table)
 
     def _prepared(self, active: ActiveRun, table: PreparedTable) -> ActiveRun:
@@ -118,8 +117,7 @@ class CurrentRun:
 
     def divide_rows(self, active: ActiveRun, whole: Callable[[], NDArray[np.float64]]) -> ActiveRun:
         """Makes the run one of rows of length 1; `whole` opens the lengths of the rows with prepared features."""
-        own = run_table(self._table, active.kept.config)
-        before = PreparedTable.recorded(own, active.kept.scaling)
+        before = PreparedTable.recorded(active.table, active.kept.scaling)
         return self._prepared(active, before.with_lengths(self.guarded(active, whole)))
 
     def answer(self, active: ActiveRun, task: Task) -> bytes:
@@ -172,7 +170,7 @@ class CurrentRun:
 
     def keep_model(self, active: ActiveRun, body: bytes) -> bytes:
         """Stores this party's part of the model on disk; returns the release for the server, empty if there is none."""
-        features = sorted(run_features(self._table, active.kept.config))
+        features = sorted(active.table.features)
         part = model_part_from_bytes(body)
         weights = self.guarded(active, lambda: active.participant.final_model(part.state))
         release = _release(active, part, weights)
@@ -196,7 +194,7 @@ class CurrentRun:
             run,
             kept,
             layout,
-            table=run_table(self._table, kept.config),
+            table=self._table,
             releases=kit.roster.release_model_to_server,
             stopwatch=self._stopwatch,
             attempt=attempt,

@@ -9,8 +9,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from fenchel_common.identity import Roster
-from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.records import Given, Moment
+from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import BEFORE_ROUNDS, GROUP_KEYS, LABELS, LAYOUT, NAMES, PREPARE, ROWS, LayoutResult
 from fenchel_common.wire.alignment import (
@@ -25,7 +24,7 @@ from fenchel_server.ceremony import CEREMONY_PHASES, KeyCeremony
 from fenchel_server.cohorts import Alignment
 from fenchel_server.contract import PhaseRequest
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
-from fenchel_server.layoutrecord import agreed_seed, opened_results, setup_record
+from fenchel_server.layoutrecord import GivenByAll, agreed_seed, opened_results, setup_record
 from fenchel_server.moments import moment_tasks, read_moments
 from fenchel_server.preconditions import check_preconditions
 from fenchel_server.rejection import read_or_reject
@@ -137,13 +136,13 @@ class FederationSetup:
         tasks = label_tasks(read, self._records[-1])
         return PhaseRequest(LABELS, tasks) if tasks else self._done()
 
-    def _put_on_record(self, phase: str, given: Mapping[ClientId, Given], results: Collection[LayoutResult]) -> None:
+    def _put_on_record(self, phase: str, given: GivenByAll, results: Collection[LayoutResult]) -> None:
         assert self._aligned is not None, "layouts follow the alignment"
         seed = None
         if phase == LAYOUT:
             seed = agreed_seed([result.seed for result in results], configured=self._config.seed)
-        moment = Moment(self._attempt, RoundId(0), phase)
-        self._records.append(setup_record(given, moment, layout=self._aligned.federation, seed=seed))
+        layout = self._aligned.federation
+        self._records.append(setup_record(given, phase, attempt=self._attempt, layout=layout, seed=seed))
 
     def _done(self) -> SetupDone:
         assert self._aligned is not None, "layouts follow the alignment"
