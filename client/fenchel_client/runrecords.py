@@ -82,7 +82,13 @@ class RunRecords:
                 )
             return due
         if kept.key_digest != due.key_digest:
-            return replace(due, setups=kept.setups + 1, refusals=kept.refusals)
+            return replace(
+                due,
+                setups=kept.setups + 1,
+                refusals=kept.refusals,
+                companies=kept.companies,
+                changes_of_company=kept.changes_of_company,
+            )
         if kept.secrets is None:
             raise Refusal(
                 "this party has deleted the key of this set-up, and the server sends it again",
