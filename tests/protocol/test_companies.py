@@ -1,5 +1,6 @@
 """Rounds with masks that are begun anew: with the same parties as often as need be, with other parties a few times."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,14 @@ from fenchel_client.companies import MAX_CHANGES_OF_COMPANY, OTHER_COMPANY
 from fenchel_client.statefolder import StateFolder
 from fenchel_common.algorithms.averaging.rails import LOCAL
 from fenchel_common.algorithms.dual import LOCAL_DUAL
-from fenchel_common.ids import ClientId
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_server.rounds.transport import PhaseId
+from fenchel_server.store import RunStatus
 from support.ceremony import RUN, config
+from support.federation import InProcessFederation
+from support.records import RUN as FEDERATION_RUN
 from support.repeats import Repeats
+from support.tables import named_shards, small_dataset
 
 FEDAVG = config(algorithm="fedavg", settings={"lambda": 0.1, "measure_every": 0}, cipher="masks", seed=3)
 CORRECTIVE = config(settings={"lambda": 0.1, "local": "corrective"}, stop={"gap": None}, cipher="masks", seed=3)
@@ -85,6 +91,33 @@ def test_other_companies_do_not_count_where_two_parties_alone_hold_each_feature(
     for out in range(4):
         assert run.attempted(run.without(out))
     assert changes(run) == {0}
+
+
+def test_a_run_ends_though_a_party_fails_in_every_round(tmp_path: Path) -> None:
+    """First the others go on without it; once they have changed company too often, they wait for it."""
+    terms = config(
+        algorithm="fedavg",
+        settings={"lambda": 0.1, "measure_every": 0},
+        cipher="masks",
+        stop={"rounds": 6},
+        round={"quorum": 0.5},
+    )
+    shards = named_shards(small_dataset(40, 4), grid=(4, 1))
+    federation = InProcessFederation(tmp_path, shards, terms, release_model_to_server=False)
+    failed_in = set[RoundId]()
+
+    def fails_once_a_round(phase: PhaseId, client: ClientId) -> str | None:
+        if client != "p2" or phase.phase != LOCAL or phase.round in failed_in:
+            return None
+        failed_in.add(phase.round)
+        return "no result"
+
+    federation.transport.absent = fails_once_a_round
+    ending = federation.drive()
+    assert ending.status is RunStatus.COMPLETED, ending.reason
+    rounds = [json.loads(record.metrics) for record in federation.store.rounds(FEDERATION_RUN)]
+    trained = [len(metrics["participants"]) for metrics in rounds if metrics.get("participants")]
+    assert trained == [3] * MAX_CHANGES_OF_COMPANY + [4] * (6 - MAX_CHANGES_OF_COMPANY)
 
 
 def test_corrective_rounds_are_bounded_where_they_begin_with_the_same_points(tmp_path: Path) -> None:

@@ -44,8 +44,8 @@ from fenchel_server.algorithms.averaging.answers import (
     Expected,
     checkpoint_field,
     read_result,
-    summed_parts,
     vector_field,
+    vectors_to_add,
 )
 from fenchel_server.algorithms.averaging.log import AveragingLog
 from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
@@ -178,7 +178,7 @@ class AveragingServer(PhasedServer[S, AveragingRound, AveragingAnswer], Generic[
         names = self.settings.vectors
         scope = self._scope(self._log.index.of(client), samples=self.layout.sample_index.of(client))
         result = read_result(body, expected=self._current().pending[client], scope=scope)
-        return AveragingAnswer.of(result, names.kept), summed_parts(result, names.summed)
+        return AveragingAnswer.of(result, names.kept), vectors_to_add(result, names.summed)
 
     def _take(self, phase: str, answers: Answers[AveragingAnswer]) -> PhaseRequest | RoundReport:
         current, good, sums = self._current(), self._good(answers), answers.sums
