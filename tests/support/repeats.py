@@ -48,7 +48,9 @@ class Repeats:
         self.committed = 0
 
     def attempted(self, among: Iterable[ClientId], *, commit: bool = False, losing: Parties = frozenset()) -> bool:
-        """A try at the next round; whether all phases ended. The server loses what `losing` give in the counted phase.
+        """A try at the next round; whether it ended and nobody refused.
+
+        The server loses the results of `losing` in the counted phase.
 
         A party counts as a contributor once its result has left it, whether or not the server uses the result.
         """
