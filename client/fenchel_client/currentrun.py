@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from fenchel_client.activerun import ActiveRun
 from fenchel_client.algorithms.base import MayDiverge
-from fenchel_client.companies import with_company
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.layoutnotes import layout_notes
 from fenchel_client.preparedtable import PreparedTable
 from fenchel_client.release import reason_not_to_release, released_weights
-from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
+from fenchel_client.runrecords import MAX_REFUSALS, RunRecords, with_company
 from fenchel_client.table import PartyTable
 from fenchel_client.task import Task
 from fenchel_client.tasklimits import NO_KEY

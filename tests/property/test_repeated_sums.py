@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fenchel_client.companies import MAX_CHANGES_OF_COMPANY, MAX_COMPANIES_OF_A_STATE, OTHER_COMPANY
+from fenchel_client.runrecords import MAX_CHANGES_OF_COMPANY, MAX_COMPANIES_OF_A_STATE, OTHER_COMPANY
 from fenchel_common.algorithms.averaging.rails import LOCAL
 from support.ceremony import config
 from support.repeats import Repeats

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fenchel_client.companies import MAX_CHANGES_OF_COMPANY, OTHER_COMPANY
+from fenchel_client.runrecords import MAX_CHANGES_OF_COMPANY, OTHER_COMPANY
 from fenchel_client.statefolder import StateFolder
 from fenchel_common.algorithms.averaging.rails import LOCAL
 from fenchel_common.algorithms.dual import LOCAL_DUAL
