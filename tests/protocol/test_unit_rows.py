@@ -153,3 +153,14 @@ def test_the_intercept_is_not_divided(tmp_path: Path) -> None:
     v, b = np.ravel(solved.coef_), float(np.ravel(solved.intercept_)[0])
     best = LAMBDA / 2.0 * v @ v + LOSSES["hinge"].value(prepared @ v + b, Y).mean()
     assert best - 1e-5 <= reached <= best + gap + 1e-5
+
+
+def test_an_algorithm_of_whole_rows_divides_them_without_any_sum(tmp_path: Path) -> None:
+    shards = {
+        "p1": held(range(45), range(6), labels=True),
+        "p2": held(range(45, 90), range(6), labels=True),
+    }
+    terms = config(algorithm="fedavg", settings={"loss": "logistic"}, stop={"gap": None, "rounds": 2})
+    run = InProcessFederation(tmp_path, shards, terms, release_model_to_server=False)
+    assert run.drive().status is RunStatus.COMPLETED
+    assert np.isfinite(model_in(tmp_path)).all()
