@@ -17,10 +17,11 @@ from fenchel_client.algorithms.base import MayDiverge
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
+from fenchel_client.firstresults import LearntMoments
 from fenchel_client.layoutnotes import layout_notes
-from fenchel_client.preparedtable import PreparedTable
 from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
+from fenchel_client.scaling import Scaling
 from fenchel_client.table import PartyTable
 from fenchel_client.task import Task
 from fenchel_client.tasklimits import NO_KEY
@@ -28,7 +29,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import FenchelError, InvalidInput, Refusal, ValueNotFinite, ValueOutOfRange
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
-from fenchel_common.moments import Moments
+from fenchel_common.labelscaling import LabelScaling
 from fenchel_common.records import first_view
 from fenchel_common.setup import NOT_USABLE, ModelPart, PartyRun
 from fenchel_common.wire.setup import model_part_from_bytes, model_release_to_bytes
@@ -92,24 +93,32 @@ class CurrentRun:
             kept = self._records.kept(run)
             if kept is None:
                 raise Refusal(f"there is no key of run {run} in this party's state folder", public_reason=NO_KEY)
-            if kept.config.features is not None and not kept.scaling:
+            if kept.config.prepares and not kept.labels:
                 raise Refusal(
-                    f"this process started before the features of run {run} were prepared",
+                    f"this process started before the features and labels of run {run} were prepared",
                     public_reason="it restarted during the set-up",
                 )
             layout = client_layout_of(kept, self._table, party=kit.client_id)
             self.active = self._activated(run, kept, layout, kit)
         return self.active
 
-    def prepare(self, active: ActiveRun, whole: Callable[[], Moments]) -> ActiveRun:
-        """Makes the run one of prepared features; `whole` opens their moments over all holders of each."""
-        config = active.kept.config.features
-        assert config is not None, "without [features] there are no moments"
-        table = PreparedTable.learnt(self._table, self.guarded(active, whole), config)
-        kept = replace(active.kept, scaling=table.scaling.to_bytes())
-        self._records.folder.keep_run(active.run, kept)
-        self.active = active.prepared(kept, table, self._stopwatch)
-        return self.active
+    def prepare(self, active: ActiveRun, learn: Callable[[], LearntMoments]) -> ActiveRun:
+        """Makes the run one of prepared features and labels; `learn` opens their moments."""
+        prepared = self.guarded(active, lambda: self._prepared(active, learn()))
+        self._records.folder.keep_run(active.run, prepared.kept)
+        self.active = prepared
+        return prepared
+
+    def _prepared(self, active: ActiveRun, learnt: LearntMoments) -> ActiveRun:
+        config, scaling = active.kept.config, b""
+        if learnt.features is not None:
+            assert config.features is not None, "without [features] there are no moments of features"
+            scaling = Scaling.of(learnt.features, config.features).to_bytes()
+        labels = LabelScaling.of(active.settings.label_rules, learnt.labels)
+        if self._table.y is not None and learnt.labels is not None:
+            labels.check_outliers(self._table.y)
+        kept = replace(active.kept, scaling=scaling, labels=labels.to_bytes())
+        return active.prepared(kept, self._table, self._stopwatch)
 
     def answer(self, active: ActiveRun, task: Task) -> bytes:
         """The result of a task of a round; that the party has come so far is on disk before the result leaves.
@@ -166,8 +175,18 @@ class CurrentRun:
         weights = self.guarded(active, lambda: active.participant.final_model(part.state))
         release = _release(active, part, weights)
         figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
-        self._records.folder.keep_model(active.run, features, weights, figures, active.kept.scaling)
+        self._records.folder.keep_model(active.run, features, weights, figures, self._preparation(active))
         return release
+
+    def _preparation(self, active: ActiveRun) -> dict[str, NDArray[np.float64]]:
+        """The figures by which a new value is prepared, and a prediction turned into the unit of the labels."""
+        found: dict[str, NDArray[np.float64]] = {}
+        if active.kept.scaling:
+            found |= Scaling.from_bytes(active.kept.scaling, features=len(self._table.features)).to_mapping()
+        if active.settings.label_rules.standardise and self._table.y is not None:
+            labels = LabelScaling.from_bytes(active.kept.labels)
+            found |= {"target_shift": np.array(labels.shift), "target_scale": np.array(labels.scale)}
+        return found
 
     def _checked_layout(self, kept: PartyRun, check: Callable[[ClientLayout], None], kit: Kit) -> ClientLayout:
         """The layout in the record; `Refusal` if it does not cover the party's data as it must."""

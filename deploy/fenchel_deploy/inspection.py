@@ -50,7 +50,7 @@ class Inspection:
         return [*labels, *self.profile.columns]
 
     def use_of(self, column: ColumnProfile) -> str:
-        """What a column is used for: id, label, number, category or left out; empty if that is not known."""
+        """What a column is used for: id, label, weight, number, category or left out; empty if that is not known."""
         declaration = self.declaration
         if declaration is None:
             return ""
@@ -58,6 +58,8 @@ class Inspection:
             return "left out"
         if column is self.profile.labels or (declaration.label is not None and column.name == declaration.label.column):
             return "label"
+        if declaration.label is not None and column.name == declaration.label.weight:
+            return "weight"
         if declaration.id is not None and column.name in declaration.id_columns:
             return "id"
         if declaration.features is None:

@@ -70,8 +70,9 @@ class LocalLossSettings(AveragingSettings):
         """The loss that the parties minimise."""
         raise NotImplementedError
 
-    def check_labels(self, y: Array) -> None:
+    def check_labels(self, y: Array, weights: Array | None = None) -> None:
         self.local_loss.check_labels(y)
+        self.label_rules.check_weights(weights)
 
     @property
     def width(self) -> int:

@@ -45,6 +45,8 @@ class RawTable:
         (rows,), NaN where a label is missing; None for a table without labels.
     missing
         What to do about missing cells, by position of the feature. A category has several features of one column.
+    weights
+        (rows,), NaN where a weight is missing; None for a table without weights.
     """
 
     source: str
@@ -53,6 +55,7 @@ class RawTable:
     X: Matrix
     y: NDArray[np.float64] | None
     missing: Mapping[int, MissingCells] = field(default_factory=dict)
+    weights: NDArray[np.float64] | None = None
 
 
 def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]:
@@ -92,9 +95,9 @@ def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]
         notes.append(f"{raw.source}: {dropped} of {len(raw.ids)} rows are dropped for a missing cell")
         X = X[kept]
     ids = tuple(sample for sample, keep in zip(raw.ids, kept, strict=True) if keep) if dropped else tuple(raw.ids)
-    y = raw.y[kept] if dropped and raw.y is not None else raw.y
+    y, weights = (None if values is None else values[kept] for values in (raw.y, raw.weights))
     try:
-        shard = Shard(ids, features, X, y, frozenset(imputed))
+        shard = Shard(ids, features, X, y, frozenset(imputed), weights)
     except InvalidInput as error:
         raise InvalidInput(f"{raw.source}: {error}") from None
     return shard, notes + _cautions(raw.source, shard)
@@ -159,6 +162,12 @@ def _labelled(raw: RawTable, declaration: Declaration) -> NDArray[np.bool_]:
         raise InvalidInput(
             f"{raw.source}: row {int(without.argmax()) + 1}: the label is missing (of all: {int(without.sum())}); "
             f'remove these rows, or write missing = "drop" under [label] in {DECLARATION_FILE}'
+        )
+    if raw.weights is not None and not (raw.weights[~without] > 0.0).all():
+        at_fault = ~without & ~(raw.weights > 0.0)
+        raise InvalidInput(
+            f"{raw.source}: row {int(at_fault.argmax()) + 1}: the weight is missing or not positive (of all: "
+            f"{int(at_fault.sum())}); correct the weights, or remove rows that are not to count"
         )
     return ~without
 
