@@ -5,7 +5,7 @@ problem, the run's configuration, the events and the report.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -21,7 +21,8 @@ from fenchel_common.data.heterogeneous import Split, dirichlet_rows, row_shards
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FederationFailed, InvalidConfig
-from fenchel_common.losses.base import Loss
+from fenchel_common.labelscaling import LabelScaling
+from fenchel_common.losses import LOSSES, Fit, Loss
 from fenchel_common.objectives import primal
 from fenchel_common.privacy import CipherWord, Privacy
 from fenchel_common.runconfig import RunConfig
@@ -129,12 +130,17 @@ class RunningFederation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """A data set, its shards by party, and the centralized optimum that the federation is to reach."""
+    """A data set, its shards by party, and the centralized optimum that the federation is to reach.
+
+    `labels` are the labels of the data set as the loss takes them, and `label_scaling` is how they were made so.
+    """
 
     options: DemonstrationOptions
     dataset: Dataset
     shards: Mapping[str, Shard]
     loss: Loss
+    labels: NDArray[np.float64]
+    label_scaling: LabelScaling
     optimum: CentralizedSolution
 
     @classmethod
@@ -144,7 +150,7 @@ class Demonstration:
         if not options.tables:
             return cls.of(load_dataset(options.dataset), options)
         shards = read_tables(options.tables)
-        return cls._solved(pooled(options.dataset, shards), shards, options)
+        return cls._solved(pooled(options.dataset, shards), shards, _for_labels_of(shards, options))
 
     @classmethod
     def of(cls, dataset: Dataset, options: DemonstrationOptions) -> "Demonstration":
@@ -155,9 +161,12 @@ class Demonstration:
 
     @classmethod
     def _solved(cls, dataset: Dataset, shards: Mapping[str, Shard], options: DemonstrationOptions) -> "Demonstration":
-        loss = options.parsed().loss_function
-        optimum = solve_centralized(dataset.X, dataset.y, loss=loss, lambda_=options.lambda_)
-        return cls(options, dataset, shards, loss, optimum)
+        settings = options.parsed()
+        rules, loss = settings.label_rules, settings.loss_function
+        scaling = LabelScaling.of_labels(rules, dataset.y)
+        labels = scaling.applied(dataset.y, dataset.weights, rules)
+        optimum = solve_centralized(dataset.X, labels, loss=loss, lambda_=options.lambda_)
+        return cls(options, dataset, shards, loss, labels, scaling, optimum)
 
     def config(self, name: str) -> RunConfig:
         """The run's configuration. If the options name no gap, the run stops at 0.1 % of the optimum."""
@@ -210,8 +219,8 @@ class Demonstration:
     def _report(self, ended: Event, weights: NDArray[np.float64]) -> Report:
         options, dataset = self.options, self.dataset
         outcome = RunOutcome.from_mapping(ended["outcome"])
-        reached_primal = primal(dataset.X, dataset.y, weights, loss=self.loss, lambda_=options.lambda_)
-        fit = self.loss.fit(self.loss.fit_sum(dataset.X @ weights, dataset.y) / len(dataset.y))
+        reached_primal = primal(dataset.X, self.labels, weights, loss=self.loss, lambda_=options.lambda_)
+        fit, best = self._fit(weights), self._fit(self.optimum.w)
         return {
             "algorithm": options.algorithm,
             "certified": options.profile.certified,
@@ -221,9 +230,11 @@ class Demonstration:
             "centralized_primal": self.optimum.primal,
             "relative_error": (reached_primal - self.optimum.primal) / self.optimum.primal,
             "accuracy": fit.accuracy,
-            "centralized_accuracy": self.optimum.fit.accuracy,
+            "centralized_accuracy": best.accuracy,
             "rmse": fit.rmse,
-            "centralized_rmse": self.optimum.fit.rmse,
+            "centralized_rmse": best.rmse,
+            "r2": fit.r2,
+            "centralized_r2": best.r2,
             "rounds": outcome.rounds,
             "rtc_per_round": outcome.rtc_per_round,
             "clients": len(self.shards),
@@ -239,6 +250,26 @@ class Demonstration:
             "clients_detail": {name: jsonrecord.to_mapping(spent) for name, spent in outcome.clients_detail.items()},
             "server_saw": what_the_server_saw(options, dataset),
         }
+
+    def _fit(self, weights: NDArray[np.float64]) -> Fit:
+        """How well a model predicts; the error of numbers is in the unit in which they were given."""
+        count = len(self.labels)
+        fit = self.loss.fit(self.loss.fit_sum(self.dataset.X @ weights, self.labels) / count)
+        if fit.rmse is None:
+            return fit
+        rmse, deviation = fit.rmse * self.label_scaling.scale, float(self.dataset.y.std())
+        return Fit(rmse=rmse, r2=1.0 - (rmse / deviation) ** 2 if deviation > 0.0 else None)
+
+
+def _for_labels_of(shards: Mapping[str, Shard], options: DemonstrationOptions) -> DemonstrationOptions:
+    """The options with settings that the labels of tables need, unless the options name them."""
+    known = SETTINGS[options.algorithm].parameters()
+    weighted = any(shard.weights is not None for shard in shards.values())
+    numbers = options.loss in LOSSES and LOSSES[options.loss].regression
+    chosen: dict[str, object] = {"sample_weights": True} if weighted else {}
+    chosen |= {"target_scale": "standard"} if numbers else {}
+    needed = {name: value for name, value in chosen.items() if name in known}
+    return replace(options, parameters={**needed, **options.parameters})
 
 
 def _dealt_out(dataset: Dataset, options: DemonstrationOptions) -> list[Shard]:

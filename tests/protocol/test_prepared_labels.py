@@ -241,7 +241,8 @@ def test_tables_without_the_weights_of_the_run_and_with_unused_ones_are_refused_
 def test_algorithms_without_weights_say_so_and_noise_needs_fixed_ones() -> None:
     with pytest.raises(InvalidConfig, match=r"settings\.class_weight: fedavg uses labels as they are .*choose hyfdca"):
         config({"class_weight": "balanced"}, algorithm="fedavg", privacy="sealed", benchmark=False)
+    sealed: dict[str, object] = {"privacy": "sealed", "benchmark": False, "round": {"quorum": 1.0}}
     release = {"epsilon": 1.0, "delta": 1e-5, "row_bound": 1.0}
     with pytest.raises(InvalidConfig, match="does not cover class weights or a scale that are learnt"):
-        config({"class_weight": "balanced"}, release=release)
-    config({"class_weight": {"positive": 3.0}}, release=release, privacy="sealed", benchmark=False)
+        config({"class_weight": "balanced"}, release=release, **sealed)
+    config({"class_weight": {"positive": 3.0}}, release=release, **sealed)
