@@ -17,11 +17,10 @@ from fenchel_client.algorithms.base import MayDiverge
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
-from fenchel_client.firstresults import LearntMoments
+from fenchel_client.firstresults import LearntMoments, model_preparation
 from fenchel_client.layoutnotes import layout_notes
 from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
-from fenchel_client.scaling import Scaling
 from fenchel_client.table import PartyTable
 from fenchel_client.task import Task
 from fenchel_client.tasklimits import NO_KEY
@@ -29,7 +28,6 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import FenchelError, InvalidInput, Refusal, ValueNotFinite, ValueOutOfRange
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
-from fenchel_common.labelscaling import LabelScaling
 from fenchel_common.records import first_view
 from fenchel_common.setup import NOT_USABLE, ModelPart, PartyRun
 from fenchel_common.wire.setup import model_part_from_bytes, model_release_to_bytes
@@ -110,14 +108,7 @@ class CurrentRun:
         return prepared
 
     def _prepared(self, active: ActiveRun, learnt: LearntMoments) -> ActiveRun:
-        config, scaling = active.kept.config, b""
-        if learnt.features is not None:
-            assert config.features is not None, "without [features] there are no moments of features"
-            scaling = Scaling.of(learnt.features, config.features).to_bytes()
-        labels = LabelScaling.of(active.settings.label_rules, learnt.labels)
-        if self._table.y is not None and learnt.labels is not None:
-            labels.check_outliers(self._table.y)
-        kept = replace(active.kept, scaling=scaling, labels=labels.to_bytes())
+        kept = learnt.recorded(active.kept, active.settings.label_rules, self._table)
         return active.prepared(kept, self._table, self._stopwatch)
 
     def answer(self, active: ActiveRun, task: Task) -> bytes:
@@ -175,18 +166,9 @@ class CurrentRun:
         weights = self.guarded(active, lambda: active.participant.final_model(part.state))
         release = _release(active, part, weights)
         figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
-        self._records.folder.keep_model(active.run, features, weights, figures, self._preparation(active))
+        preparation = model_preparation(active, features=len(features))
+        self._records.folder.keep_model(active.run, features, weights, figures, preparation)
         return release
-
-    def _preparation(self, active: ActiveRun) -> dict[str, NDArray[np.float64]]:
-        """The figures by which a new value is prepared, and a prediction turned into the unit of the labels."""
-        found: dict[str, NDArray[np.float64]] = {}
-        if active.kept.scaling:
-            found |= Scaling.from_bytes(active.kept.scaling, features=len(self._table.features)).to_mapping()
-        if active.settings.label_rules.standardise and self._table.y is not None:
-            labels = LabelScaling.from_bytes(active.kept.labels)
-            found |= {"target_shift": np.array(labels.shift), "target_scale": np.array(labels.scale)}
-        return found
 
     def _checked_layout(self, kept: PartyRun, check: Callable[[ClientLayout], None], kit: Kit) -> ClientLayout:
         """The layout in the record; `Refusal` if it does not cover the party's data as it must."""

@@ -1,16 +1,22 @@
 """What a party gives between its layout and the first round: moments of features and labels, marks, the preparation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fenchel_client.activerun import ActiveRun
 from fenchel_client.labelmoments import LabelMoments
 from fenchel_client.labels import LabelComparison
 from fenchel_client.moments import FeatureMoments
+from fenchel_client.scaling import Scaling
 from fenchel_client.table import PartyTable
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import RunId
+from fenchel_common.labelrules import LabelRules
+from fenchel_common.labelscaling import LabelScaling
 from fenchel_common.moments import Moments
-from fenchel_common.setup import LayoutResult
+from fenchel_common.setup import LayoutResult, PartyRun
 from fenchel_common.wire.labels import moment_sums_from_bytes
 
 
@@ -20,6 +26,35 @@ class LearntMoments:
 
     features: Moments | None
     labels: Moments | None
+
+    def recorded(self, kept: PartyRun, rules: LabelRules, table: PartyTable) -> PartyRun:
+        """The record of the run with what prepares features and labels of `table`, by the moments.
+
+        `InvalidInput` for labels that cannot be prepared.
+        """
+        scaling = b""
+        if self.features is not None:
+            assert kept.config.features is not None, "without [features] there are no moments of features"
+            scaling = Scaling.of(self.features, kept.config.features).to_bytes()
+        labels = LabelScaling.of(rules, self.labels)
+        if table.y is not None and self.labels is not None:
+            labels.check_outliers(table.y)
+        return replace(kept, scaling=scaling, labels=labels.to_bytes())
+
+
+def model_preparation(active: ActiveRun, *, features: int) -> dict[str, NDArray[np.float64]]:
+    """The figures by which a new value is prepared, and a prediction turned into the unit of the labels.
+
+    Parties without labels do not know the latter. `features` is the number of the party's features.
+    """
+    found: dict[str, NDArray[np.float64]] = {}
+    layout, kept = active.layout, active.kept
+    if kept.scaling:
+        found |= Scaling.from_bytes(kept.scaling, features=features).to_mapping()
+    if active.settings.label_rules.standardise and layout.party in layout.label_holders:
+        labels = LabelScaling.from_bytes(kept.labels)
+        found |= {"target_shift": np.array(labels.shift), "target_scale": np.array(labels.scale)}
+    return found
 
 
 class FirstResults:

@@ -69,4 +69,7 @@ class LabelMoments:
             Origin(given[holder], FIELD) for holder in self._layout.clients if holder in self._layout.label_holders
         ]
         opened = self._seal.open(sums, cipher=self._cipher, origins=[origins] * len(self._places), places=self._places)
-        return Moments.from_limbs(opened.reshape(MOMENT_FIELDS, 1))
+        found = Moments.from_limbs(opened.reshape(MOMENT_FIELDS, 1))
+        if found.counts[0] != self._layout.sample_count:
+            raise InvalidInput("label_sums: must count every sample of the federation once")
+        return found

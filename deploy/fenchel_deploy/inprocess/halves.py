@@ -12,18 +12,16 @@ from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Pads
 from fenchel_client.participant import Participant
-from fenchel_client.preparedtable import table_of_run
 from fenchel_common.algorithms.dual import DualSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId, RoundId, RunId
-from fenchel_common.labelscaling import LabelScaling
 from fenchel_common.records import Moment, Record, seed_to_bytes
 from fenchel_common.setup import LAYOUT
 from fenchel_common.wire.records import record_to_bytes, round_result_from_bytes
 from fenchel_deploy.inprocess.ciphers import FIRST_VIEW, RUN, TAG_SECRET, ciphers_without_key
-from fenchel_deploy.inprocess.layouts import IN_CLEAR, aligned, table_of
+from fenchel_deploy.inprocess.layouts import IN_CLEAR, aligned, label_scaling_of, table_in_run
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.cohorts import OverlapRule
@@ -76,7 +74,7 @@ class Halves(Generic[C, S]):
             if cipher is None
             else dict.fromkeys(self.shards, cipher)
         )
-        self._labels = LabelScaling.of_labels(settings.label_rules, _all_labels(shards))
+        self._labels = label_scaling_of(shards, settings.label_rules)
         self.attempt = ATTEMPT
         self.reports: list[RoundReport] = []
         self._client_half = client_half
@@ -119,12 +117,7 @@ class Halves(Generic[C, S]):
             return self._client_half(
                 self.settings,
                 layout=layout,
-                table=table_of_run(
-                    table_of(self.shards[client]),
-                    self.settings.label_rules,
-                    scaling=b"",
-                    labels=self._labels.to_bytes(),
-                ),
+                table=table_in_run(self.shards[client], self._labels, self.settings.label_rules),
                 cipher=self.ciphers[client],
                 key=self.key,
                 seal=seal,
@@ -166,17 +159,6 @@ class Halves(Generic[C, S]):
             given.append(one)
         record = Record(moment, tuple(given), seed_to_bytes(self.settings.seed))
         return preparations, record_to_bytes(record, self.alignment.federation.clients)
-
-
-def _all_labels(shards: Sequence[Shard]) -> Array:
-    """The label of each sample of the federation, once."""
-    labels = {
-        sample: label
-        for shard in shards
-        if shard.y is not None
-        for sample, label in zip(shard.ids, shard.y.tolist(), strict=True)
-    }
-    return np.array(list(labels.values()))
 
 
 def hyfdca_halves(shards: Sequence[Shard], settings: DualSettings) -> Halves[AlgorithmClient, AlgorithmServer]:

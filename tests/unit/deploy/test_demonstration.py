@@ -21,6 +21,8 @@ REPORT: Report = {
     "centralized_accuracy": 0.98,
     "rmse": None,
     "centralized_rmse": None,
+    "r2": None,
+    "centralized_r2": None,
     "relative_error": 0.1,
     "gap": None,
     "certified": False,
