@@ -6,6 +6,7 @@ problem, the run's configuration, the events and the report.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -128,45 +129,48 @@ class RunningFederation(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Demonstration:
-    """A data set, its shards by party, and the centralized optimum that the federation is to reach.
-
-    `labels` are the labels of the data set as the loss takes them, and `label_scaling` is how they were made so.
-    """
+    """A data set, its shards by party, and the centralized optimum that the federation is to reach."""
 
     options: DemonstrationOptions
     dataset: Dataset
     shards: Mapping[str, Shard]
-    loss: Loss
-    labels: NDArray[np.float64]
-    label_scaling: LabelScaling
-    optimum: CentralizedSolution
 
     @classmethod
     def prepare(cls, options: DemonstrationOptions) -> "Demonstration":
-        """Loads and splits the data set that the options name, or pools the tables; finds the centralized optimum."""
+        """Loads and splits the data set that the options name, or pools the tables."""
         options.check()
         if not options.tables:
             return cls.of(load_dataset(options.dataset), options)
         shards = read_tables(options.tables)
-        return cls._solved(pooled(options.dataset, shards), shards, _for_labels_of(shards, options))
+        return cls(_for_labels_of(shards, options), pooled(options.dataset, shards), shards)
 
     @classmethod
     def of(cls, dataset: Dataset, options: DemonstrationOptions) -> "Demonstration":
-        """Splits a data set and finds its centralized optimum."""
+        """Splits a data set."""
         options.check()
         shards = {f"hospital-{number}": shard for number, shard in enumerate(_dealt_out(dataset, options), 1)}
-        return cls._solved(dataset, shards, options)
+        return cls(options, dataset, shards)
 
-    @classmethod
-    def _solved(cls, dataset: Dataset, shards: Mapping[str, Shard], options: DemonstrationOptions) -> "Demonstration":
-        settings = options.parsed()
-        rules, loss = settings.label_rules, settings.loss_function
-        scaling = LabelScaling.of_labels(rules, dataset.y)
-        labels = scaling.applied(dataset.y, dataset.weights, rules)
-        optimum = solve_centralized(dataset.X, labels, loss=loss, lambda_=options.lambda_)
-        return cls(options, dataset, shards, loss, labels, scaling, optimum)
+    @cached_property
+    def loss(self) -> Loss:
+        return self.options.parsed().loss_function
+
+    @cached_property
+    def label_scaling(self) -> LabelScaling:
+        return LabelScaling.of_labels(self.options.parsed().label_rules, self.dataset.y)
+
+    @cached_property
+    def labels(self) -> NDArray[np.float64]:
+        """The labels of the data set as the loss takes them."""
+        rules = self.options.parsed().label_rules
+        return self.label_scaling.applied(self.dataset.y, self.dataset.weights, rules)
+
+    @cached_property
+    def optimum(self) -> CentralizedSolution:
+        """Found when it is first asked for: on wide data that takes longer than the federation."""
+        return solve_centralized(self.dataset.X, self.labels, loss=self.loss, lambda_=self.options.lambda_)
 
     def config(self, name: str) -> RunConfig:
         """The run's configuration. If the options name no gap, the run stops at 0.1 % of the optimum."""
@@ -190,8 +194,19 @@ class Demonstration:
             }
         )
 
+    def compare(self, federation: RunningFederation, tell: Tell) -> Report:
+        """Follows the run to its end; the report compares its model with the centralized optimum."""
+        report, best = self.follow(federation, tell), self._fit(self.optimum.w)
+        return report | {
+            "centralized_primal": self.optimum.primal,
+            "relative_error": (report["primal"] - self.optimum.primal) / self.optimum.primal,
+            "centralized_accuracy": best.accuracy,
+            "centralized_rmse": best.rmse,
+            "centralized_r2": best.r2,
+        }
+
     def follow(self, federation: RunningFederation, tell: Tell) -> Report:
-        """Passes the events to `tell` until the run ends, and returns the report.
+        """Passes the events to `tell` until the run ends, and returns a report on the run alone.
 
         Raises `FederationFailed` if the run ended without a model.
         """
@@ -220,21 +235,16 @@ class Demonstration:
         options, dataset = self.options, self.dataset
         outcome = RunOutcome.from_mapping(ended["outcome"])
         reached_primal = primal(dataset.X, self.labels, weights, loss=self.loss, lambda_=options.lambda_)
-        fit, best = self._fit(weights), self._fit(self.optimum.w)
+        fit = self._fit(weights)
         return {
             "algorithm": options.algorithm,
             "certified": options.profile.certified,
             "primal": reached_primal,
             "dual": jsonrecord.jsonable(outcome.certificate.dual),
             "gap": jsonrecord.jsonable(outcome.certificate.gap),
-            "centralized_primal": self.optimum.primal,
-            "relative_error": (reached_primal - self.optimum.primal) / self.optimum.primal,
             "accuracy": fit.accuracy,
-            "centralized_accuracy": best.accuracy,
             "rmse": fit.rmse,
-            "centralized_rmse": best.rmse,
             "r2": fit.r2,
-            "centralized_r2": best.r2,
             "rounds": outcome.rounds,
             "rtc_per_round": outcome.rtc_per_round,
             "clients": len(self.shards),
