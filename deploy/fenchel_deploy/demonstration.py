@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fenchel_common import defaults, jsonrecord
 from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.fitting import check_loss, check_partition
+from fenchel_common.algorithms.fitting import check_label_settings, check_loss, check_partition
 from fenchel_common.algorithms.settings import AlgorithmSettings, Partition, Profile
 from fenchel_common.data.datasets import Dataset, load_dataset
 from fenchel_common.data.heterogeneous import Split, dirichlet_rows, row_shards
@@ -86,6 +86,7 @@ class DemonstrationOptions:
         if not self.tables:
             check_partition(self.algorithm, self.partition)
         check_loss(self.algorithm, self.loss)
+        check_label_settings(self.algorithm, self.parameters)
         if self.split.alpha is not None and self.grid[1] > 1:
             raise InvalidConfig("split: dirichlet deals out whole rows; use a grid of one column group, such as 4x1")
 
