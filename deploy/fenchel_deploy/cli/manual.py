@@ -98,8 +98,9 @@ ENTRIES: Final[Mapping[str, Entry]] = {
         ),
         {
             ExitCode.DONE: "the server dismissed the party, or SIGTERM stopped it",
+            ExitCode.MISSED: "a run is locked here: several of its tasks had values that no honest run has",
             **_KIT,
-            ExitCode.DATA_UNFIT: "the data do not fit the run, or labels differ from those of other parties",
+            ExitCode.DATA_UNFIT: "the data do not fit the run or those of other parties; the log says what to mend",
         },
     ),
     "health": Entry(

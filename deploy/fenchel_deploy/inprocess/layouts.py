@@ -10,7 +10,8 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.shard import Shard
 from fenchel_common.defaults import DEMO_KEY_BITS
 from fenchel_common.ids import ClientId
-from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
+from fenchel_server.cohorts import Alignment, OverlapRule, lay_out
+from fenchel_server.holdings import Holding
 
 KEY_BITS = DEMO_KEY_BITS
 IN_CLEAR = RunKey.in_clear(KEY_BITS)
