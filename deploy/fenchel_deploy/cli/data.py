@@ -19,7 +19,7 @@ from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format, print_json, printable
-from fenchel_deploy.inspection import SHOWN_VALUES, Inspection, inspect, shard_facts
+from fenchel_deploy.inspection import SHOWN_VALUES, Inspection, bad_cells, inspect, shard_facts
 
 SHOWN_COLUMNS = 200
 NAMES = ", ".join(known.name for known in FORMATS)
@@ -70,7 +70,8 @@ def init_command(
 ) -> None:
     """Write shard.toml beside a table: the ids, the labels and the type of every column, by guesses that are printed.
 
-    Then correct it by hand where a guess is wrong, and look at the effect by `fenchel data inspect`.
+    Cells that are no numbers, in a column of numbers, are pointed out. Then correct it by hand where a guess is wrong,
+    and look at the effect by `fenchel data inspect`.
     """
     target = file.parent / DECLARATION_FILE
     if target.exists() and not force:
@@ -93,6 +94,8 @@ def init_command(
     target.write_text(declaration.to_toml(), encoding="utf-8")
     for guess in guesses:
         typer.echo(printable(f"guessed: {guess}"), err=True)
+    for problem in bad_cells(profile, declaration):
+        typer.echo(printable(f"problem: {problem}"), err=True)
     typer.echo(str(target))
 
 
