@@ -19,6 +19,7 @@ from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format, print_json, printable
+from fenchel_deploy.exampletables import ARCHIVE, write_example
 from fenchel_deploy.inspection import SHOWN_VALUES, Inspection, bad_cells, inspect, shard_facts
 
 SHOWN_COLUMNS = 200
@@ -97,6 +98,23 @@ def init_command(
     for problem in bad_cells(profile, declaration):
         typer.echo(printable(f"problem: {problem}"), err=True)
     typer.echo(str(target))
+
+
+@data_app.command("example", epilog=epilog("data example"))
+def example_command(
+    directory: Annotated[Path, typer.Argument(help="A new folder.", metavar="DIR")],
+    archives: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            envvar="FENCHEL_DATA",
+            help=f"Folder with {ARCHIVE}, the UCI heart disease data; without it the patients are made up.",
+        ),
+    ] = None,
+) -> None:
+    """Write tables to try Fenchel with: four hospitals, each with a clinic and a lab that have the same patients."""
+    typer.echo(write_example(directory, archives), err=True)
+    typer.echo(str(directory))
 
 
 def _show(found: Inspection) -> None:

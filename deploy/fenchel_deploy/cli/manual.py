@@ -71,6 +71,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
     "data init": Entry(
         ("fenchel data init patients.csv", "fenchel data init patients.csv --id number --label ill --positive yes")
     ),
+    "data example": Entry(("fenchel data example hospitals/",)),
     "preflight": Entry(
         ("fenchel preflight kit/ --data patients.csv", "fenchel preflight kit/ --format json"),
         {ExitCode.DONE: "nothing fails; warnings do not count", ExitCode.MISSED: "something fails"},
