@@ -36,7 +36,7 @@ def unfit_data(found: UnfitData, ids: OwnIds, names: Mapping[str, str]) -> DataU
 
     `names` has the names of the party's features by pseudonym; a pseudonym that is not the party's own is passed over.
     """
-    columns = [names[pseudonym] for pseudonym in found.features if pseudonym in names]
+    columns = sorted(names[pseudonym] for pseudonym in found.features if pseudonym in names)
     return DataUnfit(_EXPLAINED[found.misfit](ids, columns), public_reason="its data do not fit those of others")
 
 

@@ -95,6 +95,8 @@ def test_clients_whose_data_do_not_fit_each_other_fail_and_say_what_to_mend(
         assert "shard.toml" in log, "the cure"
         assert "P117" not in log, "no sample is named"
     assert "chol" not in federation.log("server")
+    if "different features" in operator:
+        assert "some parties lack 'f0', 'f1', 'f2'" in federation.log("p1")
 
 
 def test_a_client_of_a_locked_run_fails_and_says_so(tmp_path: Path) -> None:

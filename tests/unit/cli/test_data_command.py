@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner, Result
@@ -110,7 +111,7 @@ def test_init_asks_about_decimal_commas_and_thousands_separators(tmp_path: Path)
         assert asked in result.stderr
     assert "which of them is it?" in result.stderr
     assert invoke("data", "init", path, "--decimal", ",", "--thousands", ".", "--force").stderr.count("problem") == 0
-    assert load_shard(tmp_path).shard.X.tolist() == [[1.5, 1200.0], [2.5, 2300.5]]
+    assert np.asarray(load_shard(tmp_path).shard.X).tolist() == [[1.5, 1200.0], [2.5, 2300.5]]
 
 
 def test_init_asks_for_what_cannot_be_guessed_and_takes_it(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ NAMES = {"5e": "chol", "7a": "age"}
         (
             Misfit.FEATURES_HELD_TWICE,
             ("5e", "7a"),
-            ("another party has 'chol', 'age' of the same samples too", "leave_out in shard.toml", 'overlap = "first"'),
+            ("another party has 'age', 'chol' of the same samples too", "leave_out in shard.toml", 'overlap = "first"'),
         ),
         (Misfit.FEATURES_HELD_TWICE, (), ("another party has some columns of the same samples too",)),
     ],
