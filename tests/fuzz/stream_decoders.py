@@ -19,6 +19,7 @@ from fenchel_common.wire.chunks import BodyReader
 from fenchel_common.wire.frames import (
     PROTOCOL_VERSION,
     TaskKey,
+    dismissal_from_proto,
     dismissal_to_proto,
     key_to_proto,
     refusal_frame,
@@ -134,7 +135,8 @@ def _link() -> Decoder:
     honest = kind(messages=[welcome, beat, *task_frames(KEY, BODY), receipt, *task_frames(KEY, b"")])
     dismissal = Dismissal("all runs are over", UnfitData(Misfit.FEATURES_HELD_TWICE, ("f1", "f2")))
     dismissed = kind(messages=[welcome, ServerMessage(dismissal=dismissal_to_proto(dismissal))])
-    return Decoder("Attend (client)", read, (honest.SerializeToString(), dismissed.SerializeToString()), message=kind)
+    seeds = (honest.SerializeToString(), dismissed.SerializeToString())
+    return Decoder("Attend (client)", read, seeds, (dismissal_from_proto,), message=kind)
 
 
 def _body() -> Decoder:
