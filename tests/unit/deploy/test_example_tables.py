@@ -20,7 +20,7 @@ def test_every_table_is_usable_by_guesses_and_clinic_and_lab_have_the_same_patie
         assert clinic.y is not None
         assert 0.2 < (clinic.y > 0).mean() < 0.8
         assert lab.y is None
-        assert np.isnan(lab.X).any(), "some cells are missing"
+        assert np.isnan(np.asarray(lab.X)).any(), "some cells are missing"
         features.add((clinic.features, lab.features))
     assert len(features) == 1, "all hospitals have the same columns and categories"
 
