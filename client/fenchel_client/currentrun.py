@@ -25,7 +25,7 @@ from fenchel_client.table import PartyTable
 from fenchel_client.task import Task
 from fenchel_client.tasklimits import NO_KEY
 from fenchel_common.clientlayout import ClientLayout
-from fenchel_common.errors import FenchelError, InvalidInput, Refusal, ValueNotFinite, ValueOutOfRange
+from fenchel_common.errors import FenchelError, InvalidInput, Refusal, RunLocked, ValueNotFinite, ValueOutOfRange
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
 from fenchel_common.records import first_view
@@ -212,9 +212,8 @@ class CurrentRun:
         if not isinstance(error, FenchelError):
             log.error("a task of run %s failed after a vector in it was opened", active.run, exc_info=error)
         said = f"{error}; {OUTGROWN}" if isinstance(error, ValueOutOfRange) else str(error) or type(error).__name__
-        return Refusal(
-            f"{said} (refusal {refusals}; at {MAX_REFUSALS} the run is locked here)", public_reason=NOT_USABLE
-        )
+        kind = RunLocked if refusals >= MAX_REFUSALS else Refusal
+        return kind(f"{said} (refusal {refusals}; at {MAX_REFUSALS} the run is locked here)", public_reason=NOT_USABLE)
 
     def _count_refusal(self, active: ActiveRun) -> int:
         kept = self._records.refused(active.run, active.kept)

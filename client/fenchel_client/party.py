@@ -100,6 +100,11 @@ class Party:
             return round_task_limit(key, active.extent, active.settings)
         return recorded_task_limit(key, self._records.kept(key.run), table=self._table, kit=self._kit)
 
+    def feature_names(self) -> dict[str, str]:
+        """The names of this party's features by their pseudonyms in the last set-up; empty before that has a key."""
+        setup = self._setup
+        return {} if setup is None or setup.secrets is None else setup.features_by_pseudonym()
+
     def _counted_answer(self, task: Task) -> bytes:
         """The answer to a task; the values in the task and in the answer are counted."""
         settings = self._settings_of(task)

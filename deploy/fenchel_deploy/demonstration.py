@@ -224,11 +224,13 @@ class Demonstration:
                 warnings.append(event["warning"])
             elif event["event"] == "ended":
                 ended = event
-        federation.wait()
+        codes = federation.wait()
         if ended is None or ended["outcome"] is None or ended["status"] not in WITH_REPORT:
             reason = ended["reason"] if ended else "the server ended before the run did"
             log = federation.log("server")[-LOG_CHARACTERS:]
-            raise FederationFailed(f"the federation did not finish: {reason}\n{log}")
+            last = {name: federation.log(name).splitlines()[-1:] for name in self.shards if codes.get(name)}
+            said = "".join(f"\n{name}: {line}" for name, lines in last.items() for line in lines)
+            raise FederationFailed(f"the federation did not finish: {reason}\n{log}{said}")
         report = self._report(ended, federation.model(self.dataset.features))
         return report | {"figures": figures, "history": history, "warnings": warnings}
 

@@ -94,7 +94,7 @@ def inspect(path: Path) -> Inspection:
             problems.append(str(error))
     loaded: LoadedShard | None = None
     if declaration is not None:
-        problems += _bad_cells(profile, declaration)
+        problems += bad_cells(profile, declaration)
     if not problems:
         try:
             loaded = load_shard(path)
@@ -117,7 +117,7 @@ def shard_facts(loaded: LoadedShard) -> dict[str, object]:
     return facts
 
 
-def _bad_cells(profile: TableProfile, declaration: Declaration) -> list[str]:
+def bad_cells(profile: TableProfile, declaration: Declaration) -> list[str]:
     """The columns with cells that are refused, all of them: reading stops at the first."""
     used = declaration.features or {}
     missing = [

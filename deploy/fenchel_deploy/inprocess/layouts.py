@@ -13,7 +13,8 @@ from fenchel_common.defaults import DEMO_KEY_BITS
 from fenchel_common.ids import ClientId
 from fenchel_common.labelrules import LabelRules
 from fenchel_common.labelscaling import LabelScaling
-from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
+from fenchel_server.cohorts import Alignment, OverlapRule, lay_out
+from fenchel_server.holdings import Holding
 
 KEY_BITS = DEMO_KEY_BITS
 IN_CLEAR = RunKey.in_clear(KEY_BITS)

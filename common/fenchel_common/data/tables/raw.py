@@ -1,6 +1,6 @@
 """A table as its reader leaves it, and the shard that is made of it once every missing cell is dealt with."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -64,8 +64,13 @@ def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]
     Changes `raw.X` in place. Raises `InvalidInput`, or `Refusal` for duplicate ids, with the rows and columns at fault.
     """
     if not raw.ids:
-        raise InvalidInput(f"{raw.source}: has no rows")
-    check_ids(raw.ids, raw.source)
+        raise InvalidInput(f"{raw.source}: has no rows; give a table with a row for each sample")
+    if not raw.features:
+        raise InvalidInput(
+            f"{raw.source}: no column is a feature; name some under [features] in {DECLARATION_FILE}, or take them out "
+            "of leave_out"
+        )
+    check_ids(raw.ids, f"{raw.source}: {_columns(declaration.id)}" if declaration.id else raw.source)
     notes: list[str] = []
     rows, positions = _missing_cells(raw.X)
     default = MissingCells("", declaration.missing, declaration.fill)
@@ -157,11 +162,12 @@ def _labelled(raw: RawTable, declaration: Declaration) -> NDArray[np.bool_]:
     if raw.y is None:
         return np.ones(len(raw.ids), dtype=bool)
     without = np.isnan(raw.y)
-    policy = "refuse" if declaration.label is None else declaration.label.missing
-    if without.any() and policy == "refuse":
+    label = declaration.label
+    if without.any() and (label is None or label.missing == "refuse"):
+        column = "" if label is None or label.column is None else f", {_columns(label.column)}"
         raise InvalidInput(
-            f"{raw.source}: row {int(without.argmax()) + 1}: the label is missing (of all: {int(without.sum())}); "
-            f'remove these rows, or write missing = "drop" under [label] in {DECLARATION_FILE}'
+            f"{raw.source}: row {int(without.argmax()) + 1}{column}: the label is missing (missing labels: "
+            f'{int(without.sum())}); remove these rows, or write missing = "drop" under [label] in {DECLARATION_FILE}'
         )
     if raw.weights is not None and not (raw.weights[~without] > 0.0).all():
         at_fault = ~without & ~(raw.weights > 0.0)
@@ -193,6 +199,10 @@ def _cautions(source: str, shard: Shard) -> list[str]:
             "does not scale them, so bring them to the scale of the others first"
         )
     return notes
+
+
+def _columns(names: str | Sequence[str]) -> str:
+    return f"column {names!r}" if isinstance(names, str) else f"columns {', '.join(map(repr, names))}"
 
 
 def _names(shard: Shard, positions: NDArray[np.int64]) -> str:
