@@ -18,7 +18,7 @@ from fenchel_client.algorithms.rows import PartyRows
 from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Origin
-from fenchel_client.preparedtable import PreparedTable
+from fenchel_client.table import PartyTable
 from fenchel_client.transcript import Transcript
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
@@ -36,7 +36,7 @@ LENGTHS: Final = "lengths"
 class RowLengths:
     """A party's part in the sums of squared lengths; `table` has the prepared features. The intercept is left out."""
 
-    def __init__(self, layout: ClientLayout, table: PreparedTable, *, cipher: Cipher, key: RunKey, seal: Seal) -> None:
+    def __init__(self, layout: ClientLayout, table: PartyTable, *, cipher: Cipher, key: RunKey, seal: Seal) -> None:
         rows = PartyRows(layout, table)
         self._layout = layout
         self._key = key

@@ -49,6 +49,11 @@ class Scaling:
         """(m,) the prepared value of a cell that is missing."""
         return (self.missing - self.shift) / self.scale
 
+    def to_mapping(self) -> dict[str, Array]:
+        """Shift, scale and missing by name, as the file of a model has them; `unit_rows` if rows are divided."""
+        found = {"shift": self.shift, "scale": self.scale, "missing": self.missing}
+        return found | ({"unit_rows": np.ones(1)} if len(self.lengths) else {})
+
     def to_bytes(self) -> bytes:
         return doubles_to_bytes(np.concatenate([self.shift, self.scale, self.missing, self.lengths]))
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from fenchel_client.ledger import PartyLedger
 from fenchel_client.privatefiles import read_private, write_private
-from fenchel_client.scaling import Scaling
 from fenchel_common.ids import ClientId, RunId, check_run_id
 from fenchel_common.intercept import INTERCEPT
 from fenchel_common.setup import PartyRun
@@ -29,6 +28,7 @@ FEATURES: Final = ".features.csv"
 MODEL: Final = ".model.npz"
 RELEASE: Final = ".release"
 LEDGER: Final = ".ledger.json"
+NOT_PREPARED: Final[Mapping[str, NDArray[np.float64]]] = {}
 
 
 class StateFolder:
@@ -70,29 +70,22 @@ class StateFolder:
         features: list[str],
         weights: NDArray[np.float64],
         figures: dict[str, float | None],
-        scaling: bytes = b"",
+        preparation: Mapping[str, NDArray[np.float64]] = NOT_PREPARED,
     ) -> None:
         """Stores the model; `figures` are P, D and the gap, and an unknown one is stored as NaN.
 
-        With the bytes of a scaling, the weights are those of prepared features, and the file has what prepares them.
-        The weight of the constant feature is stored as the intercept of the model.
+        With a `preparation`, the weights are those of prepared features and labels, and the file has what prepares
+        them. The weight of the constant feature is stored as the intercept of the model.
         """
-        arrays: dict[str, np.generic] = {
-            name: np.float64(np.nan if value is None else value) for name, value in figures.items()
-        }
-        by_feature = {"weights": weights}
-        if scaling:
-            found = Scaling.from_bytes(scaling, features=len(features))
-            by_feature |= {"shift": found.shift, "scale": found.scale, "missing": found.missing}
-            if len(found.lengths):
-                arrays["rows"] = np.str_("unit")
+        arrays = {name: np.array(np.nan if value is None else value) for name, value in figures.items()}
+        arrays |= {"weights": weights, **preparation}
         if INTERCEPT in features:
             position = features.index(INTERCEPT)
-            arrays["intercept"] = weights[position] / by_feature["scale"][position]
+            arrays["intercept"] = weights[position] / preparation["scale"][position]
             features = [name for name in features if name != INTERCEPT]
-            by_feature = {name: np.delete(values, position) for name, values in by_feature.items()}
+            arrays |= {name: np.delete(arrays[name], position) for name in ("weights", "shift", "scale", "missing")}
         content = io.BytesIO()
-        np.savez(content, allow_pickle=False, features=np.array(features), **by_feature, **arrays)
+        np.savez(content, allow_pickle=False, features=np.array(features), **arrays)
         write_private(self._file(run, MODEL), content.getvalue())
 
     def release(self, run: RunId) -> bytes | None:

@@ -101,7 +101,7 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
     """The phases from the layout to the first round, and the last phase of the run."""
     preparation = {} if messages.preparation is None else {"LayoutResult.preparation": _KINDS[messages.preparation]}
     layout: dict[str, type[Message]] = {"RoundResult.body": labels_pb2.LayoutResult, **preparation}
-    prepared = Carried(by_sample=2 + len(preparation), by_feature=MOMENT_FIELDS)
+    prepared = Carried(by_sample=2 + len(preparation), by_feature=MOMENT_FIELDS, numbers=1)
     state: dict[str, type[Message]] = {
         "ModelPart.state": records_pb2.RoundTask,
         "RoundTask.body": _KINDS[messages.state],
@@ -119,7 +119,7 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
             labels_pb2.MomentSums,
             records_pb2.RoundResult,
             layout,
-            task_carries=Carried(by_feature=MOMENT_FIELDS),
+            task_carries=Carried(by_feature=MOMENT_FIELDS, numbers=1),
             result_carries=prepared,
         ),
         ROWS: PhaseMessages(
