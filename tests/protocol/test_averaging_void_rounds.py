@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fenchel_client.algorithms.averaging.book import MAX_VOID_ROUNDS
+from fenchel_client.algorithms.givenup import MAX_ROUNDS_GIVEN_UP
 from fenchel_common.algorithms.averaging.rails import LOCAL
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.partition import partition
@@ -75,8 +75,8 @@ def test_in_clear_a_round_goes_on_without_the_one_that_failed() -> None:
 
 def test_a_party_lets_few_rounds_be_given_up() -> None:
     """Each of them shows a server that colludes with a party one contribution."""
-    run = run_of("fedavg", masked=True, fails_in=frozenset(range(1, MAX_VOID_ROUNDS + 2)))
-    for _ in range(MAX_VOID_ROUNDS + 1):
+    run = run_of("fedavg", masked=True, fails_in=frozenset(range(1, MAX_ROUNDS_GIVEN_UP + 2)))
+    for _ in range(MAX_ROUNDS_GIVEN_UP + 1):
         run.round()
-    with pytest.raises(Refusal, match=f"more than {MAX_VOID_ROUNDS} were given up"):
+    with pytest.raises(Refusal, match=f"more than {MAX_ROUNDS_GIVEN_UP} were given up"):
         run.round()

@@ -33,7 +33,7 @@ from fenchel_deploy.attacks.rows import (
     supports,
 )
 from fenchel_deploy.attacks.scoring import Score, majority_rate, match_rate, pooled, row_score, support_score
-from fenchel_deploy.attacks.tables import ALL_DENSE, ALL_SPARSE
+from fenchel_deploy.attacks.tables import ALL_DENSE, ALL_SPARSE, Table
 from fenchel_deploy.attacks.traces import Frame, Trace, drawn_rows, trace
 from fenchel_deploy.attacks.views import Eyes, KeyEyes, PublicEyes, Transcript
 
@@ -162,6 +162,11 @@ SINGLE_STEPS: Final[Mapping[str, Method]] = {
 }
 IN_COMMON: Final = ("same samples", "same features", "nothing in common")
 """What the second, the third and the fourth party have in common with the first."""
+OF_THREE: Final[Mapping[str, tuple[Table, str]]] = {
+    "products, samples of three": ("column_thirds", "products"),
+    "differences, features of three": ("row_thirds", "differences"),
+}
+"""Plays on blocks of three holders, each with its table and its method."""
 
 
 def _play_collusion(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -178,18 +183,27 @@ def _play_collusion(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict
 
 
 def _play_accomplice(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    """The first party is the accomplice; each other party has something else in common with it."""
+    """The first party is the accomplice; of four, each other party has something else in common with it."""
     for level in levels:
         if level not in ENCRYPTED:
             continue
-        recorded = bench.record(Scenario(level, h=1, cipher="masks"))
-        names = recorded.transcript.layout.clients
-        eyes = AccompliceEyes.of(recorded.views[names[0]], recorded.transcript)
-        seen = _seen(recorded, eyes)
+        recorded, eyes, seen = _by_accomplice(bench, Scenario(level, h=1, cipher="masks"))
         for name, method in SINGLE_STEPS.items():
-            for victim, common in zip(names[1:], IN_COMMON, strict=True):
-                score = _attacked(recorded, {victim: seen[victim]}, eyes, method)
+            for (victim, one), common in zip(seen.items(), IN_COMMON, strict=True):
+                score = _attacked(recorded, {victim: one}, eyes, method)
                 yield Verdict.of_score(score, level=level, setting=f"h = 1, {name}, {common}", measure="cosine")
+        for setting, (table, name) in OF_THREE.items():
+            recorded, eyes, seen = _by_accomplice(bench, Scenario(level, table, h=1, cipher="masks"))
+            score = _attacked(recorded, seen, eyes, SINGLE_STEPS[name])
+            yield Verdict.of_score(score, level=level, setting=f"h = 1, {setting}", measure="cosine")
+
+
+def _by_accomplice(bench: Bench, scenario: Scenario) -> tuple[Recorded, Eyes, dict[ClientId, Trace]]:
+    """A run whose first party gives its keys to the server, and what both see of each other party."""
+    recorded = bench.record(scenario)
+    first = recorded.transcript.layout.clients[0]
+    eyes = AccompliceEyes.of(recorded.views[first], recorded.transcript)
+    return recorded, eyes, {client: one for client, one in _seen(recorded, eyes).items() if client != first}
 
 
 def _play_masks(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -319,6 +333,8 @@ ROW_ATTACKS: Final = (
             "h = 1, differences, same samples": _SHOWN_AT_PAPER,
             "h = 1, differences, same features": dict.fromkeys(ENCRYPTED, "leaks"),
             "h = 1, differences, nothing in common": _SHOWN_AT_PAPER,
+            "h = 1, products, samples of three": _HIDDEN,
+            "h = 1, differences, features of three": _SHOWN_AT_PAPER,
         },
         _play_accomplice,
     ),

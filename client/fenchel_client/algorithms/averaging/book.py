@@ -8,6 +8,7 @@ from fenchel_client.algorithms.averaging.blocks import CoordinateBlocks
 from fenchel_client.algorithms.averaging.log import OwnLog, same_origins
 from fenchel_client.algorithms.averaging.work import FIGURES_FIELD, PRODUCTS_FIELD
 from fenchel_client.algorithms.codec import Origins
+from fenchel_client.algorithms.givenup import one_more_given_up
 from fenchel_client.crypto.stamps import Origin, Stamp
 from fenchel_client.transcript import StampedRecord
 from fenchel_common.algorithms.averaging.choices import Occasion, RecordedPlan
@@ -20,8 +21,6 @@ from fenchel_common.records import ROUND, Moment
 from fenchel_common.setup import LAYOUT, PREPARE
 from fenchel_common.wire.averaging_choices import closing_from_bytes, plan_from_bytes, round_choices_from_bytes
 
-MAX_VOID_ROUNDS: Final = 3
-"""The most rounds of a run with masks that a party lets the server give up after it was asked to train in them."""
 PHASES: Final = (ROUND, SURVEY, LOCAL, MEASURE, MEASURED)
 """The order of the records of a round."""
 
@@ -216,7 +215,10 @@ class AveragingBook:
         given = {client: stamp for client, stamp in record.stamps.items() if client in current.trainers}
         if not given:
             _check_no_choices(record)
-            return replace(self._with_void_round() if self.masked and current.trainers else self, round=ended)
+            void = self.masked and bool(current.trainers)
+            return replace(
+                self, round=ended, void_rounds=one_more_given_up(self.void_rounds) if void else self.void_rounds
+            )
         if self.masked and len(given) != len(current.trainers):
             raise InvalidInput("record: masks cancel only if all contribute that were to train")
         assert current.plan is not None, "whoever trains has a plan"
@@ -239,19 +241,6 @@ class AveragingBook:
             kept_among=current.trainers if self.layout.party in given else self.kept_among,
             rounds_done=self.rounds_done + self._is_done(current, given),
         )
-
-    def _with_void_round(self) -> "AveragingBook":
-        """The book after a round that was given up, because somebody failed.
-
-        The next round asks for the same again of the others. So each such round shows a server that colludes with a
-        party the contribution of the one that failed.
-        """
-        if self.void_rounds >= MAX_VOID_ROUNDS:
-            raise InvalidInput(
-                f"rounds: more than {MAX_VOID_ROUNDS} were given up because a party failed; a run with the cipher "
-                "paillier goes on without it"
-            )
-        return replace(self, void_rounds=self.void_rounds + 1)
 
     def _is_done(self, current: RoundOnRecord, contributors: Collection[ClientId]) -> bool:
         """Whether all contributed that were to train, chosen among all label holders unless parties take turns."""

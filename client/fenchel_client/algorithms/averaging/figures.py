@@ -1,15 +1,17 @@
 """A party's figures of a measurement, encrypted, and the sum of all parties' figures, opened."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from fenchel_client.algorithms.averaging.work import FIGURES_FIELD
 from fenchel_client.algorithms.codec import Origins
-from fenchel_client.crypto.plain import Among, Cipher
+from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Place, number_places
 from fenchel_common.algorithms.averaging.rails import FIGURES, MODEL_FORMAT, Measurement
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +22,19 @@ class FigureCodec:
     cipher: Cipher
     seal: Seal
 
-    def closed(self, measurement: Measurement, *, among: Among | None = None) -> Vector:
-        """One party's measurement, as a field of the message that is being made."""
+    def closed(self, measurement: Measurement, *, contributors: Collection[ClientId] | None = None) -> Vector:
+        """One party's measurement, as a field of the message that is being made.
+
+        The sum may lack none of the `contributors`; without them it may lack any.
+        """
+        places = self._places()
         return self.seal.close(
             measurement.to_figures(self.sample_count),
             MODEL_FORMAT,
             cipher=self.cipher,
             field=FIGURES_FIELD,
-            places=self._places(),
-            among=among,
+            places=places,
+            among=None if contributors is None else [dict.fromkeys(contributors)] * len(places),
         )
 
     def opened(self, vector: Vector, origins: Origins) -> Measurement:

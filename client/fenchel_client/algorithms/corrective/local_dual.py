@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.codec import RowCodec
+from fenchel_client.algorithms.codec import RowCodec, together
 from fenchel_client.algorithms.corrective.local_rows import found_locally
 from fenchel_client.algorithms.corrective.measures import figures_of
 from fenchel_client.algorithms.corrective.points import MODEL, Combination, best_combination, combined
@@ -64,7 +64,7 @@ def dual_result(
     if rows.y is not None and not plan.closing:
         solution = _local_point(rows, current, norms=norms, lambda_=lambda_, loss=loss, formats=formats)
         point = codec.to_blocks(
-            POINT_FIELD, plan.live_blocks, solution, formats.alpha, among=plan.labelled_contributors
+            POINT_FIELD, plan.live_blocks, solution, formats.alpha, among=together(plan.labelled_contributors)
         )
     reports = rows.positions_of(plan.report_blocks)
     figures = figures_of(rows, current.memory, plan.round_id, reports, norms=norms, loss=loss)
@@ -74,7 +74,8 @@ def dual_result(
     if plan.feature_blocks:
         weights = codec.to_features(WEIGHTS_FIELD, model.weights, plan.feature_blocks)
     found = codec.digest(combination.to_bytes())
-    return DualResult(point, codec.to_numbers(FIGURES_FIELD, figures, among=plan.contributors), alpha, weights, found)
+    numbers = codec.to_numbers(FIGURES_FIELD, figures, contributors=plan.participants)
+    return DualResult(point, numbers, alpha, weights, found)
 
 
 def _local_point(
