@@ -5,6 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from fenchel_client.crypto.masks import MaskCipher, MaskKeys
 from fenchel_client.crypto.plain import Array, Partners
 from fenchel_client.crypto.stamps import Origin, Place, Stamp
@@ -67,6 +69,15 @@ def contribution(
         places=at,
         among=None if among is None else [{**(earlier or {}), **dict.fromkeys(among)}] * len(at),
     )
+
+
+def values(count: int, seed: int) -> Array:
+    """Values that the usual format holds exactly."""
+    return VectorFormat().rounded(np.random.default_rng(seed).normal(scale=1e3, size=count))
+
+
+def summed(*vectors: MaskedVector) -> MaskedVector:
+    return vectors[0].summed_with(vectors[1:])
 
 
 def at_moment(origin: Origin, moment: Moment) -> Origin:
