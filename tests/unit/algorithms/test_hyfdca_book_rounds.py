@@ -1,9 +1,11 @@
 """A party's book of HyFDCA: what a server may choose for a round, and when a party has what a certificate needs."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
+from fenchel_client.algorithms.givenup import MAX_ROUNDS_GIVEN_UP
 from fenchel_client.algorithms.hyfdca.gap import checked_gap
 from fenchel_common.algorithms.hyfdca.messages import INNER_PRODUCT_AFTER, SYNC, Figures
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
@@ -11,7 +13,8 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.records import ROUND
 from fenchel_common.wire.hyfdca_records import left_out_to_bytes, round_choices_to_bytes
-from support.hyfdca_book import CLIENTS, A, B, C, RecordedRun, layout, settings
+from support.hyfdca_book import CLIENTS, SAMPLES, A, B, C, RecordedRun, layout, settings
+from support.layouts import client_layout
 
 NO_PRODUCTS = "products: a party that takes part has given none in this round"
 
@@ -147,6 +150,45 @@ def test_parties_whose_turn_it_is_not_are_not_missed_and_closing_rounds_do_not_c
     run.begin(closing=True)
     run.phase("local_dual", CLIENTS)
     assert run.book.rounds_done == 2
+
+
+@pytest.mark.parametrize("failed", [[], [B]], ids=["nobody fails", "one that is not to update fails"])
+def test_a_round_in_which_anybody_fails_is_not_done(failed: list[ClientId]) -> None:
+    """Blocks of the one that failed are not updated, though it is not its turn to update them."""
+    run = RecordedRun(chosen=settings(participation="cyclic:2", certificate_every=1))
+    run.begin()
+    assert run.current.rules.choices.active == {A, C}
+    run.phase("inner_product", [party for party in CLIENTS if party not in failed], left_out=failed)
+    run.phase("local_dual", [party for party in CLIENTS if party not in failed])
+    assert run.book.rounds_done == (not failed)
+
+
+def test_without_figures_to_open_only_those_go_on_that_update_samples() -> None:
+    run = RecordedRun(chosen=settings(participation="cyclic:2", certificate_every=1))
+    run.begin()
+    run.phase("local_dual", CLIENTS)
+    assert run.current.present == set(CLIENTS)
+    run.begin([A, B])
+    assert run.current.present == {A, B}
+    run.phase("local_dual", [A, B])
+    assert run.current.present == run.current.rules.choices.active == {B}
+
+
+def test_a_party_of_blocks_with_masks_between_pairs_lets_few_rounds_be_given_up() -> None:
+    own = client_layout(
+        {0: 30}, slots=30, clients=CLIENTS, label_holders={A, B}, sample_count=SAMPLES, holders={0: CLIENTS}
+    )
+    for masked, limit in ((True, MAX_ROUNDS_GIVEN_UP), (False, 2 * MAX_ROUNDS_GIVEN_UP)):
+        run = RecordedRun(own=own)
+        run.book = replace(run.book, masked=masked)
+        for _ in range(limit):
+            run.begin()
+            run.phase("inner_product", [A, B], left_out=[C])
+            run.phase("local_dual", [A, B])
+        assert run.book.rounds_given_up == (limit if masked else 0)
+        run.begin()
+        with pytest.raises(InvalidInput, match="were given up") if masked else nullcontext():
+            run.phase("inner_product", [A, C], left_out=[B])
 
 
 def test_a_record_has_its_choices_in_one_form_and_the_beginning_of_a_round_no_contributors() -> None:
