@@ -152,7 +152,7 @@ class HyfdcaBook:
     def check_products(self, blocks: Iterable[int]) -> None:
         """Raises `InvalidInput` unless all holders that take part gave inner products of these blocks in this round.
 
-        Older ones would be of another model. A holder that failed in `sync` takes part no longer; its latest ones count.
+        Older ones would be of another model. Of a holder that failed in `sync`, and so takes part no longer, they do.
         """
         current = self.round_for(LOCAL_DUAL)
         for block in blocks:
