@@ -7,14 +7,13 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from fenchel_client.algorithms.givenup import MAX_ROUNDS_GIVEN_UP
 from fenchel_client.algorithms.hyfdca.client import HyfdcaClient
 from fenchel_client.crypto.masks import MaskCipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Pads
 from fenchel_common.data.partition import partition
-from fenchel_common.errors import Refusal, TagMismatch
-from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.errors import TagMismatch
+from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
 from fenchel_deploy.attacks import ATTACKS
 from fenchel_deploy.attacks import federation as recording
@@ -159,30 +158,6 @@ def test_parties_whose_contributions_to_the_model_are_given_up_are_out_of_date_u
     assert run.round().metrics.gap is not None
     assert next(phase for at, phase in run.phases if at == 4) == "sync"
     assert run.reports[-1].metrics.stale == ()
-
-
-def fails_each_time(phase: str) -> Absent:
-    return lambda _at, during, who: (during, who) == (phase, LAST)
-
-
-@pytest.mark.parametrize(("grid", "phase"), [(WHOLE_ROWS, "primal"), (WHOLE_COLUMNS, "inner_product")])
-def test_a_party_lets_few_rounds_be_given_up(grid: tuple[int, int], phase: str) -> None:
-    """Each of them may show a server that colludes with a party one contribution."""
-    run = run_of(grid, masked=True, absent=fails_each_time(phase))
-    run.run(MAX_ROUNDS_GIVEN_UP)
-    run.absent = lambda at, during, who: (at, during, who) == (RoundId(MAX_ROUNDS_GIVEN_UP + 1), phase, LAST)
-    with pytest.raises(Refusal, match=f"more than {MAX_ROUNDS_GIVEN_UP} were given up"):
-        run.run(MAX_ROUNDS_GIVEN_UP + 2)
-
-
-@pytest.mark.parametrize(
-    ("grid", "masked"), [(WHOLE_ROWS, False), ((2, 2), True)], ids=["in clear", "blocks of two holders"]
-)
-def test_without_masks_between_pairs_any_number_of_rounds_may_be_given_up(grid: tuple[int, int], masked: bool) -> None:
-    run = run_of(grid, masked=masked, absent=fails_each_time("primal"))
-    run.run(MAX_ROUNDS_GIVEN_UP + 3)
-    run.absent = nobody_is_absent
-    assert run.round().metrics.samples_updated > 0
 
 
 def test_without_masks_between_pairs_a_server_with_a_party_finds_rows_in_single_contributions() -> None:

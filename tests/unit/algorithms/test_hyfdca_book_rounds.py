@@ -1,11 +1,9 @@
 """A party's book of HyFDCA: what a server may choose for a round, and when a party has what a certificate needs."""
 
-from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
-from fenchel_client.algorithms.givenup import MAX_ROUNDS_GIVEN_UP
 from fenchel_client.algorithms.hyfdca.gap import checked_gap
 from fenchel_common.algorithms.hyfdca.messages import INNER_PRODUCT_AFTER, SYNC, Figures
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
@@ -174,21 +172,37 @@ def test_without_figures_to_open_only_those_go_on_that_update_samples() -> None:
     assert run.current.present == run.current.rules.choices.active == {B}
 
 
-def test_a_party_of_blocks_with_masks_between_pairs_lets_few_rounds_be_given_up() -> None:
+def test_from_one_state_a_party_contributes_in_the_company_of_those_that_take_part() -> None:
+    """A round that is void or begun anew begins from the same state; a phase that counts makes another one."""
     own = client_layout(
         {0: 30}, slots=30, clients=CLIENTS, label_holders={A, B}, sample_count=SAMPLES, holders={0: CLIENTS}
     )
-    for masked, limit in ((True, MAX_ROUNDS_GIVEN_UP), (False, 2 * MAX_ROUNDS_GIVEN_UP)):
-        run = RecordedRun(own=own)
-        run.book = replace(run.book, masked=masked)
-        for _ in range(limit):
-            run.begin()
-            run.phase("inner_product", [A, B], left_out=[C])
-            run.phase("local_dual", [A, B])
-        assert run.book.rounds_given_up == (limit if masked else 0)
-        run.begin()
-        with pytest.raises(InvalidInput, match="were given up") if masked else nullcontext():
-            run.phase("inner_product", [A, C], left_out=[B])
+    run = RecordedRun(own=own)
+    run.begin()
+    first = run.book.company("inner_product")
+    assert first is not None
+    assert run.book.company("primal") is None, "it holds no features"
+    run.phase("inner_product", [A, B], left_out=[C])
+    assert run.book.company("inner_product") is None, "it is over"
+    run.begin([A, B])
+    second = run.book.company("inner_product")
+    assert second is not None
+    assert second.state == first.state
+    assert second.members != first.members
+    run.begin(at=2)
+    assert run.book.company("inner_product") == first
+    run.phase("inner_product", CLIENTS)
+    assert run.book.company("local_dual") == first
+    run.begin()
+    third = run.book.company("inner_product")
+    assert third is not None
+    assert third.state != first.state
+
+
+def test_blocks_of_two_holders_have_no_company() -> None:
+    run = RecordedRun()
+    run.begin()
+    assert all(run.book.company(phase) is None for phase in ("inner_product", "local_dual", "primal", "average"))
 
 
 def test_a_record_has_its_choices_in_one_form_and_the_beginning_of_a_round_no_contributors() -> None:

@@ -1,6 +1,5 @@
 """A party's figures of a measurement, encrypted, and the sum of all parties' figures, opened."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from fenchel_client.algorithms.averaging.work import FIGURES_FIELD
@@ -16,17 +15,18 @@ from fenchel_common.ids import ClientId
 
 @dataclass(frozen=True, slots=True)
 class FigureCodec:
-    """Turns measurements into vectors of `FIGURES` numbers, and back; `sample_count` is that of the federation."""
+    """Turns measurements into vectors of `FIGURES` numbers, and back; `sample_count` is that of the federation.
 
+    In a phase with figures all `clients` give some, and masks between them hide the figures of each.
+    """
+
+    clients: tuple[ClientId, ...]
     sample_count: int
     cipher: Cipher
     seal: Seal
 
-    def closed(self, measurement: Measurement, *, contributors: Collection[ClientId] | None = None) -> Vector:
-        """One party's measurement, as a field of the message that is being made.
-
-        The sum may lack none of the `contributors`; without them it may lack any.
-        """
+    def closed(self, measurement: Measurement) -> Vector:
+        """One party's measurement, as a field of the message that is being made."""
         places = self._places()
         return self.seal.close(
             measurement.to_figures(self.sample_count),
@@ -34,7 +34,7 @@ class FigureCodec:
             cipher=self.cipher,
             field=FIGURES_FIELD,
             places=places,
-            among=None if contributors is None else [dict.fromkeys(contributors)] * len(places),
+            among=[dict.fromkeys(self.clients)] * len(places),
         )
 
     def opened(self, vector: Vector, origins: Origins) -> Measurement:

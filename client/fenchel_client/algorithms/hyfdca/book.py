@@ -21,9 +21,9 @@ from typing import Final
 
 from fenchel_client.algorithms.codec import Among
 from fenchel_client.algorithms.duals import NORMS
-from fenchel_client.algorithms.givenup import one_more_given_up
 from fenchel_client.algorithms.hyfdca.latest import LatestContributions
 from fenchel_client.algorithms.hyfdca.roundonrecord import RoundOnRecord, step_rule_of
+from fenchel_client.companies import company_of
 from fenchel_client.crypto.stamps import Origin, Stamp
 from fenchel_client.transcript import StampedRecord
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
@@ -35,7 +35,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.records import ROUND
-from fenchel_common.setup import LAYOUT, PREPARE
+from fenchel_common.setup import LAYOUT, PREPARE, Company
 from fenchel_common.wire.hyfdca_records import left_out_from_bytes, round_choices_from_bytes
 
 CONTRIBUTION: Final = "contribution"
@@ -80,10 +80,6 @@ class HyfdcaBook:
         Whether this party's latest contribution to the model is made of its dual variables as they are on record.
     rounds_done
         The number of rounds with the steps of all parties that the rule of participation gives.
-    masked
-        Whether masks hide the vectors.
-    rounds_given_up
-        The number of rounds of a run with masks in which something was given up.
     """
 
     settings: HyfdcaSettings
@@ -95,16 +91,31 @@ class HyfdcaBook:
     alpha: Mapping[int, AlphaOnRecord] = field(default_factory=dict)
     synced: bool = True
     rounds_done: int = 0
-    masked: bool = False
-    rounds_given_up: int = 0
     current: RoundOnRecord | None = None
 
     @classmethod
-    def first(cls, settings: HyfdcaSettings, layout: ClientLayout, *, masked: bool = False) -> "HyfdcaBook":
+    def first(cls, settings: HyfdcaSettings, layout: ClientLayout) -> "HyfdcaBook":
         """The book before the first record."""
         model = LatestContributions(layout.party, CONTRIBUTION)
         products = LatestContributions(layout.party, PRODUCTS)
-        return cls(settings, layout, contributions=model, entered=model, products=products, masked=masked)
+        return cls(settings, layout, contributions=model, entered=model, products=products)
+
+    def company(self, phase: str) -> Company | None:
+        """As for `Book.company`, if this party contributes to a block of three or more holders: those that take part.
+
+        The state is what is on record of this party's blocks when the round begins. A phase that counts leaves another
+        one; a round that is void on all blocks of this party, or begun anew, has the same.
+        """
+        if not self._is_to_come(phase) or self.current is None:
+            return None
+        held_by = self.layout.feature_holders if phase in (SYNC, PRIMAL) else self.layout.holders
+        contributors = self.contributors_in(phase)
+        hidden = [block for block, given_by in contributors.items() if self.layout.party in given_by]
+        if all(len(held_by[block]) < 3 for block in hidden):
+            return None
+        holders = (*self.layout.feature_holders.values(), *self.layout.holders.values())
+        beside = {client for one in holders if len(one) > 2 for client in one}
+        return company_of(self.current.begun_from, dict.fromkeys(self.current.rules.first_present & beside, 1.0))
 
     def after(self, record: StampedRecord) -> "HyfdcaBook":
         """The book with one record more; `InvalidInput` if the server's choices in it are not admissible."""
@@ -130,16 +141,21 @@ class HyfdcaBook:
         if phase == INNER_PRODUCT:
             void = [block for block, held_by in self.layout.holders.items() if left_out.intersection(held_by)]
             ended = replace(ended.without(left_out, void), multiplied=frozenset(record.stamps))
-        return book._with_given_up(record, due, ended)
+        return replace(book, current=ended)
 
     def round_for(self, phase: str) -> RoundOnRecord:
         """The round under way, in which this phase must be still to come; else `InvalidInput`."""
         if phase not in PHASES:
             raise InvalidInput(f"phase: HyFDCA has no phase {phase!r}")
-        current = self.current
-        if current is None or (current.phase != ROUND and PHASES.index(phase) <= PHASES.index(current.phase)):
+        if self.current is None or not self._is_to_come(phase):
             raise InvalidInput(f"phase: {phase} cannot follow here")
-        return current
+        return self.current
+
+    def _is_to_come(self, phase: str) -> bool:
+        """Whether a phase is still to come in the round under way."""
+        if phase not in PHASES or self.current is None:
+            return False
+        return self.current.phase == ROUND or PHASES.index(phase) > PHASES.index(self.current.phase)
 
     def norms_of(self, block: int) -> list[Origin]:
         """The origins of ‖x_i‖²."""
@@ -239,8 +255,13 @@ class HyfdcaBook:
         rule = step_rule_of(self.settings, self.layout, proportional=choices.proportional)
         if self.current is not None and self.current.rule != rule:
             raise InvalidInput("proportional: must be the same in all rounds")
-        current = RoundOnRecord(rules, rule, draws, rules.first_present)
+        current = RoundOnRecord(rules, rule, draws, rules.first_present, begun_from=self._newest())
         return replace(self, current=current, entered=self.contributions)
+
+    def _newest(self) -> tuple[Stamp, ...]:
+        """The messages that made what is on record of this party's blocks."""
+        changes = (self.alpha[block].version.stamp for block in sorted(self.alpha))
+        return (*self.contributions.in_order(), *self.products.in_order(), *changes)
 
     def _check_own_share(self, choices: RoundChoices) -> None:
         """The number of samples that the settings fix is not the server's to choose."""
@@ -267,24 +288,6 @@ class HyfdcaBook:
         # Without figures to open, parties that update no samples have no part in the rest of the round.
         present = ended.present if figures else ended.present & ended.rules.choices.active
         return book, replace(ended, figures=figures, present=present)
-
-    def _with_given_up(
-        self, record: StampedRecord, due: Mapping[int, tuple[ClientId, ...]], ended: RoundOnRecord
-    ) -> "HyfdcaBook":
-        """The book at the end of a phase.
-
-        A phase that was given up asks the others for the same again in the next round. So it shows a server that
-        colludes with a holder the contribution of the party that failed, if the server has it.
-        """
-        held_by = self.layout.feature_holders if record.moment.phase in (SYNC, PRIMAL) else self.layout.holders
-        given_up = self.masked and any(
-            len(held_by[block]) > 2 and self.layout.party in parties and not record.stamps.keys() >= set(parties)
-            for block, parties in due.items()
-        )
-        count = self.rounds_given_up
-        if given_up and not ended.given_up:
-            count = one_more_given_up(count)
-        return replace(self, current=replace(ended, given_up=ended.given_up or given_up), rounds_given_up=count)
 
     def _alpha_after(self, record: StampedRecord, current: RoundOnRecord) -> dict[int, AlphaOnRecord]:
         alpha = dict(self.alpha)

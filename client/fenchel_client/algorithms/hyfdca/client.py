@@ -80,7 +80,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         super().__init__(
             settings, layout=layout, table=table, cipher=cipher, key=key, seal=seal, serialising=serialising
         )
-        self._first_book = HyfdcaBook.first(settings, layout, masked=key.masked)
+        self._first_book = HyfdcaBook.first(settings, layout)
         self._alpha = np.zeros(self._rows.count)
         self._alpha_versions: dict[int, Origin] = {}
         self._model = np.zeros(self._rows.width)

@@ -36,6 +36,10 @@ class LatestContributions:
             Origin(self.stamps[block, holder], self.sent_as) for holder in holders if (block, holder) in self.stamps
         ]
 
+    def in_order(self) -> list[Stamp]:
+        """All stamps, by block and contributor."""
+        return [self.stamps[place] for place in sorted(self.stamps)]
+
     def partners(self, block: int, holders: Iterable[ClientId], contributors: Iterable[ClientId]) -> Partners:
         """The partners of this party in a phase in which these holders contribute to a block."""
         earlier = {holder: self.joint[block, holder] for holder in holders if (block, holder) in self.joint}

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from fenchel_client.crypto.stamps import Origin
+from fenchel_client.crypto.stamps import Origin, Stamp
 from fenchel_common.algorithms.hyfdca.messages import SampleRange
 from fenchel_common.algorithms.hyfdca.rounds import RoundRules
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
@@ -33,8 +33,8 @@ class RoundOnRecord:
         The parties whose answers in `inner_product` are on record.
     figures
         The contributions to the round's figures: those of all parties, or none.
-    given_up
-        Whether something that this party gave under masks between pairs counts for nothing, because a party failed.
+    begun_from
+        The messages that made what is on record of this party's blocks when the round begins.
     """
 
     rules: RoundRules
@@ -44,7 +44,7 @@ class RoundOnRecord:
     phase: str = ROUND
     multiplied: frozenset[ClientId] = frozenset()
     figures: tuple[Origin, ...] = ()
-    given_up: bool = False
+    begun_from: tuple[Stamp, ...] = ()
 
     def drawers(self) -> dict[int, tuple[ClientId, ...]]:
         """For each block that is updated, the parties that update it, in roster order."""
