@@ -69,9 +69,7 @@ class FeatureMoments:
         if not self.blocks:
             return ()
         return tuple(
-            self._codec.to_blocks(
-                FIELD.format(number), limbs, self.blocks, PRODUCT_FORMAT, among=together(all_holders)
-            )
+            self._codec.to_blocks(FIELD.format(number), limbs, self.blocks, PRODUCT_FORMAT, among=together(all_holders))
             for number, limbs in enumerate(self._own.limbs())
         )
 
