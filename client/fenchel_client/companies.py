@@ -9,7 +9,7 @@ repeat in the same company shows nothing, and is not counted.
 
 import hashlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from fenchel_client.crypto.stamps import Stamp
@@ -20,10 +20,10 @@ from fenchel_common.setup import FIRST_STATE, Company
 _DIGEST_BYTES: Final = 16
 
 
-def company_of(made_by: Mapping[ClientId, Stamp], weights: Mapping[ClientId, float]) -> Company:
+def company_of(made_by: Collection[Stamp], weights: Mapping[ClientId, float]) -> Company:
     """The company of parties with these weights, from the state that these messages made; none made the first state."""
     members = framed(*(framed(client.encode(), struct.pack(">d", weights[client])) for client in sorted(weights)))
-    state = _digest(framed(*(stamp.nonce for stamp in made_by.values()))) if made_by else FIRST_STATE
+    state = _digest(framed(*(stamp.nonce for stamp in made_by))) if made_by else FIRST_STATE
     return Company(state, _digest(members))
 
 

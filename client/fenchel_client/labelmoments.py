@@ -56,7 +56,7 @@ class LabelMoments:
             cipher=self._cipher,
             field=FIELD,
             places=self._places,
-            among=lambda _: self._layout.label_holders,
+            among=[dict.fromkeys(self._layout.label_holders)] * len(self._places),
         )
 
     def whole(self, sums: Vector | None, given: Mapping[ClientId, Stamp]) -> Moments | None:

@@ -24,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.codec import BlockCodec
+from fenchel_client.algorithms.codec import BlockCodec, together
 from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Origin
@@ -132,7 +132,7 @@ class LabelComparison:
         """The encrypted marks of this party's labels in blocks with other label holders; None if there are none."""
         if not self._blocks:
             return None
-        return self._codec.to_blocks(MARKS, self._marks, self._blocks, PRODUCT_FORMAT, among=self._marking)
+        return self._codec.to_blocks(MARKS, self._marks, self._blocks, PRODUCT_FORMAT, among=together(self._marking))
 
     def differs(self, body: bytes, transcript: Transcript[Any]) -> bool:
         """Whether other holders have other labels, by the sums in `body`; only this party's log says how many."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
-from fenchel_client.algorithms.codec import BlockCodec
+from fenchel_client.algorithms.codec import BlockCodec, all_holders, together
 from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Origin, Stamp
@@ -69,9 +69,7 @@ class FeatureMoments:
         if not self.blocks:
             return ()
         return tuple(
-            self._codec.to_blocks(
-                FIELD.format(number), limbs, self.blocks, PRODUCT_FORMAT, among=lambda holders: holders
-            )
+            self._codec.to_blocks(FIELD.format(number), limbs, self.blocks, PRODUCT_FORMAT, among=together(all_holders))
             for number, limbs in enumerate(self._own.limbs())
         )
 

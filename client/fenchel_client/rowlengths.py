@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.codec import BlockCodec
+from fenchel_client.algorithms.codec import BlockCodec, all_holders, together
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
@@ -50,7 +50,7 @@ class RowLengths:
         """The encrypted squares of this party's parts of shared rows; None without such rows."""
         if not self._blocks:
             return None
-        return self._codec.to_blocks(LENGTHS, self._own, self._blocks, PRODUCT_FORMAT, among=lambda holders: holders)
+        return self._codec.to_blocks(LENGTHS, self._own, self._blocks, PRODUCT_FORMAT, among=together(all_holders))
 
     def whole(self, body: bytes, transcript: Transcript[Any]) -> Array:
         """(n,) the length of each row, from the sums in `body`; raises as `Seal.open` does, or `InvalidInput`."""

@@ -18,9 +18,15 @@ from support.tables import named_shards, small_dataset
 DATASET = small_dataset(60, 6)
 LAMBDA = 0.05
 CORRECTIVE = "corrective, samples of three"
+PAPER = "paper, samples of three"
 RUNS: dict[str, tuple[str, tuple[int, int], dict[str, Any]]] = {
     CORRECTIVE: ("hyfdca", (1, 3), {"lambda": LAMBDA, "local": "corrective"}),
     "paper, hybrid": ("hyfdca", (2, 2), {"lambda": LAMBDA, "local": "paper", "certificate_every": 3}),
+    PAPER: (
+        "hyfdca",
+        (1, 3),
+        {"lambda": LAMBDA, "local": "paper", "certificate_every": 3, "participation": "fraction:0.7"},
+    ),
     "hyfem, features of three": ("hyfem", (3, 1), {"measure_every": 2}),
 }
 
@@ -54,11 +60,15 @@ def test_masks_give_the_model_of_paillier_whoever_is_killed(tmp_path: Path, name
     np.testing.assert_array_equal(masked, paillier)
 
 
-def test_a_run_with_masks_reaches_the_certified_optimum_though_a_party_is_killed(tmp_path: Path) -> None:
-    gap, loss = 1e-4, LOSSES["hinge"]
-    shards = named_shards(DATASET, grid=RUNS[CORRECTIVE][1])
-    with LocalFederation(tmp_path, shards, config(CORRECTIVE, "masks", stop={"gap": gap, "rounds": 60})) as federation:
-        model = model_after_kills(federation, DATASET.features)
+@pytest.mark.parametrize(("name", "gap", "server"), [(CORRECTIVE, 1e-4, True), (PAPER, 1e-3, False)])
+def test_a_run_with_masks_reaches_the_certified_optimum_though_a_party_is_killed(
+    tmp_path: Path, name: str, gap: float, server: bool
+) -> None:
+    """Also if the server lives on, and the round goes on without the party."""
+    loss = LOSSES["hinge"]
+    shards = named_shards(DATASET, grid=RUNS[name][1])
+    with LocalFederation(tmp_path, shards, config(name, "masks", stop={"gap": gap, "rounds": 200})) as federation:
+        model = model_after_kills(federation, DATASET.features, server=server)
     optimum = solve_centralized(DATASET.X, DATASET.y, loss=loss, lambda_=LAMBDA).primal
     reached = primal(DATASET.X, DATASET.y, model, loss=loss, lambda_=LAMBDA)
     assert -1e-9 <= reached - optimum <= gap

@@ -42,7 +42,6 @@ KINDS = {
         "local_dual changes",
         "local_dual figures",
         "primal contribution",
-        "primal contribution + sync contribution",
         "sync contribution",
     },
     "hyfem": {

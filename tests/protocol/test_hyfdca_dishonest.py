@@ -14,7 +14,6 @@ from fenchel_common.algorithms.hyfdca.messages import Figures
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput, Refusal
-from fenchel_common.ids import ClientId
 from fenchel_server.algorithms.hyfdca.exchange import HyfdcaAnswer
 from fenchel_server.algorithms.hyfdca.round import HyfdcaRound
 from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
@@ -55,7 +54,7 @@ class SkipsProducts(Dishonest):
 class LeavesOffProducts(Dishonest):
     """The products of one party are made, and neither on record nor counted; the party goes on to take part."""
 
-    def _on_record(self, answers: Answers[HyfdcaAnswer]) -> dict[ClientId, HyfdcaAnswer]:
+    def _on_record(self, answers: Answers[HyfdcaAnswer]) -> Answers[HyfdcaAnswer]:
         if self._current().phase == "inner_product" and self.leaving:
             answers = Answers({who: good for who, good in answers.good.items() if who != LAST}, {})
         return super()._on_record(answers)
@@ -83,7 +82,7 @@ def test_a_party_that_failed_openly_is_no_obstacle() -> None:
 class KeepsOldContribution(Dishonest):
     """A contribution to the model is made and left off the record; its party is never asked to sync."""
 
-    def _on_record(self, answers: Answers[HyfdcaAnswer]) -> dict[ClientId, HyfdcaAnswer]:
+    def _on_record(self, answers: Answers[HyfdcaAnswer]) -> Answers[HyfdcaAnswer]:
         if self._current().phase == "primal" and self.leaving:
             good = {who: answer for who, answer in answers.good.items() if who != LAST}
             answers = replace(answers, good=good, failed={LAST: "no result"})

@@ -16,7 +16,7 @@ from fenchel_common.ids import ClientId
 from fenchel_common.objectives import primal_point
 from fenchel_common.wire.arrays import NUMBER_BYTES, numbers_to_bytes
 from support.halves import changed
-from support.hyfdca import CASE, FIRST, LAST, simulation
+from support.hyfdca import CASE, FIRST, LAST, SECOND, simulation
 from support.problems import problem
 
 Array = NDArray[np.float64]
@@ -55,7 +55,7 @@ def test_a_share_that_cannot_be_is_rejected_and_the_run_goes_on(tamper: Tamperin
     run.tampering[(2, "primal", LAST)] = changed(hyfdca_pb2.HyfdcaPrimalResult, lambda m: tamper(m.contribution))
     second = run.round()
     assert second.metrics.absences[LAST].startswith("primal: rejected: ")
-    assert second.metrics.stale == (LAST,)
+    assert second.metrics.stale == (SECOND, LAST), "both hold the same features"
     w = primal_point(case.data.X, run.alpha(case.ids), lambda_=case.lambda_)
     assert run.round().metrics.stale == ()
     np.testing.assert_allclose(run.weights(case.data.features), w, rtol=0, atol=4 * 2.0**-33)

@@ -11,7 +11,7 @@ from support.problems import Problem
 from support.simulation import Simulation
 
 CASE: Final[dict[str, Any]] = {"rows": 120, "columns": 8, "lambda_": 0.05}
-FIRST, LAST = ClientId("party-00"), ClientId("party-03")
+FIRST, SECOND, LAST = ClientId("party-00"), ClientId("party-01"), ClientId("party-03")
 GRIDS: Final = [(2, 2), (4, 1), (1, 4)]
 
 

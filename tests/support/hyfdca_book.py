@@ -2,10 +2,8 @@
 
 from collections.abc import Collection
 
-from fenchel_client.algorithms.hyfdca.book import (
-    HyfdcaBook,
-    RoundOnRecord,
-)
+from fenchel_client.algorithms.hyfdca.book import HyfdcaBook
+from fenchel_client.algorithms.hyfdca.roundonrecord import RoundOnRecord
 from fenchel_client.crypto.stamps import Origin, Stamp
 from fenchel_client.transcript import StampedRecord
 from fenchel_common.algorithms.hyfdca.rounds import RoundChoices
@@ -47,7 +45,7 @@ class RecordedRun:
     """The records of a run, and the book of one party after each of them."""
 
     def __init__(self, party: ClientId = A, *, chosen: HyfdcaSettings | None = None, own: ClientLayout | None = None):
-        self.book = HyfdcaBook(settings() if chosen is None else chosen, layout(party) if own is None else own)
+        self.book = HyfdcaBook.first(settings() if chosen is None else chosen, layout(party) if own is None else own)
         self.round_id = 0
         self.attempt = 1
         self.stamps: dict[tuple[int, str, ClientId], Stamp] = {}

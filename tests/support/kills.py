@@ -24,14 +24,16 @@ def kill_client(federation: LocalFederation, name: str) -> None:
 
 
 def model_after_kills(
-    federation: LocalFederation, features: Sequence[str], *, party: bool = True
+    federation: LocalFederation, features: Sequence[str], *, server: bool = True, party: bool = True
 ) -> NDArray[np.float64]:
-    """The model of a run whose server and, with `party`, one client are killed after round 3 and restarted."""
+    """The model of a run; with `server` its server, with `party` one client is killed after round 3 and restarted."""
     next(event for event in federation.events() if event["event"] == "round" and event["round"] == 3)
-    kill_server(federation)
+    if server:
+        kill_server(federation)
     if party:
         kill_client(federation, "p2")
-    federation.start_server()
+    if server:
+        federation.start_server()
     if party:
         federation.start_client("p2")
     ended = [event for event in federation.events() if event["event"] == "ended"]

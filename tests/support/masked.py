@@ -5,8 +5,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from fenchel_client.crypto.masks import MaskCipher, MaskKeys
-from fenchel_client.crypto.plain import Array
+from fenchel_client.crypto.plain import Array, Partners
 from fenchel_client.crypto.stamps import Origin, Place, Stamp
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.words import MaskedVector
@@ -53,16 +55,29 @@ def contribution(
     *,
     origin: Origin | None = None,
     among: Collection[ClientId] | None = None,
+    earlier: Partners | None = None,
     vector_format: VectorFormat | None = None,
 ) -> MaskedVector:
-    """A party's contribution; `among` are all contributors, for masks between pairs."""
+    """A party's contribution; `among` are all contributors, for masks between pairs.
+
+    `earlier` are partners that do not contribute now, with the phases in which both contributed last.
+    """
     return mask_cipher(party).encrypt(
         values,
         VectorFormat() if vector_format is None else vector_format,
         origin=origin_of(party) if origin is None else origin,
         places=at,
-        among=None if among is None else lambda _holders: among,
+        among=None if among is None else [{**(earlier or {}), **dict.fromkeys(among)}] * len(at),
     )
+
+
+def values(count: int, seed: int) -> Array:
+    """Values that the usual format holds exactly."""
+    return VectorFormat().rounded(np.random.default_rng(seed).normal(scale=1e3, size=count))
+
+
+def summed(*vectors: MaskedVector) -> MaskedVector:
+    return vectors[0].summed_with(vectors[1:])
 
 
 def at_moment(origin: Origin, moment: Moment) -> Origin:

@@ -3,7 +3,7 @@
 Values by sample are (n,), in the order of the party's rows; values by feature are (m,), sorted by name.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.rows import PartyRows, Positions, positions_of
-from fenchel_client.crypto.plain import Among, Cipher
+from fenchel_client.crypto.plain import Cipher, Partners
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Origin, Place, block_places, block_token, number_places, piece_places
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
@@ -26,6 +26,18 @@ from fenchel_common.privacy import Privacy
 Array = NDArray[np.float64]
 Origins = Callable[[int], Sequence[Origin]]
 """For a block, the origins of the contributions that its sum must consist of."""
+Among = Callable[[int, tuple[ClientId, ...]], Partners]
+"""For a block and its holders, the partners with whom a party contributes to it."""
+
+
+def together(contributors: Callable[[tuple[ClientId, ...]], Collection[ClientId]]) -> Among:
+    """All contributions to a block are made in one phase, by those of its holders that `contributors` gives."""
+    return lambda _, holders: dict.fromkeys(contributors(holders))
+
+
+def all_holders(holders: tuple[ClientId, ...]) -> tuple[ClientId, ...]:
+    """For `together`, if every holder of a block contributes to it."""
+    return holders
 
 
 @dataclass(frozen=True)
@@ -90,7 +102,7 @@ class BlockCodec:
             cipher=self.cipher,
             field=field,
             places=self._places_of(blocks, pieces),
-            among=among,
+            among=self._partners_of(blocks, pieces, among),
         )
         return BlockVector(tuple(blocks), vector)
 
@@ -102,7 +114,7 @@ class BlockCodec:
             cipher=self.cipher,
             origins=[given for block in vector.blocks for given in [origins(block)] * pieces],
             places=self._places_of(vector.blocks, pieces),
-            among=among,
+            among=self._partners_of(vector.blocks, pieces, among),
         )
         width = pieces * vector.vector.slots
         return opened.reshape(len(vector.blocks), width)[filled(self._sizes(vector.blocks), width)]
@@ -115,6 +127,11 @@ class BlockCodec:
 
     def _places_of(self, blocks: Sequence[int], pieces: int) -> list[Place]:
         return [place for block in blocks for place in piece_places(self._places[block], pieces)]
+
+    def _partners_of(self, blocks: Sequence[int], pieces: int, among: Among | None) -> list[Partners] | None:
+        if among is None:
+            return None
+        return [given for block in blocks for given in [among(block, self.holders[block])] * pieces]
 
     def _sizes(self, blocks: Sequence[int]) -> list[int]:
         return [len(self.positions[block]) for block in blocks]
@@ -184,10 +201,16 @@ class RowCodec:
         """The decrypted values by feature; zero in blocks that the vector does not have."""
         return self._features.put_into(np.zeros(self._width), vector, origins)
 
-    def to_numbers(self, field: str, numbers: Array, *, among: Among | None = None) -> Vector:
+    def to_numbers(self, field: str, numbers: Array, *, contributors: Collection[ClientId]) -> Vector:
+        """Numbers to be added to those of the other contributors, none of which the sum may lack."""
         places = number_places(-(-len(numbers) // self._number_cipher.slots))
         return self._seal.close(
-            numbers, PRODUCT_FORMAT, cipher=self._number_cipher, field=field, places=places, among=among
+            numbers,
+            PRODUCT_FORMAT,
+            cipher=self._number_cipher,
+            field=field,
+            places=places,
+            among=[dict.fromkeys(contributors)] * len(places),
         )
 
     def from_numbers(self, vector: Vector, origins: Sequence[Origin]) -> Array:

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.codec import Origins, RowCodec
+from fenchel_client.algorithms.codec import Origins, RowCodec, all_holders, together
 from fenchel_client.algorithms.rows import PartyRows, Positions
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
@@ -53,7 +53,7 @@ def own_norms(rows: PartyRows, codec: RowCodec) -> BlockVector | None:
     if not rows.shared:
         return None
     return codec.to_blocks(
-        NORMS, sorted(rows.shared), squared_row_norms(rows.X), PRODUCT_FORMAT, among=lambda holders: holders
+        NORMS, sorted(rows.shared), squared_row_norms(rows.X), PRODUCT_FORMAT, among=together(all_holders)
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fenchel_client.crypto.blocktags import BlockTags
 from fenchel_client.crypto.keys import PrivateKey
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
-from fenchel_client.crypto.plain import Among, PlainCipher
+from fenchel_client.crypto.plain import Partners, PlainCipher
 from fenchel_client.crypto.stamps import Origin, Place
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import concatenate, split
@@ -56,7 +56,7 @@ class PaillierCipher:
         *,
         origin: Origin,
         places: Sequence[Place],
-        among: Among | None = None,  # noqa: ARG002 - whoever has the key reads each contribution
+        among: Sequence[Partners] | None = None,  # noqa: ARG002 - whoever has the key reads each contribution
     ) -> EncryptedVector:
         """The encrypted values: one ciphertext for every S values, each with a nonce and a pad of its own.
 
@@ -84,7 +84,7 @@ class PaillierCipher:
         *,
         origins: Sequence[Sequence[Origin]],
         places: Sequence[Place],
-        among: Among | None = None,  # noqa: ARG002 - whoever has the key reads each contribution
+        among: Sequence[Partners] | None = None,  # noqa: ARG002 - whoever has the key reads each contribution
     ) -> NDArray[np.float64]:
         """The values of a vector each of whose blocks is the sum of these origins.
 

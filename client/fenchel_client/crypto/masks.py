@@ -7,14 +7,18 @@ The contribution of party k to a block with holders g is, in words of b bits,
 where F is a key stream (`keystream`) that follows from a secret and a label. All holders of the
 block know K_g, and take the masks of all contributions off a sum. The masks between two contributors cancel in the sum
 over S, the parties without whose contributions the sum is of no use. They hide one contribution from a server that
-colludes with a holder. Where two parties contribute and nobody else can open the sum, there are none: either of the two
-knows the other's part.
+colludes with a holder. Blocks of two holders have none: either of the two knows the other's part.
+
+The phase of the mask between j and k is the last one in which both contributed to the block. So the masks also cancel
+where the sum consists of the latest contribution of each party, made in different phases: if k renews its contribution
+and j does not, the mask between the two stays. The server then learns no more than from the sums: what the
+contributions of one phase have changed together.
 
 References: Castelluccia, Mykletun, Tsudik, "Efficient aggregation of encrypted data in wireless sensor networks", 2005;
 Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", 2017.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
@@ -24,8 +28,8 @@ from numpy.typing import NDArray
 
 from fenchel_client.crypto.blocktags import BlockTags
 from fenchel_client.crypto.keystream import key_stream
-from fenchel_client.crypto.plain import Among, Array, PlainCipher
-from fenchel_client.crypto.stamps import Origin, Place, by_origin, by_stretch
+from fenchel_client.crypto.plain import Array, Partners, PlainCipher
+from fenchel_client.crypto.stamps import JointPhase, Origin, Place, by_origin, by_stretch
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.tags import NOT_THE_SUM
 from fenchel_common.crypto.vectors import Vector
@@ -91,7 +95,7 @@ class MaskCipher:
         *,
         origin: Origin,
         places: Sequence[Place],
-        among: Among | None = None,
+        among: Sequence[Partners] | None = None,
     ) -> MaskedVector:
         layout = slot_layout(vector_format, self._key_bits)
         grid = layout.grid(vector_format.quantise(values))
@@ -101,7 +105,7 @@ class MaskCipher:
             own = [places[row] for row in rows]
             words[rows] += self._group_mask(origin, own, words)
             if among is not None:
-                words[rows] += self._pair_masks(origin, own, among(own[0].holders), words)
+                words[rows] += self._pair_masks(origin, own, [among[row] for row in rows], words)
             made = self._group_tags(own[0].holders, layout.slots).made(grid[rows], origin, own)
             for row, tag in zip(rows, made, strict=True):
                 tags[row] = tag
@@ -113,7 +117,7 @@ class MaskCipher:
         *,
         origins: Sequence[Sequence[Origin]],
         places: Sequence[Place],
-        among: Among | None = None,
+        among: Sequence[Partners] | None = None,
     ) -> Array:
         if not isinstance(vector, MaskedVector):
             raise IncompatibleVectors("this run is masked, but the vector is not")
@@ -129,7 +133,7 @@ class MaskCipher:
                 # A block may have an origin more than once.
                 np.subtract.at(words, rows, self._group_mask(origin, there, words))
                 if among is not None:
-                    words[rows] -= self._pair_masks(origin, there, among(there[0].holders), words)
+                    words[rows] -= self._pair_masks(origin, there, [among[row] for row in rows], words)
         grid = _signed(words)
         # What is beyond the last value of a vector has not been sent, and is zero under every mask.
         grid.reshape(-1)[vector.length :] = 0
@@ -145,25 +149,32 @@ class MaskCipher:
         key = self._keys.of_group(places[0].holders)
         return _masks(key, _GROUP_LABEL + framed(origin.label(), places[0].stretch), places, like)
 
-    def _pair_masks(
-        self, origin: Origin, places: Sequence[Place], contributors: Collection[ClientId], like: Words
-    ) -> Words:
-        """The sum of the masks with each other contributor; zero if the two contributors alone can open the sum."""
-        keys = self._keys
-        in_order = [client for client in keys.clients if client in contributors]
-        assert keys.party in in_order, "whoever contributes is among the contributors"
+    def _pair_masks(self, origin: Origin, places: Sequence[Place], among: Sequence[Partners], like: Words) -> Words:
+        """(B, S) for blocks of one stretch the sum of the masks with each partner; zero if two parties hold them."""
+        keys, stretch, holders = self._keys, places[0].stretch, places[0].holders or self._keys.clients
         total = np.zeros((len(places), like.shape[1]), dtype=like.dtype)
-        if len(in_order) == 2 and set(in_order) == set(places[0].holders or keys.clients):
+        if len(holders) == 2:
             return total
-        stamp = origin.stamp
-        names = (client.encode() for client in in_order)
-        label = framed(stamp.moment.to_bytes(), stamp.view, origin.field.encode(), places[0].stretch, *names)
-        own = in_order.index(keys.party)
-        for position, other in enumerate(in_order):
-            if position != own:
-                mask = _masks(keys.pairs[other], _PAIR_LABEL + label, places, like)
-                total = total + mask if position < own else total - mask
+        own = keys.clients.index(keys.party)
+        for (other, phase), positions in self._by_partner(origin, among).items():
+            names = (client.encode() for client in phase.contributors)
+            label = framed(phase.moment.to_bytes(), phase.view, origin.field.encode(), stretch, *names)
+            there = [places[position] for position in positions]
+            mask = _masks(keys.pairs[other], _PAIR_LABEL + label, there, like)
+            total[positions] += mask if keys.clients.index(other) < own else -mask
         return total
+
+    def _by_partner(self, origin: Origin, among: Sequence[Partners]) -> dict[tuple[ClientId, JointPhase], list[int]]:
+        """For each other party, and each phase in which both contributed last, the positions of the blocks."""
+        keys, stamp = self._keys, origin.stamp
+        found: dict[tuple[ClientId, JointPhase], list[int]] = {}
+        for position, partners in enumerate(among):
+            assert keys.party in partners, "whoever contributes is among the contributors"
+            now = tuple(client for client in keys.clients if client in partners and partners[client] is None)
+            for other, phase in partners.items():
+                if other != keys.party:
+                    found.setdefault((other, phase or JointPhase(stamp.moment, stamp.view, now)), []).append(position)
+        return found
 
 
 def _masks(secret: bytes, label: bytes, places: Sequence[Place], like: Words) -> Words:

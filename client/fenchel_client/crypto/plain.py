@@ -1,6 +1,6 @@
 """What every cipher of a run does, and the cipher that encrypts nothing."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.crypto.blocktags import BlockTags
-from fenchel_client.crypto.stamps import Origin, Place
+from fenchel_client.crypto.stamps import JointPhase, Origin, Place
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.crypto.words import PlainVector
@@ -16,8 +16,11 @@ from fenchel_common.errors import IncompatibleVectors
 from fenchel_common.ids import ClientId
 
 Array = NDArray[np.float64]
-Among = Callable[[tuple[ClientId, ...]], Collection[ClientId]]
-"""Of the holders of a block, those whose contributions are added, and without each of which the sum is of no use."""
+Partners = Mapping[ClientId, JointPhase | None]
+"""The parties without whose contributions the sum of a block is of no use, the contributor among them.
+
+Each has the last phase in which both have contributed to the block, or None if that is the phase of the contribution.
+"""
 
 
 class Cipher(Protocol):
@@ -40,12 +43,12 @@ class Cipher(Protocol):
         *,
         origin: Origin,
         places: Sequence[Place],
-        among: Among | None = None,
+        among: Sequence[Partners] | None = None,
     ) -> Vector:
         """A fresh vector of one term, as the given field of a message; `places` has the place of each block.
 
-        `among` is None if a sum may lack contributions. A message has each block of a field once. Raises
-        `ValueNotFinite` or `ValueOutOfRange` before anything is encrypted.
+        `among` has the partners of each block; it is None if sums may lack contributions. A message has each block of
+        a field once. Raises `ValueNotFinite` or `ValueOutOfRange` before anything is encrypted.
         """
         ...
 
@@ -55,7 +58,7 @@ class Cipher(Protocol):
         *,
         origins: Sequence[Sequence[Origin]],
         places: Sequence[Place],
-        among: Among | None = None,
+        among: Sequence[Partners] | None = None,
     ) -> Array:
         """The values of a vector each of whose blocks is the sum of these origins.
 
@@ -92,7 +95,7 @@ class PlainCipher:
         *,
         origin: Origin,
         places: Sequence[Place],
-        among: Among | None = None,  # noqa: ARG002 - nothing is hidden
+        among: Sequence[Partners] | None = None,  # noqa: ARG002 - nothing is hidden
     ) -> PlainVector:
         integers = vector_format.quantise(values)
         tags: list[int] = []
@@ -106,7 +109,7 @@ class PlainCipher:
         *,
         origins: Sequence[Sequence[Origin]],
         places: Sequence[Place],
-        among: Among | None = None,  # noqa: ARG002 - nothing is hidden
+        among: Sequence[Partners] | None = None,  # noqa: ARG002 - nothing is hidden
     ) -> Array:
         if not isinstance(vector, PlainVector):
             raise IncompatibleVectors("this run is in clear, but the vector is encrypted")

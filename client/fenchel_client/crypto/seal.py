@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.crypto.plain import Among, Cipher
+from fenchel_client.crypto.plain import Cipher, Partners
 from fenchel_client.crypto.stamps import Origin, Pads, Place, Stamp
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector
@@ -38,7 +38,7 @@ class Seal:
         cipher: Cipher,
         field: str,
         places: Sequence[Place],
-        among: Among | None = None,
+        among: Sequence[Partners] | None = None,
     ) -> Vector:
         """The values as a vector of the message's `field`; `places` has the place of each block.
 
@@ -59,7 +59,7 @@ class Seal:
         cipher: Cipher,
         origins: Sequence[Sequence[Origin]],
         places: Sequence[Place],
-        among: Among | None = None,
+        among: Sequence[Partners] | None = None,
     ) -> Array:
         """The values of a vector each of whose blocks is the sum of these origins; `TagMismatch` if it is not.
 

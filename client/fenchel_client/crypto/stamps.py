@@ -56,6 +56,15 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
+class JointPhase:
+    """A phase in which several parties contributed to one block; `contributors` are in roster order."""
+
+    moment: Moment
+    view: bytes
+    contributors: tuple[ClientId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """The place of a block: its token, its holders, and its index in the stretch of blocks that has the same holders.
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.crypto.plain import Among, Cipher
+from fenchel_client.crypto.plain import Cipher, Partners
 from fenchel_client.crypto.stamps import Origin, Place
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector
@@ -92,7 +92,7 @@ class TimedCipher:
         *,
         origin: Origin,
         places: Sequence[Place],
-        among: Among | None = None,
+        among: Sequence[Partners] | None = None,
     ) -> Vector:
         began = time.perf_counter()
         vector = self.cipher.encrypt(values, vector_format, origin=origin, places=places, among=among)
@@ -105,7 +105,7 @@ class TimedCipher:
         *,
         origins: Sequence[Sequence[Origin]],
         places: Sequence[Place],
-        among: Among | None = None,
+        among: Sequence[Partners] | None = None,
     ) -> NDArray[np.float64]:
         began = time.perf_counter()
         self.stopwatch.opened += 1

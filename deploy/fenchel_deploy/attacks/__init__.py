@@ -8,6 +8,7 @@ from typing import Final
 from fenchel_common.errors import InvalidInput
 from fenchel_deploy.attacks.federation import bench
 from fenchel_deploy.attacks.findings import Attack, markdown
+from fenchel_deploy.attacks.insider_cases import INSIDER_ATTACKS
 from fenchel_deploy.attacks.protocol_cases import PROTOCOL_ATTACKS
 from fenchel_deploy.attacks.ring_cases import RING_ATTACKS
 from fenchel_deploy.attacks.rogue_cases import ROGUE_ATTACKS
@@ -17,7 +18,15 @@ from fenchel_deploy.attacks.sum_cases import SUM_ATTACKS
 __all__ = ["ATTACKS", "Attack", "markdown", "run_attacks"]
 
 ATTACKS: Final[Mapping[str, Attack]] = {
-    attack.name: attack for attack in (*ROW_ATTACKS, *PROTOCOL_ATTACKS, *RING_ATTACKS, *ROGUE_ATTACKS, *SUM_ATTACKS)
+    attack.name: attack
+    for attack in (
+        *ROW_ATTACKS,
+        *INSIDER_ATTACKS,
+        *PROTOCOL_ATTACKS,
+        *RING_ATTACKS,
+        *ROGUE_ATTACKS,
+        *SUM_ATTACKS,
+    )
 }
 
 

@@ -1,13 +1,15 @@
 """A server to which one party of a run of HyFDCA with masks has given all its keys.
 
 The server has every contribution of every party, and makes sums of them as it likes. With the keys of its accomplice it
-opens those whose masks it can take off, on blocks that the accomplice holds; the tag says whether it has the values.
+opens those whose masks it can take off, on blocks that the accomplice holds; the tag says whether it has the values. Of
+other contributions to these blocks it takes the mask of the group off, and takes what remains for the values.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
@@ -46,12 +48,16 @@ class _Piece:
 
 @dataclass(slots=True)
 class AccompliceEyes:
-    """Reads the blocks that the keys of one party open; of any other block the words are the guess."""
+    """Reads the blocks that the keys of one party open.
+
+    Of other blocks of the party the guess is what remains without the mask of the group; of any other block the words.
+    """
 
     public: PublicEyes
     cipher: Cipher
     places: dict[_Block, Place]
     _known: dict[bytes, Array] = field(default_factory=dict, repr=False)
+    _stripped: dict[bytes, MaskedVector] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, view: PartyView, transcript: Transcript) -> "AccompliceEyes":
@@ -78,9 +84,11 @@ class AccompliceEyes:
         if vector.WhichOneof("kind") != "masked":
             return guess
         for start, words in self._blocks(vector):
-            known = self._known.get(words.tobytes())
+            known, stripped = self._known.get(words.tobytes()), self._stripped.get(words.tobytes())
             if known is not None:
                 guess[start : start + len(known)] = known
+            elif stripped is not None:
+                guess[start : start + len(words)] = _values(stripped)
         return guess
 
     def difference(self, later: vectors_pb2.Vector, earlier: vectors_pb2.Vector) -> Array:
@@ -91,6 +99,11 @@ class AccompliceEyes:
             one, other = self._known.get(after.tobytes()), self._known.get(before.tobytes())
             if one is not None and other is not None:
                 guess[start : start + len(one)] = one - other
+                continue
+            left, taken = self._stripped.get(after.tobytes()), self._stripped.get(before.tobytes())
+            if left is not None and taken is not None:
+                difference = replace(left, integers=left.integers - taken.integers)
+                guess[start : start + len(after)] = _values(difference)
         return guess
 
     def _blocks(self, vector: vectors_pb2.Vector) -> list[tuple[int, NDArray[Any]]]:
@@ -113,6 +126,7 @@ class AccompliceEyes:
                     totals[key] = totals[key].plus(piece) if key in totals else piece
                     touched.add(key)
                     self._open(block, piece)
+                    self._strip(block, piece)
             for key in touched:
                 first, *others = latest[key].values()
                 for other in others:
@@ -145,6 +159,19 @@ class AccompliceEyes:
         except CryptoError:
             return
         self._known[piece.vector.integers.tobytes()] = values
+
+    def _strip(self, block: _Block, piece: _Piece) -> None:
+        """Takes the mask of the group off one contribution; masks between pairs remain."""
+        vector, (origin,) = piece.vector, piece.origins
+        nothing = self.cipher.encrypt(
+            np.zeros(vector.length), vector.format, origin=origin, places=[self.places[block]]
+        )
+        assert isinstance(nothing, MaskedVector)
+        self._stripped[vector.integers.tobytes()] = replace(vector, integers=vector.integers - nothing.integers)
+
+
+def _values(vector: MaskedVector) -> Array:
+    return vector.format.dequantise(vector.integers.view(np.int64))
 
 
 def _views(view: PartyView) -> dict[tuple[int, str], bytes]:

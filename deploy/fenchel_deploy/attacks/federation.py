@@ -46,7 +46,8 @@ class Bench:
     def tables(self) -> Mapping[Table, tuple[Dataset, Dataset]]:
         """Each table and, beside it, as many rows of the same kind that nobody holds."""
         dense = dense_table()
-        return {"dense": dense, "labelled": dense, "sparse": sparse_table()}
+        of_dense: list[Table] = ["dense", "labelled", "row_thirds", "column_thirds"]
+        return {**dict.fromkeys(of_dense, dense), "sparse": sparse_table()}
 
     def kits(self, count: int, federation: str = USUAL) -> dict[ClientId, Kit]:
         """The kits of a federation of that many parties, made on first use."""

@@ -5,11 +5,9 @@ from typing import Final
 
 from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
-from fenchel_deploy.attacks.accomplice import AccompliceEyes
 from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.findings import (
     ENCRYPTED,
-    LEAKS,
     SAFE,
     SAFE_IF_ENCRYPTED,
     SAFE_IF_SEALED,
@@ -18,7 +16,6 @@ from fenchel_deploy.attacks.findings import (
     Play,
     Verdict,
 )
-from fenchel_deploy.attacks.insiders import contributions_of_the_other, labels_by_sign
 from fenchel_deploy.attacks.recorded import Recorded, Scenario
 from fenchel_deploy.attacks.rows import (
     Estimate,
@@ -27,15 +24,14 @@ from fenchel_deploy.attacks.rows import (
     rows_from_iterates,
     rows_from_products,
     rows_from_recurring_steps,
-    rows_from_single_steps,
     rows_from_subspaces,
     rows_from_vertices,
     supports,
 )
-from fenchel_deploy.attacks.scoring import Score, majority_rate, match_rate, pooled, row_score, support_score
+from fenchel_deploy.attacks.scoring import Score, pooled, row_score, support_score
 from fenchel_deploy.attacks.tables import ALL_DENSE, ALL_SPARSE
 from fenchel_deploy.attacks.traces import Frame, Trace, drawn_rows, trace
-from fenchel_deploy.attacks.views import Eyes, KeyEyes, PublicEyes, Transcript
+from fenchel_deploy.attacks.views import Eyes, PublicEyes, Transcript
 
 HALF_DENSE: Final = ALL_DENSE // 2
 CONFIDENT: Final = 5
@@ -75,7 +71,7 @@ def _supports(transcript: Transcript, seen: Trace, eyes: Eyes) -> list[Estimate]
     return supports(_differences(transcript, seen, eyes))
 
 
-def _seen(recorded: Recorded, eyes: Eyes) -> dict[ClientId, Trace]:
+def seen_by(recorded: Recorded, eyes: Eyes) -> dict[ClientId, Trace]:
     """The values of each party that `eyes` can read in the server's messages."""
     transcript = recorded.transcript
     return {
@@ -89,7 +85,7 @@ def _seen(recorded: Recorded, eyes: Eyes) -> dict[ClientId, Trace]:
     }
 
 
-def _attacked(
+def attacked(
     recorded: Recorded, seen: Mapping[ClientId, Trace], eyes: Eyes, method: Method, *, of_supports: bool = False
 ) -> Score:
     """The score of the method, used on every party in turn."""
@@ -113,7 +109,7 @@ def _by_the_server(
             for setting, scenario in scenarios(level).items():
                 recorded = bench.record(scenario)
                 eyes = PublicEyes(recorded.transcript.key)
-                score = _attacked(recorded, _seen(recorded, eyes), eyes, method, of_supports=of_supports)
+                score = attacked(recorded, seen_by(recorded, eyes), eyes, method, of_supports=of_supports)
                 yield Verdict.of_score(score, level=level, setting=setting, measure=measure)
 
     return play
@@ -160,36 +156,6 @@ SINGLE_STEPS: Final[Mapping[str, Method]] = {
     "products": _products,
     "differences": _differences,
 }
-IN_COMMON: Final = ("same samples", "same features", "nothing in common")
-"""What the second, the third and the fourth party have in common with the first."""
-
-
-def _play_collusion(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    for level in levels:
-        if level not in ENCRYPTED:
-            continue
-        recorded = bench.record(Scenario(level, h=1))
-        accomplice = next(iter(recorded.views.values()))
-        eyes = KeyEyes.of(accomplice.secrets)
-        seen = _seen(recorded, eyes)
-        for name, method in SINGLE_STEPS.items():
-            score = _attacked(recorded, seen, eyes, method)
-            yield Verdict.of_score(score, level=level, setting=f"h = 1, {name}", measure="cosine")
-
-
-def _play_accomplice(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    """The first party is the accomplice; each other party has something else in common with it."""
-    for level in levels:
-        if level not in ENCRYPTED:
-            continue
-        recorded = bench.record(Scenario(level, h=1, cipher="masks"))
-        names = recorded.transcript.layout.clients
-        eyes = AccompliceEyes.of(recorded.views[names[0]], recorded.transcript)
-        seen = _seen(recorded, eyes)
-        for name, method in SINGLE_STEPS.items():
-            for victim, common in zip(names[1:], IN_COMMON, strict=True):
-                score = _attacked(recorded, {victim: seen[victim]}, eyes, method)
-                yield Verdict.of_score(score, level=level, setting=f"h = 1, {name}, {common}", measure="cosine")
 
 
 def _play_masks(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -198,44 +164,15 @@ def _play_masks(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
             continue
         recorded = bench.record(Scenario(level, h=1, cipher="masks"))
         eyes = PublicEyes(recorded.transcript.key)
-        seen = _seen(recorded, eyes)
+        seen = seen_by(recorded, eyes)
         for name, method in SINGLE_STEPS.items():
-            score = _attacked(recorded, seen, eyes, method)
+            score = attacked(recorded, seen, eyes, method)
             yield Verdict.of_score(score, level=level, setting=f"h = 1, {name}", measure="cosine")
 
 
-def _play_co_holder(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    """The first party and the third hold the same features of different samples."""
-    for level in levels:
-        recorded = bench.record(Scenario(level, h=1))
-        names = recorded.transcript.layout.clients
-        found = contributions_of_the_other(recorded.views[names[0]])
-        rows, strangers = recorded.truth.rows[names[2]], recorded.truth.strangers[names[2]]
-        moved = {position: later - found[position - 1] for position, later in enumerate(found) if position}
-        score = row_score(rows_from_single_steps(moved), rows, strangers)
-        yield Verdict.of_score(score, level=level, setting="h = 1, two holders", measure="cosine")
-
-
-def _play_labels(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    """The second party holds the first one's samples, without labels."""
-    for level in levels:
-        for setting, scenario in {
-            "h = all": Scenario(level, loss="logistic", h=ALL_DENSE),
-            "corrective": Scenario(level, local="corrective"),
-        }.items():
-            recorded = bench.record(scenario)
-            name = recorded.transcript.layout.clients[1]
-            guessed, true = labels_by_sign(recorded.views[name]), recorded.truth.labels[name]
-            told = guessed != 0.0
-            rate = match_rate(guessed[told].tolist(), true[told].tolist())
-            chance = majority_rate(true[told].tolist())
-            note = f"of the {int(told.sum())} among {len(true)} rows whose α is not 0; chance {chance:.2f}"
-            yield Verdict.of_rate(rate, level=level, setting=setting, note=note, chance=chance)
-
-
 _SERVER = "server"
-_HIDDEN: Final[Claims] = dict.fromkeys(ENCRYPTED, "safe")
-_SHOWN_AT_PAPER: Final[Claims] = {Privacy.PAPER: "leaks", Privacy.SEALED: "safe"}
+HIDDEN: Final[Claims] = dict.fromkeys(ENCRYPTED, "safe")
+SHOWN_AT_PAPER: Final[Claims] = {Privacy.PAPER: "leaks", Privacy.SEALED: "safe"}
 
 ROW_ATTACKS: Final = (
     Attack(
@@ -288,52 +225,14 @@ ROW_ATTACKS: Final = (
         _by_the_server(_vertices, _corrective),
     ),
     Attack(
-        "shared-key",
-        "opens everything with one party's key, and then attacks rows as above",
-        "server and a party",
-        {f"h = 1, {name}": dict.fromkeys(ENCRYPTED, "leaks") for name in SINGLE_STEPS},
-        _play_collusion,
-    ),
-    Attack(
         "masks",
         "takes masked words for values, and their differences, and then attacks rows as above",
         _SERVER,
         {
-            "h = 1, iterates": _HIDDEN,
-            "h = 1, products": _HIDDEN,
-            "h = 1, differences": _SHOWN_AT_PAPER,
+            "h = 1, iterates": HIDDEN,
+            "h = 1, products": HIDDEN,
+            "h = 1, differences": SHOWN_AT_PAPER,
         },
         _play_masks,
-    ),
-    Attack(
-        "shared-masks",
-        "opens what one party's keys of masks open, and then attacks rows of each other party as above",
-        "server and a party",
-        {
-            "h = 1, iterates, same samples": _SHOWN_AT_PAPER,
-            "h = 1, iterates, same features": _HIDDEN,
-            "h = 1, iterates, nothing in common": _HIDDEN,
-            "h = 1, products, same samples": _SHOWN_AT_PAPER,
-            "h = 1, products, same features": _HIDDEN,
-            "h = 1, products, nothing in common": _HIDDEN,
-            "h = 1, differences, same samples": _SHOWN_AT_PAPER,
-            "h = 1, differences, same features": dict.fromkeys(ENCRYPTED, "leaks"),
-            "h = 1, differences, nothing in common": _SHOWN_AT_PAPER,
-        },
-        _play_accomplice,
-    ),
-    Attack(
-        "co-holder",
-        "subtracts its own contribution to a feature that exactly two hold",
-        "party",
-        {"h = 1, two holders": LEAKS},
-        _play_co_holder,
-    ),
-    Attack(
-        "labels-by-sign",
-        "reads the labels of its own samples off the sign of α",
-        "party without labels",
-        {"h = all": LEAKS, "corrective": LEAKS},
-        _play_labels,
     ),
 )

@@ -3,6 +3,9 @@
     dense      some rows of breast cancer in principal components, rows and columns halved: four parties, every sample
                and every feature with two holders; the parties of the second half of the columns have no labels
     labelled   the same, and all parties have labels
+    row_thirds, column_thirds
+               the same rows, cut by rows alone or by columns alone: three parties with labels, every feature or every
+               sample with three holders
     sparse     generated bags of words, whole rows: two parties with labels
 
 Beside each table are as many rows of the same kind that nobody holds.
@@ -27,7 +30,7 @@ ALL_DENSE: Final = DENSE_ROWS // 2
 ALL_SPARSE: Final = SPARSE_ROWS // 2
 """All samples of a party: the most that it can update in a round."""
 
-Table = Literal["dense", "labelled", "sparse"]
+Table = Literal["dense", "labelled", "row_thirds", "column_thirds", "sparse"]
 
 
 def dense_table() -> tuple[Dataset, Dataset]:
@@ -61,6 +64,8 @@ def _part(whole: Dataset, rows: NDArray[np.int64]) -> Dataset:
 def shards_of(table: Dataset, kind: Table) -> list[Shard]:
     if kind == "sparse":
         return partition(table, grid=(2, 1), seed=1)
+    if kind in ("row_thirds", "column_thirds"):
+        return partition(table, grid=(3, 1) if kind == "row_thirds" else (1, 3), labels="all", seed=1)
     return partition(table, grid=(2, 2), labels="first" if kind == "dense" else "all", seed=1)
 
 

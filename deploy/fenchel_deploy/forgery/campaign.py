@@ -190,7 +190,10 @@ class Target:
         try:
             opening = self.opening
             return opening.cipher.decrypt(
-                vector, origins=[opening.origins], places=[opening.place], among=opening.among
+                vector,
+                origins=[opening.origins],
+                places=[opening.place],
+                among=None if opening.among is None else [opening.among],
             )
         except CryptoError:
             return None

@@ -135,7 +135,9 @@ def _run(case: Case, run: RunId, cipher: PaillierCipher | None, key: RunKey, rec
     halves.attempt += 1
     halves.server = server_half.restore(snapshot, settings=settings, layout=halves.alignment.federation, key=key)
     halves.round()
-    halves.round(available=halves.names - {last})
+    for _ in range(2):
+        # In the second of these rounds sums have contributions of different rounds.
+        halves.round(available=halves.names - {last})
     halves.restart(last)
     halves.round(restarted=frozenset({last}))
     halves.weights(halves.alignment.federation.features)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from gmpy2 import mpz
 
 from fenchel_client.crypto.cipher import PaillierCipher
-from fenchel_client.crypto.plain import Among, Cipher
+from fenchel_client.crypto.plain import Cipher, Partners
 from fenchel_client.crypto.seal import Array, Seal
 from fenchel_client.crypto.stamps import Origin, Pads, Place
 from fenchel_common.crypto.packing import VectorFormat
@@ -54,7 +54,7 @@ class Opening:
     cipher: Cipher
     origins: tuple[Origin, ...]
     place: Place
-    among: Among | None
+    among: Partners | None
     expected: PadSum | None
 
 
@@ -106,7 +106,7 @@ class _WatchedSeal(Seal):
         cipher: Cipher,
         field: str,
         places: Sequence[Place],
-        among: Among | None = None,
+        among: Sequence[Partners] | None = None,
     ) -> Vector:
         vector = super().close(values, vector_format, cipher=cipher, field=field, places=places, among=among)
         assert self.stamp is not None
@@ -122,12 +122,14 @@ class _WatchedSeal(Seal):
         cipher: Cipher,
         origins: Sequence[Sequence[Origin]],
         places: Sequence[Place],
-        among: Among | None = None,
+        among: Sequence[Partners] | None = None,
     ) -> Array:
         values = super().open(vector, cipher=cipher, origins=origins, places=places, among=among)
         expected = self._record.expected(origins, places)
-        for block, given, place, pads in zip(self._record.blocks_of(vector), origins, places, expected, strict=True):
+        partners = [None] * len(places) if among is None else among
+        blocks = self._record.blocks_of(vector)
+        for block, given, place, own, pads in zip(blocks, origins, places, partners, expected, strict=True):
             fields = sorted({f"{origin.stamp.moment.phase} {origin.field}" for origin in given})
-            opening = Opening(" + ".join(fields), block, cipher, tuple(given), place, among, pads)
+            opening = Opening(" + ".join(fields), block, cipher, tuple(given), place, own, pads)
             self._record.opened.append(opening)
         return values

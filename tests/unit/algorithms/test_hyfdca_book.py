@@ -3,13 +3,9 @@
 import numpy as np
 import pytest
 
-from fenchel_client.algorithms.hyfdca.book import (
-    CONTRIBUTION,
-    FIGURES,
-    PRODUCTS,
-    step_rule_of,
-)
-from fenchel_client.crypto.stamps import Origin
+from fenchel_client.algorithms.hyfdca.book import CONTRIBUTION, FIGURES, PRODUCTS
+from fenchel_client.algorithms.hyfdca.roundonrecord import step_rule_of
+from fenchel_client.crypto.stamps import JointPhase, Origin
 from fenchel_common.algorithms.hyfdca.messages import INNER_PRODUCT_AFTER, SYNC
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
@@ -37,17 +33,24 @@ def test_products_are_the_latest_that_each_holder_gave_and_none_before_its_first
     run.begin([A, C])
     run.phase("inner_product", [A, C])
     assert run.book.products_of(0) == [run.origin(1, "inner_product", A, PRODUCTS)]
-    run.phase(INNER_PRODUCT_AFTER, [C], left_out=[A])
+    run.phase(INNER_PRODUCT_AFTER, [A, C])
     run.begin([B])
     run.phase("inner_product", [B])
     assert run.book.products_of(0) == [
-        run.origin(1, "inner_product", A, PRODUCTS),
+        run.origin(1, INNER_PRODUCT_AFTER, A, PRODUCTS),
         run.origin(2, "inner_product", B, PRODUCTS),
     ]
-    assert run.book.products_of(5) == [
-        run.origin(1, "inner_product", A, PRODUCTS),
-        run.origin(1, INNER_PRODUCT_AFTER, C, PRODUCTS),
-    ]
+    assert run.book.products_of(5) == [run.origin(1, INNER_PRODUCT_AFTER, party, PRODUCTS) for party in (A, C)]
+
+
+def test_products_of_a_block_are_given_up_if_a_holder_fails() -> None:
+    run = RecordedRun()
+    run.begin()
+    run.phase("inner_product", CLIENTS)
+    run.begin()
+    run.phase("inner_product", [A, B], left_out=[C])
+    assert run.book.products_of(0) == [run.origin(2, "inner_product", party, PRODUCTS) for party in (A, B)]
+    assert run.book.products_of(5) == [run.origin(1, "inner_product", party, PRODUCTS) for party in (A, C)]
 
 
 def test_a_full_round_without_a_certificate_gives_products_of_drawn_blocks_alone() -> None:
@@ -102,26 +105,59 @@ def test_the_model_that_entered_a_round_is_made_of_the_latest_contributions_of_i
     run = with_features()
     run.begin()
     assert features_of(run) == []
-    run.phase("primal", [A, B])
+    run.phase("primal", CLIENTS)
     assert features_of(run) == []
-    first = [run.origin(1, "primal", party, CONTRIBUTION) for party in (A, B)]
+    first = [run.origin(1, "primal", party, CONTRIBUTION) for party in CLIENTS]
     assert run.book.latest_model_of(3) == first
-    run.begin()
+    run.begin([B, C])
     assert features_of(run) == first
     run.phase("primal", [B, C])
     assert features_of(run) == first
-    assert run.book.latest_model_of(3) == [
-        run.origin(1, "primal", A, CONTRIBUTION),
-        run.origin(2, "primal", B, CONTRIBUTION),
-        run.origin(2, "primal", C, CONTRIBUTION),
-    ]
+    second = [first[0], *(run.origin(2, "primal", party, CONTRIBUTION) for party in (B, C))]
+    assert run.book.latest_model_of(3) == second
+    run.begin()
+    run.phase("primal", [A, C], left_out=[B])
+    assert run.book.latest_model_of(3) == second, "what A and C gave has masks with B"
+
+
+def test_masks_with_a_party_follow_from_the_last_phase_in_which_both_contributed() -> None:
+    run = with_features()
+    run.begin([A, B])
+    assert run.book.among("primal")(3, CLIENTS) == {A: None, B: None}
+    run.phase("primal", [A, B])
+    stamp = run.stamps[1, "primal", B]
+    first = JointPhase(stamp.moment, stamp.view, (A, B))
+    run.begin([A, C])
+    assert run.book.among("primal")(3, CLIENTS) == {A: None, B: first, C: None}
+    run.phase("primal", [C], left_out=[A])
+    run.begin([A])
+    assert run.book.among("primal")(3, CLIENTS) == {A: None, B: first}, "A and C have never both contributed"
+    run.phase("primal", [A])
+    run.begin([B, C])
+    run.phase("primal", [B, C])
+    run.begin([A, C])
+    run.phase("primal", [A, C])
+    stamp = run.stamps[5, "primal", C]
+    run.begin()
+    run.phase(SYNC, [A, C], left_out=[B])
+    second = JointPhase(stamp.moment, stamp.view, (A, C))
+    assert run.book.contributions.joint == {(3, B): first, (3, C): second}
+    assert run.book.among("primal")(3, CLIENTS) == {A: None, B: first, C: None}
+
+
+def test_changes_have_masks_among_those_that_draw_from_a_block() -> None:
+    run = RecordedRun()
+    run.begin()
+    among = run.book.among("local_dual")
+    assert among(0, (A, B)) == {A: None, B: None}
+    assert among(5, (A, C)) == {A: None}, "C has no labels"
 
 
 def test_a_contribution_in_sync_is_part_of_the_model_that_enters_the_round() -> None:
     run = with_features()
-    run.begin()
+    run.begin([A, B])
     run.phase("primal", [A, B])
-    run.begin()
+    run.begin([A])
     run.phase(SYNC, [A])
     assert features_of(run) == [run.origin(2, SYNC, A, CONTRIBUTION), run.origin(1, "primal", B, CONTRIBUTION)]
 

@@ -24,14 +24,36 @@ def test_dual_variables_are_all_changes_of_the_parties_that_drew_the_block() -> 
     assert run.book.alpha[0].version != run.book.alpha[7].version
 
 
-def test_a_block_that_nobody_drew_and_a_party_whose_result_does_not_count_change_nothing() -> None:
+def test_a_block_changes_if_all_give_their_changes_that_drew_from_it() -> None:
     run = RecordedRun()
-    run.begin(share=0.05)
-    drawn = {part.block for part in run.current.draws[A]}
+    run.begin(share=0.3)
+    drawn, shared = ({part.block for part in run.current.draws[party]} for party in (A, B))
+    assert drawn - shared
+    assert drawn & shared
     run.phase("local_dual", [A, C], left_out=[B])
     for block in SIZES:
-        due = (run.origin(1, "local_dual", A, CHANGES),) if block in drawn else ()
+        due = (run.origin(1, "local_dual", A, CHANGES),) if block in drawn - shared else ()
         assert run.book.alpha_of(block) == due
+
+
+@pytest.mark.parametrize("openly", [True, False], ids=["openly", "by the record alone"])
+def test_a_party_is_synced_if_the_changes_of_its_blocks_were_given_up(openly: bool) -> None:
+    run = RecordedRun(B)
+    run.begin()
+    run.phase("local_dual", [B], left_out=[A] if openly else [])
+    assert all(run.book.alpha_of(block) == () for block in (0, 1, 2))
+    assert run.book.synced
+
+
+def test_blocks_whose_inner_products_were_given_up_are_not_updated() -> None:
+    run = RecordedRun()
+    run.begin()
+    run.phase("inner_product", [A, B], left_out=[C])
+    assert {part.block for part in run.current.draws[A]} == set(SIZES) - {5}
+    run.phase("local_dual", [A, B])
+    assert run.book.alpha_of(5) == ()
+    assert run.book.alpha_of(0)
+    assert run.book.rounds_done == 0
 
 
 def test_holders_of_a_block_agree_on_who_draws_it_and_on_its_dual_variables() -> None:
@@ -99,8 +121,8 @@ def test_another_label_holder_states_dual_variables_anew_where_the_first_is_miss
     assert run.book.blocks_restated_by(A) == ()
     assert run.book.blocks_restated_by(B) == (0, 1, 2)
     run.phase("local_dual", [B])
-    given = [run.origin(LONG + 1, "local_dual", B, field) for field in (RESTATED, CHANGES)]
-    assert run.book.alpha_of(0) == tuple(given)
+    fields = (RESTATED, CHANGES) if away == "not there" else (RESTATED,)
+    assert run.book.alpha_of(0) == tuple(run.origin(LONG + 1, "local_dual", B, field) for field in fields)
 
 
 def test_if_the_one_who_states_them_anew_fails_the_history_goes_on() -> None:
@@ -108,7 +130,7 @@ def test_if_the_one_who_states_them_anew_fails_the_history_goes_on() -> None:
     before = run.book.alpha_of(0)
     run.begin()
     run.phase("local_dual", [B, C], left_out=[A])
-    assert run.book.alpha_of(0) == (*before, run.origin(LONG + 1, "local_dual", B, CHANGES))
+    assert run.book.alpha_of(0) == before
     run.begin()
     assert run.book.blocks_restated_by(A) == (0, 1, 2)
 

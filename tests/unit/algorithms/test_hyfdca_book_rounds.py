@@ -11,7 +11,8 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.records import ROUND
 from fenchel_common.wire.hyfdca_records import left_out_to_bytes, round_choices_to_bytes
-from support.hyfdca_book import CLIENTS, A, B, C, RecordedRun, layout, settings
+from support.hyfdca_book import CLIENTS, SAMPLES, A, B, C, RecordedRun, layout, settings
+from support.layouts import client_layout
 
 NO_PRODUCTS = "products: a party that takes part has given none in this round"
 
@@ -147,6 +148,61 @@ def test_parties_whose_turn_it_is_not_are_not_missed_and_closing_rounds_do_not_c
     run.begin(closing=True)
     run.phase("local_dual", CLIENTS)
     assert run.book.rounds_done == 2
+
+
+@pytest.mark.parametrize("failed", [[], [B]], ids=["nobody fails", "one that is not to update fails"])
+def test_a_round_in_which_anybody_fails_is_not_done(failed: list[ClientId]) -> None:
+    """Blocks of the one that failed are not updated, though it is not its turn to update them."""
+    run = RecordedRun(chosen=settings(participation="cyclic:2", certificate_every=1))
+    run.begin()
+    assert run.current.rules.choices.active == {A, C}
+    run.phase("inner_product", [party for party in CLIENTS if party not in failed], left_out=failed)
+    run.phase("local_dual", [party for party in CLIENTS if party not in failed])
+    assert run.book.rounds_done == (not failed)
+
+
+def test_without_figures_to_open_only_those_go_on_that_update_samples() -> None:
+    run = RecordedRun(chosen=settings(participation="cyclic:2", certificate_every=1))
+    run.begin()
+    run.phase("local_dual", CLIENTS)
+    assert run.current.present == set(CLIENTS)
+    run.begin([A, B])
+    assert run.current.present == {A, B}
+    run.phase("local_dual", [A, B])
+    assert run.current.present == run.current.rules.choices.active == {B}
+
+
+def test_from_one_state_a_party_contributes_in_the_company_of_those_that_take_part() -> None:
+    """A round that is void or begun anew begins from the same state; a phase that counts makes another one."""
+    own = client_layout(
+        {0: 30}, slots=30, clients=CLIENTS, label_holders={A, B}, sample_count=SAMPLES, holders={0: CLIENTS}
+    )
+    run = RecordedRun(own=own)
+    run.begin()
+    first = run.book.company("inner_product")
+    assert first is not None
+    assert run.book.company("primal") is None, "it holds no features"
+    run.phase("inner_product", [A, B], left_out=[C])
+    assert run.book.company("inner_product") is None, "it is over"
+    run.begin([A, B])
+    second = run.book.company("inner_product")
+    assert second is not None
+    assert second.state == first.state
+    assert second.members != first.members
+    run.begin(at=2)
+    assert run.book.company("inner_product") == first
+    run.phase("inner_product", CLIENTS)
+    assert run.book.company("local_dual") == first
+    run.begin()
+    third = run.book.company("inner_product")
+    assert third is not None
+    assert third.state != first.state
+
+
+def test_blocks_of_two_holders_have_no_company() -> None:
+    run = RecordedRun()
+    run.begin()
+    assert all(run.book.company(phase) is None for phase in ("inner_product", "local_dual", "primal", "average"))
 
 
 def test_a_record_has_its_choices_in_one_form_and_the_beginning_of_a_round_no_contributors() -> None:

@@ -154,7 +154,8 @@ def test_figures_that_do_not_count_every_sample_once_are_refused() -> None:
 
     def one_short(_predictions: Array, *, with_losses: bool) -> Vector:
         assert with_losses
-        return liar._codec.to_numbers(FIGURES, np.array([0.1, 0.2, 0.3, 0.4, 39 / SAMPLES_UNIT]))
+        wrong = np.array([0.1, 0.2, 0.3, 0.4, 39 / SAMPLES_UNIT])
+        return liar._codec.to_numbers(FIGURES, wrong, contributors=[LABELLED])
 
     with (
         patch.object(liar, "_figures", one_short),

@@ -153,7 +153,7 @@ def test_values_come_back_from_vectors_of_the_kind_of_the_level(level: str) -> N
     np.testing.assert_array_equal(codec.from_blocks(by_sample, one.given("alpha")), [0.25, -0.5])
     by_feature = codec.to_features("model", np.array([0.5, 1.5, 2.5]))
     np.testing.assert_array_equal(codec.from_features(by_feature, one.given("model")), [0.5, 1.5, 2.5])
-    numbers = codec.to_numbers("figures", np.array([0.125, -3.0]))
+    numbers = codec.to_numbers("figures", np.array([0.125, -3.0]), contributors=[ClientId("a")])
     np.testing.assert_array_equal(codec.from_numbers(numbers, [one.origin("figures")]), [0.125, -3.0])
     assert type(by_sample.vector) is (PlainVector if level == "plain" else EncryptedVector)
     assert type(by_feature.vector) is type(numbers) is (EncryptedVector if level == "sealed" else PlainVector)
@@ -165,7 +165,7 @@ def test_no_vector_opens_as_another_field_or_as_a_block_of_another_number(level:
     codec = one.codec
     by_sample = codec.to_blocks("alpha", [1, 4], np.zeros(4), ALPHA_FORMAT)
     by_feature = codec.to_features("model", np.zeros(3))
-    numbers = codec.to_numbers("figures", np.zeros(2))
+    numbers = codec.to_numbers("figures", np.zeros(2), contributors=[ClientId("a")])
     turned = BlockVector((1, 4), by_sample.vector.select([1, 0]))
     opened: list[Callable[[], Array]] = [
         lambda: codec.from_blocks(by_sample, one.given("point")),

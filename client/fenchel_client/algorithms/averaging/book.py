@@ -143,7 +143,7 @@ class AveragingBook:
             return None
         beside = self.log.own.beside
         weights = {client: current.plan.weights[client] for client in current.trainers if client in beside}
-        return company_of(self.log.made_by, weights) if weights else None
+        return company_of(self.log.made_by.values(), weights) if weights else None
 
     def product_origins(self) -> Origins:
         """The origins of the summed inner products: all holders of a block, or `InvalidInput`."""

@@ -27,13 +27,14 @@ class FigureCodec:
 
     def closed(self, measurement: Measurement) -> Vector:
         """One party's measurement, as a field of the message that is being made."""
+        places = self._places()
         return self.seal.close(
             measurement.to_figures(self.sample_count),
             MODEL_FORMAT,
             cipher=self.cipher,
             field=FIGURES_FIELD,
-            places=self._places(),
-            among=lambda _: self.clients,
+            places=places,
+            among=[dict.fromkeys(self.clients)] * len(places),
         )
 
     def opened(self, vector: Vector, origins: Origins) -> Measurement:

@@ -31,7 +31,7 @@ from fenchel_client.algorithms.averaging.work import (
     trained_among,
     vector_field,
 )
-from fenchel_client.algorithms.codec import BlockCodec
+from fenchel_client.algorithms.codec import BlockCodec, all_holders, together
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
@@ -298,7 +298,7 @@ class AveragingClient(ABC, Generic[S]):
     def _products(self, state: State) -> BlockVector:
         blocks = tuple(block for block in self._rows.positions if block in self._rows.shared)
         predictions = self.predictions(state)
-        return self._samples.to_blocks(PRODUCTS_FIELD, predictions, blocks, MODEL_FORMAT, among=lambda holders: holders)
+        return self._samples.to_blocks(PRODUCTS_FIELD, predictions, blocks, MODEL_FORMAT, among=together(all_holders))
 
     def _own_figures(self, state: State) -> Vector:
         """Of the samples that this client alone holds, and of the blocks of coordinates that it holds first."""

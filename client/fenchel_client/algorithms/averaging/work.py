@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.crypto.plain import Among
+from fenchel_client.algorithms.codec import Among, together
 from fenchel_common.algorithms.averaging.rails import Positions
 from fenchel_common.ids import ClientId, RoundId
 
@@ -82,4 +82,4 @@ class Update:
 
 def trained_among(trainers: Collection[ClientId]) -> Among:
     """Of the holders of a block, those that train; of all parties if there are no holders."""
-    return lambda holders: [client for client in holders or trainers if client in trainers]
+    return together(lambda holders: [client for client in holders or trainers if client in trainers])

@@ -167,7 +167,7 @@ class CorrectiveBook:
         del phase
         if self.plan is None or not self.plan.collapse or len(self.layout.clients) < 3:
             return None
-        return company_of(self.pending, dict.fromkeys(self.plan.participants, 1.0))
+        return company_of(self.pending.values(), dict.fromkeys(self.plan.participants, 1.0))
 
     @property
     def whole_rows(self) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.codec import RowCodec
+from fenchel_client.algorithms.codec import RowCodec, together
 from fenchel_client.algorithms.corrective.local_rows import found_locally
 from fenchel_client.algorithms.corrective.measures import figures_of
 from fenchel_client.algorithms.corrective.points import MODEL, Combination, best_combination, combined
@@ -71,7 +71,7 @@ def dual_result(
             rows, current, norms=norms, lambda_=lambda_, loss=loss, formats=formats, constant=constant
         )
         point = codec.to_blocks(
-            POINT_FIELD, plan.live_blocks, solution, formats.alpha, among=plan.labelled_contributors
+            POINT_FIELD, plan.live_blocks, solution, formats.alpha, among=together(plan.labelled_contributors)
         )
     if plan.told_blocks and not plan.closing:
         told = vertex_to_tell(rows, current, loss=loss, formats=formats)
@@ -84,7 +84,7 @@ def dual_result(
     if plan.feature_blocks:
         weights = codec.to_features(WEIGHTS_FIELD, model.weights, plan.feature_blocks)
     found = codec.digest(combination.to_bytes())
-    summed = codec.to_numbers(FIGURES_FIELD, figures, among=plan.contributors)
+    summed = codec.to_numbers(FIGURES_FIELD, figures, contributors=plan.participants)
     return DualResult(point, summed, alpha, weights, found, vertex)
 
 

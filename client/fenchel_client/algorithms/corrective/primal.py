@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.codec import RowCodec
+from fenchel_client.algorithms.codec import RowCodec, together
 from fenchel_client.algorithms.corrective.book import CorrectiveBook
 from fenchel_client.algorithms.corrective.measures import conjugates_and_products
 from fenchel_client.algorithms.corrective.points import POINT, VERTEX, Memory, PendingPoints
@@ -100,11 +100,12 @@ def end_round(
     if formats.shares is not None:
         lengths = [own_length(model, lambda_=lambda_) for model in models.values()]
         numbers = np.array([*numbers, *lengths, own_reach(rows, book.layout.holders, reports, norms)])
+    among = together(plan.contributors)
     measured = replace(
         result,
-        point=codec.to_features(POINT_FIELD, models[POINT], among=plan.contributors),
-        vertex=codec.to_features(VERTEX_FIELD, models[VERTEX], among=plan.contributors),
-        conjugates_and_products=codec.to_numbers(NUMBERS_FIELD, numbers, among=plan.contributors),
+        point=codec.to_features(POINT_FIELD, models[POINT], among=among),
+        vertex=codec.to_features(VERTEX_FIELD, models[VERTEX], among=among),
+        conjugates_and_products=codec.to_numbers(NUMBERS_FIELD, numbers, contributors=plan.participants),
     )
     return measured, replace(settlement.memory, pending=pending)
 

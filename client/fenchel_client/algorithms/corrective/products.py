@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.codec import Origins, RowCodec
+from fenchel_client.algorithms.codec import Origins, RowCodec, together
 from fenchel_client.algorithms.corrective.book import CorrectiveBook
 from fenchel_client.algorithms.corrective.points import Unopened, extended
 from fenchel_client.algorithms.corrective.round import ClientRound
@@ -44,7 +44,7 @@ def products_of(
     norms
         ‖x_i‖² of the whole rows; None if the client does not know them yet.
     """
-    blocks, among = _summed_blocks(rows, current), current.plan.contributors
+    blocks, among = _summed_blocks(rows, current), together(current.plan.contributors)
     vectors: list[BlockVector | None] = [None, None]
     if blocks:
         samples = rows.positions_of(blocks)
@@ -56,7 +56,8 @@ def products_of(
             vectors[position] = codec.to_blocks(name, blocks, values, _format(scale, formats), among=among)
     gram_rows = _gram_rows(current, codec.feature_positions(current.plan.feature_blocks))
     coarse = np.round(gram_rows / COARSE_UNIT)
-    gram = codec.to_numbers(GRAM_FIELD, np.concatenate([coarse, gram_rows - coarse * COARSE_UNIT]), among=among)
+    numbers = np.concatenate([coarse, gram_rows - coarse * COARSE_UNIT])
+    gram = codec.to_numbers(GRAM_FIELD, numbers, contributors=current.plan.participants)
     return Products(vectors[0], vectors[1], gram)
 
 

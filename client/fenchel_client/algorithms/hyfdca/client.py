@@ -32,9 +32,9 @@ from fenchel_client.algorithms.hyfdca.book import (
     PRODUCTS,
     RESTATED,
     HyfdcaBook,
-    RoundOnRecord,
 )
 from fenchel_client.algorithms.hyfdca.gap import checked_gap
+from fenchel_client.algorithms.hyfdca.roundonrecord import RoundOnRecord
 from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Origin
@@ -80,6 +80,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         super().__init__(
             settings, layout=layout, table=table, cipher=cipher, key=key, seal=seal, serialising=serialising
         )
+        self._first_book = HyfdcaBook.first(settings, layout)
         self._alpha = np.zeros(self._rows.count)
         self._alpha_versions: dict[int, Origin] = {}
         self._model = np.zeros(self._rows.width)
@@ -89,14 +90,14 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         self._norms = norms_alone(self._rows)
 
     def first_book(self) -> HyfdcaBook:
-        return HyfdcaBook(self._settings, self._layout)
+        return self._first_book
 
     def answer(self, phase: str, body: bytes, book: HyfdcaBook) -> bytes:
         current = book.round_for(phase)
         if self._layout.party not in current.present:
             raise InvalidInput("phase: this party does not take part in it")
         if phase in (SYNC, PRIMAL):
-            return self._answer_primal(body, book, current, current.figures if phase == PRIMAL else ())
+            return self._answer_primal(phase, body, book)
         if phase == LOCAL_DUAL:
             return self._answer_dual(body, book, current)
         return self._answer_products(phase, body, book)
@@ -142,8 +143,10 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         if self._alpha_versions != {block: on_record.version for block, on_record in book.alpha.items()}:
             raise InvalidInput("alpha: this party lacks dual variables that are on record")
 
-    def _answer_primal(self, body: bytes, book: HyfdcaBook, current: RoundOnRecord, due: Sequence[Origin]) -> bytes:
-        """The answer to `sync` or `primal`; `due` has the origins of the figures to open, if there are any."""
+    def _answer_primal(self, phase: str, body: bytes, book: HyfdcaBook) -> bytes:
+        """The answer to `sync` or `primal`."""
+        current = book.round_for(phase)
+        due = current.figures if phase == PRIMAL else ()
         with self._serialising():
             task = wire.primal_task_from_bytes(body, self._scope)
         if (task.totals is not None) != bool(due):
@@ -157,9 +160,9 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
             figures = self._opened_figures(task.totals, due)
             if current.rules.certifying:
                 self._gap = due, checked_gap(figures, settings=self._settings, layout=self._layout)
-        result = PrimalResult(self._codec.to_features(CONTRIBUTION, contribution), figures)
+        given = self._codec.to_features(CONTRIBUTION, contribution, among=book.among(phase))
         with self._serialising():
-            return wire.primal_result_to_bytes(result)
+            return wire.primal_result_to_bytes(PrimalResult(given, figures))
 
     def _opened_figures(self, totals: Vector, origins: Sequence[Origin]) -> Figures:
         *figures, samples = self._codec.from_numbers(totals, origins).tolist()
@@ -174,7 +177,8 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         if not blocks:
             raise InvalidInput("phase: there is no block to give inner products of")
         self._take_model(task.model, book.entered_model_of if phase == INNER_PRODUCT else book.latest_model_of)
-        products = self._codec.to_blocks(PRODUCTS, blocks, self._own_products(blocks), PRODUCT_FORMAT)
+        values = self._own_products(blocks)
+        products = self._codec.to_blocks(PRODUCTS, blocks, values, PRODUCT_FORMAT, among=book.among(phase))
         with self._serialising():
             return wire.product_result_to_bytes(ProductResult(products))
 
@@ -197,7 +201,9 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         changes = restated = figures = None
         if ranges:
             steps = self._steps(ranges, predictions, book)
-            changes = self._codec.to_blocks(CHANGES, drawn, steps, self._settings.alpha_format)
+            changes = self._codec.to_blocks(
+                CHANGES, drawn, steps, self._settings.alpha_format, among=book.among(LOCAL_DUAL)
+            )
         if stated := book.blocks_restated_by(self._layout.party):
             restated = self._codec.to_blocks(RESTATED, stated, self._alpha, self._settings.alpha_format)
         if asks_figures:
@@ -261,4 +267,4 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         regulariser = self._settings.lambda_ / 2.0 * float(weights @ weights)
         count = self._rows.sample_count
         figures = [loss / count, conjugate / count, correct / count, regulariser, len(reported) / SAMPLES_UNIT]
-        return self._codec.to_numbers(FIGURES, np.array(figures), among=lambda _: self._layout.clients)
+        return self._codec.to_numbers(FIGURES, np.array(figures), contributors=self._layout.clients)

@@ -85,9 +85,12 @@ class RoundRules:
         return len(present) == len(self.clients)
 
     def is_done(self, contributors: Collection[ClientId], present: Collection[ClientId]) -> bool:
-        """Whether `local_dual` had the steps of all clients that shall update samples, and none of them has failed."""
+        """Whether `local_dual` had the steps of all clients that shall update samples, and no client has failed.
+
+        If any client fails, others may update fewer samples than the rule of participation gives.
+        """
         stepped = self.choices.shares.keys() <= set(contributors)
-        return not self.choices.closing and stepped and self.due_active <= set(present)
+        return not self.choices.closing and stepped and self.due_active | self.first_present <= set(present)
 
     def asks_drawn_blocks_alone(self, present: Collection[ClientId]) -> bool:
         """Whether `inner_product` asks for drawn blocks alone, and not for all shared blocks.

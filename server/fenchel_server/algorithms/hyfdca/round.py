@@ -41,6 +41,14 @@ class HyfdcaRound(RoundUnderWay):
         """The server's choices, for the record with which the round begins."""
         return round_choices_to_bytes(self.rules.choices, self.rules.clients)
 
+    def leave_out(self, failed: Collection[ClientId], void: Collection[int]) -> None:
+        """Drops the draws of clients that have failed, and those of blocks whose inner products are given up."""
+        self.draws = {
+            client: kept
+            for client, ranges in self.draws.items()
+            if client not in failed and (kept := tuple(part for part in ranges if part.block not in void))
+        }
+
     def left_out_to_bytes(self, failed: Collection[ClientId]) -> bytes:
         """The clients that failed in a phase, for the record with which the phase ends."""
         return left_out_to_bytes(failed, self.rules.clients)

@@ -5,6 +5,11 @@ A round begins with the available clients. Clients whose α or contribution to w
 full participation takes 3 phases, 2 if no sample is shared. A client that fails a phase is left out of the rest of the
 round. If one of its blocks changes meanwhile, the client is stale until it has synced.
 
+All present clients contribute in `sync`, in `primal` and to the inner products that are due. What a client that failed
+should have contributed to is given up: on its blocks (in `local_dual`, on those that it drew from) the contributions of
+the other clients in that phase count for nothing, because masks between them do not cancel. A block whose inner
+products were given up is not updated in the round; a client whose contribution to the model was given up is stale.
+
 The server reads none of the vectors. In a certificate round all available clients take part up to `local_dual`, where
 they give their contributions to the `Figures` of the w and α that entered the round: the first label holder of each
 block of samples, and the first holder of each block of features; others give zeros. The server sends the sum with
@@ -15,7 +20,7 @@ in every round.
 The server's choices are on record. All else follows from them by `RoundRules`, at the server and at the parties.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
@@ -24,7 +29,7 @@ from fenchel_common.algorithms.hyfdca.pace import Pace
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.layout import FederationLayout
+from fenchel_common.layout import BlockIndex, FederationLayout
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.wire.hyfdca_snapshot import HyfdcaSnapshot, snapshot_from_bytes, snapshot_to_bytes
 from fenchel_common.wire.records import server_state_from_bytes
@@ -159,32 +164,33 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound, HyfdcaAnswer]):
         return self._exchange.read(phase, client, body)
 
     def _take(self, phase: str, answers: Answers[HyfdcaAnswer]) -> PhaseRequest | RoundReport:
-        answers = self._exchange.ended(answers)
-        good = self._on_record(answers)
+        answers = self._on_record(self._exchange.ended(answers))
         if phase == SYNC:
-            self._take_contributions(good, RoundId(self._current().id - 1))
+            self._take_contributions(answers, RoundId(self._current().id - 1))
             return self._enter()
         if phase == INNER_PRODUCT:
-            self._take_products(good)
+            self._current().leave_out(answers.failed, self._take_products(answers))
             return self._dual_request()
         if phase == LOCAL_DUAL:
             self._take_duals(answers)
             return self._primal_request() or self._report()
         if phase == PRIMAL:
-            self._take_primals(good)
+            self._take_primals(answers)
             return self._product_request_after() or self._report()
-        self._take_products(good)
+        self._take_products(answers)
         return self._report()
 
     def _sync_request(self) -> PhaseRequest | None:
-        """The first PrimalAggregation, for the participants whose α or contribution is out of date."""
+        """The first PrimalAggregation, if the α or the contribution of a participant is out of date."""
         state, exchange = self._state, self._exchange
-        tasks = {}
-        for client in self._current().present:
-            since = RoundId(0) if exchange.has_lost(client) else state.synced[client]
-            if blocks := state.changed_since(client, since):
-                tasks[client] = exchange.primal_task(client, state.alpha_of(blocks))
-        return self._request(SYNC, tasks) if tasks else None
+        lacking = {
+            client: state.changed_since(client, RoundId(0) if exchange.has_lost(client) else state.synced[client])
+            for client in self._current().present
+        }
+        if not any(lacking.values()):
+            return None
+        tasks = {client: exchange.primal_task(client, state.alpha_of(blocks)) for client, blocks in lacking.items()}
+        return self._request(SYNC, tasks)
 
     def _enter(self) -> PhaseRequest:
         """Fixes the model that enters the round and the samples that are drawn, and begins the phase after `sync`."""
@@ -263,47 +269,64 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound, HyfdcaAnswer]):
         if figures is not None and len(answers.good) == len(self.layout.clients):
             current.totals = figures
         self._state.restate(sums.by_block(RESTATED))
-        current.changed = self._state.add_changes(sums.by_block(CHANGES), current.id)
+        void = {part.block for client in answers.failed for part in current.draws.get(client, ())}
+        current.changed = self._state.add_changes(sums.by_block(CHANGES), current.id, void=void)
         current.samples_updated = sum(
-            part.stop - part.start for client in answers.good for part in current.draws.get(client, ())
+            part.stop - part.start
+            for client in answers.good
+            for part in current.draws.get(client, ())
+            if part.block in current.changed
         )
 
     def _primal_request(self) -> PhaseRequest | None:
-        """The second PrimalAggregation, for active clients with a changed block; all who are there open the totals."""
+        """The second PrimalAggregation, for active clients if a block has changed; all that are there open the totals.
+
+        A client none of whose blocks has changed contributes as well: the others do not know that.
+        """
         current, state = self._current(), self._state
         if current.totals is None:
             current.present = [client for client in current.present if client in current.rules.choices.active]
+        if current.totals is None and not current.changed:
+            return None
         tasks = {}
         for client in current.present:
             blocks = [block for block in self.layout.sample_index.of(client) if block in current.changed]
-            if blocks or current.totals is not None:
-                tasks[client] = self._exchange.primal_task(client, state.alpha_of(blocks), current.totals)
+            tasks[client] = self._exchange.primal_task(client, state.alpha_of(blocks), current.totals)
         return self._request(PRIMAL, tasks) if tasks else None
 
-    def _take_primals(self, answers: Mapping[ClientId, HyfdcaAnswer]) -> None:
+    def _take_primals(self, answers: Answers[HyfdcaAnswer]) -> None:
         current = self._current()
         self._take_contributions(answers, current.id)
-        current.figures = next((answer.figures for answer in answers.values()), None)
+        current.figures = next((answer.figures for answer in answers.good.values()), None)
         if current.figures is not None and current.rules.certifying:
             current.certificate = certify(current.figures, settings=self.settings, rounding=self._rounding)
             current.ending = (
                 ending_of(current.certificate, goal=self.settings.stop.gap, watch=self._watch) or current.ending
             )
 
-    def _take_contributions(self, answers: Mapping[ClientId, HyfdcaAnswer], synced: RoundId) -> None:
-        for client, answer in answers.items():
+    def _take_contributions(self, answers: Answers[HyfdcaAnswer], synced: RoundId) -> None:
+        void = self._blocks_of(answers.failed, self.layout.feature_index)
+        for client, answer in answers.good.items():
             if answer.contribution is not None:
-                self._state.take_contribution(client, answer.contribution, synced)
+                self._state.take_contribution(client, answer.contribution, synced, void=void)
 
-    def _take_products(self, answers: Mapping[ClientId, HyfdcaAnswer]) -> None:
-        for client, answer in answers.items():
+    def _take_products(self, answers: Answers[HyfdcaAnswer]) -> frozenset[int]:
+        """Keeps the inner products, but for blocks whose inner products are given up; returns these blocks."""
+        void = self._blocks_of(answers.failed, self.layout.sample_index)
+        for client, answer in answers.good.items():
             if answer.products is not None:
-                self._state.keep_products(client, answer.products)
+                self._state.keep_products(client, answer.products, void=void)
+        return void
 
-    def _on_record(self, answers: Answers[HyfdcaAnswer]) -> dict[ClientId, HyfdcaAnswer]:
+    def _blocks_of(self, clients: Iterable[ClientId], index: BlockIndex) -> frozenset[int]:
+        """The blocks of all these clients."""
+        return frozenset(block for client in clients for block in index.of(client))
+
+    def _on_record(self, answers: Answers[HyfdcaAnswer]) -> Answers[HyfdcaAnswer]:
         """Ends the phase: the good answers count, and the record names the clients that are left out from here on."""
         self._put_on_record(answers.good, self._current().left_out_to_bytes(answers.failed))
-        return self._without_failed(answers)
+        self._without_failed(answers)
+        return answers
 
     def _report(self) -> RoundReport:
         current, certificate = self._current(), self._current().certificate

@@ -4,7 +4,7 @@ The server adds the clients' vectors. α of a block begins at zero, which needs 
 and its contribution to the model count as zero until it first gives them, as at the beginning of Algorithm 1.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from fenchel_common.blocks import BlockSum, BlockVector, joined, joined_on, summed_parts
 from fenchel_common.crypto.vectors import Vector
@@ -61,10 +61,15 @@ class HyfdcaState:
     def stale_clients(self) -> tuple[ClientId, ...]:
         return tuple(client for client in self._layout.clients if self.is_stale(client))
 
-    def take_contribution(self, client: ClientId, contribution: BlockVector, synced: RoundId) -> None:
-        self.contributions[client] = contribution.parts()
-        self.synced[client] = synced
-        for block in contribution.blocks:
+    def take_contribution(
+        self, client: ClientId, contribution: BlockVector, synced: RoundId, *, void: Collection[int]
+    ) -> None:
+        """Keeps a client's contribution to the model, but for the blocks in `void`; with such, it stays out of date."""
+        kept = {block: part for block, part in contribution.parts().items() if block not in void}
+        self.contributions[client] |= kept
+        if len(kept) == len(contribution.blocks):
+            self.synced[client] = synced
+        for block in kept:
             self._sums.pop(block, None)
 
     def summed_contributions(self) -> dict[int, Vector]:
@@ -83,9 +88,12 @@ class HyfdcaState:
         """Replaces enc(α) in these blocks by fresh vectors of the same values."""
         self.alpha |= restated.parts()
 
-    def add_changes(self, changes: BlockSum, round_id: RoundId) -> frozenset[int]:
-        """Adds the sums of the clients' enc(γ/|B_n|·Δα) to enc(α), and returns the blocks that changed."""
-        change = changes.parts()
+    def add_changes(self, changes: BlockSum, round_id: RoundId, *, void: Collection[int]) -> frozenset[int]:
+        """Adds the sums of the clients' enc(γ/|B_n|·Δα) to enc(α), but for the blocks in `void`.
+
+        Returns the blocks that changed.
+        """
+        change = {block: part for block, part in changes.parts().items() if block not in void}
         before = {block: self.alpha[block] for block in change if block in self.alpha}
         self.alpha |= summed_parts([before, change])
         self.changed |= dict.fromkeys(change, round_id)
@@ -97,8 +105,9 @@ class HyfdcaState:
     def norms_of(self, client: ClientId) -> BlockVector | None:
         return joined(self._layout.sample_index.shared_of(client), self.norms)
 
-    def keep_products(self, client: ClientId, products: BlockVector) -> None:
-        self.products[client] |= products.parts()
+    def keep_products(self, client: ClientId, products: BlockVector, *, void: Collection[int]) -> None:
+        """Keeps a client's inner products, but for the blocks in `void`."""
+        self.products[client] |= {block: part for block, part in products.parts().items() if block not in void}
 
     def products_of(self, blocks: Sequence[int]) -> BlockVector | None:
         """enc(x_i·w): for each block the sum over its holders of the last inner products that each has given."""
@@ -115,7 +124,7 @@ class HyfdcaState:
         if set(clients) != set(self._layout.clients):
             raise StateDamaged(OTHER_CLIENTS)
         for client, state in clients.items():
-            if state.contribution and state.contribution.keys() != self._layout.feature_index.of(client).keys():
+            if not state.contribution.keys() <= self._layout.feature_index.of(client).keys():
                 raise StateDamaged(f"the snapshot has other features of {client} than the layout")
             self.contributions[client] = dict(state.contribution)
             self.synced[client] = state.synced
