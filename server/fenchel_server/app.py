@@ -76,7 +76,9 @@ def serve(
 
     def tell(event: Mapping[str, object]) -> None:
         if results is not None and event["event"] == "ended":
-            write_result(results, store.run(RunId(str(event["run"]))), parties=len(kit_in_use.look().roster.parties))
+            ended_run = RunId(str(event["run"]))
+            parties = len(kit_in_use.look().roster.parties)
+            write_result(results, store.run(ended_run), store.rounds(ended_run), parties=parties)
         announce(event)
 
     kit_in_use = LiveKit(kit)
@@ -85,8 +87,8 @@ def serve(
         try:
             # After the server listens: a command that is refused leaves no queued run.
             asked = enqueue(store, config) if config is not None else None
-            parties = list(kit.roster.names)
-            announce({"event": "listening", "address": str(address), "port": transport.port, "parties": parties})
+            listed = list(kit.roster.names)
+            announce({"event": "listening", "address": str(address), "port": transport.port, "parties": listed})
             if asked is not None and asked.status in ENDED:
                 tell(ended_event(asked))
             attendance = Attendance(transport, lambda: frozenset(kit_in_use.look().roster.names))

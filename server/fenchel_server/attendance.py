@@ -88,6 +88,7 @@ class Attendance:
     def _follow(self, store: Store, ended: threading.Event) -> None:
         written: Mapping[ClientId, PartyRecord] = {}
         while not ended.wait(LOOK_S):
+            self._listener.port_bytes()  # the counts of a connection end with it, so they are read now and then
             found = self.look()
             if found == written:
                 continue

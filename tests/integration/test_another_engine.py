@@ -103,6 +103,9 @@ class Desks:
     def incarnation(self, client: ClientId) -> str | None:
         return self._attending[client][1] if client in self._attending else None
 
+    def port_bytes(self) -> None:
+        """There is no port."""
+
     def dismiss(self, reason: str) -> None:
         self.reason = reason
         for desk, _ in self._attending.values():

@@ -18,6 +18,7 @@ from fenchel_deploy.cli.choices import parse_choice, parse_grid, usual_grid, usu
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.cli.output import Format, printable
+from fenchel_deploy.cli.runviews import cost_rows
 from fenchel_deploy.demonstration import DemonstrationOptions, Report, Tell, reached
 
 REFRESHES_PER_SECOND = 8
@@ -158,11 +159,8 @@ def _costs(report: Mapping[str, Any]) -> Table:
     costs = Table(title="What it cost")
     for heading in ("", "whole run", "a round"):
         costs.add_column(heading, justify="left" if not heading else "right")
-    for kind, seconds in report["seconds"].items():
-        usual = report["round_seconds"].get(kind)
-        costs.add_row(f"{kind}, seconds", f"{seconds:.2f}", "" if usual is None else f"{usual:.3f}")
-    for way, count in report["bytes"].items():
-        costs.add_row(f"bytes {way}", f"{count:,}", f"{count // max(report['rounds'], 1):,}")
+    for row in cost_rows(report):
+        costs.add_row(*row)
     return costs
 
 

@@ -14,9 +14,9 @@ from fenchel_deploy.cli.console import terminal
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption, RunArgument, StateOption
 from fenchel_deploy.cli.output import Format, print_json
-from fenchel_deploy.cli.runviews import key_in_words, party_facts, shown_reason, shown_status
+from fenchel_deploy.cli.runviews import cost_rows, key_in_words, party_facts, shown_reason, shown_status
 from fenchel_deploy.cli.times import utc
-from fenchel_server.rounds.ledger import costs_of
+from fenchel_server.results import history_of
 from fenchel_server.rounds.outcome import RunOutcome, outcome_of_record
 from fenchel_server.store import PartyRecord, RoundRecord, RunRecord, RunStatus, SqliteStore
 from fenchel_server.store.statedir import is_served
@@ -145,33 +145,19 @@ def _detail(
         "config": json.loads(record.config),
         "outcome": None if record.outcome is None else json.loads(record.outcome),
         "costs": None if outcome is None else _costs(outcome),
-        "history": [
-            {
-                "round": committed.round_id,
-                "metrics": json.loads(committed.metrics),
-                "absences": [
-                    {"client": absence.client, "phase": absence.phase, "reason": absence.reason}
-                    for absence in committed.absences
-                ],
-                **costs_of(committed),
-            }
-            for committed in rounds
-        ],
+        "history": history_of(rounds),
     }
 
 
 def _costs(outcome: RunOutcome) -> dict[str, object]:
-    names = ("seconds", "round_seconds", "bytes", "clients_detail")
+    names = ("seconds", "round_seconds", "cpu_seconds", "bytes", "clients_detail")
     return {name: value for name, value in outcome.to_mapping().items() if name in names}
 
 
 def _costs_table(outcome: RunOutcome) -> Table:
     table = Table("costs", "whole run", "a usual round")
-    for kind, seconds in outcome.seconds.items():
-        usual = outcome.round_seconds.get(kind)
-        table.add_row(f"{kind}, seconds", f"{seconds:.2f}", "" if usual is None else f"{usual:.3f}")
-    for way, count in (("up", outcome.bytes.up), ("down", outcome.bytes.down)):
-        table.add_row(f"bytes {way}", f"{count:,}", f"{count // max(outcome.rounds, 1):,}")
+    for row in cost_rows(outcome.to_mapping()):
+        table.add_row(*row)
     return table
 
 

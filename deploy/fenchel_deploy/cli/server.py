@@ -21,7 +21,7 @@ from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, l
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import MetricsOption, metrics_address
 from fenchel_deploy.cli.output import Format, printable
-from fenchel_deploy.cli.runviews import key_in_words
+from fenchel_deploy.cli.runviews import cost_rows, key_in_words
 from fenchel_deploy.cli.signals import exit_on
 from fenchel_deploy.cli.times import clock_time
 from fenchel_deploy.logs import Place, last_errors_kept
@@ -199,8 +199,7 @@ def _print_result(event: Mapping[str, Any]) -> None:
     }
     if outcome.release is not None:
         rows |= _release_rows(event["run"], outcome.release)
-    rows |= {f"{kind}, seconds": f"{seconds:.2f}" for kind, seconds in outcome.seconds.items()}
-    rows |= {"bytes up": f"{outcome.bytes.up:,}", "bytes down": f"{outcome.bytes.down:,}"}
+    rows |= {name: whole for name, whole, _ in cost_rows(event["outcome"])}
     table = Table(title=event["name"], show_header=False)
     table.add_column()
     table.add_column(justify="right")

@@ -7,7 +7,6 @@ client has answered before.
 """
 
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,6 +15,7 @@ from typing import cast
 
 from fenchel_common.errors import FenchelError, ResultRejected, StoreError
 from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH
 from fenchel_server.contract import AlgorithmServer, Outcome, PhaseRequest, RoundReport
@@ -48,16 +48,12 @@ from fenchel_server.rounds.outcome import outcome_of
 from fenchel_server.rounds.parts import RunParts
 from fenchel_server.rounds.phases import Rules, RunState
 from fenchel_server.rounds.setup import SetupDone, SetupServer
-from fenchel_server.rounds.stopping import Limits
 from fenchel_server.rounds.transport import PhaseId, Receive, Transport
-from fenchel_server.store import Ending, RunStatus, SetupRecord, Store
+from fenchel_server.store import Ending, RoundRecord, RunStatus, SetupRecord, Store
 from fenchel_server.store.base import SETUP_ROUND
 
 STOP_LOOK_S = 1.0
 """How often the driver looks for a stop request while it waits for clients."""
-
-QUORUM_ROUNDING = 1e-9
-"""Subtracted before rounding up: 0.1 * 30 is a little above 3 in floating point and must not ask for 4 clients."""
 
 WHOLE_ROUND = "round"
 """The phase in the record of a client that was left out of a round before it was asked in any phase."""
@@ -98,8 +94,8 @@ class Driver:
         self._watch = watch
         self._still_waiting = still_waiting
         self._keep_model = keep_model
-        self._rules = rules_of(RunConfig.from_json(store.run(run).config), parts.clients)
-        self._ledger = RoundLedger(clock)
+        self._rules = Rules.of(RunConfig.from_json(store.run(run).config), parts.clients)
+        self._ledger = self._new_ledger()
         self._attempt = 0
         self._closing = False
         self._setup: SetupServer | None = None
@@ -143,7 +139,8 @@ class Driver:
                     return self._close(effect)
                 following = self._perform(effect)
                 if isinstance(effect, CommitSetup | CommitRound):
-                    self._watch(event)
+                    with self._ledger.spending(Kind.COMPUTE):
+                        self._watch(event)
                 event = following or event
 
     def _perform(self, effect: Effect) -> Event | None:
@@ -272,7 +269,7 @@ class Driver:
                 return self._round_ready(outcome, snapshot)
 
     def _setup_ready(self, done: SetupDone) -> SetupReady:
-        record = self._ledger.record(SETUP_ROUND)
+        record = self._take_record(SETUP_ROUND)
         self._commit = lambda _: self._store.commit_setup(self._run, done.record, record, done.snapshot)
         return SetupReady(done.warnings)
 
@@ -281,7 +278,7 @@ class Driver:
             if not self._ledger.knows_absence_of(client):
                 self._ledger.add_absence(client, WHOLE_ROUND, reason)
         metrics = replace(report.metrics, closing=self._closing)
-        record = self._ledger.record(metrics.round, metrics)
+        record = self._take_record(metrics.round, metrics)
         self._commit = lambda ending: self._store.commit_round(self._run, replace(record, ending=ending), snapshot)
         return RoundReady(metrics, record.seconds[TOTAL], self._ending_of(report), record)
 
@@ -295,10 +292,18 @@ class Driver:
     def _persist(self, *, ending: Ending | None) -> None:
         if self._commit is None:
             raise AssertionError("a commit follows an outcome of the set-up or of a round")
-        self._ledger = RoundLedger(self._clock)
         with self._ledger.spending(Kind.STORE):
             self._commit(ending)
         self._setup = self._commit = None
+
+    def _take_record(self, round_id: RoundId, metrics: RoundMetrics | None = None) -> RoundRecord:
+        """The record of the round that ends now; the costs from now on are the next round's."""
+        record = self._ledger.record(round_id, metrics)
+        self._ledger = self._new_ledger()
+        return record
+
+    def _new_ledger(self) -> RoundLedger:
+        return RoundLedger(self._clock, port=self._transport.port_bytes)
 
     def _close(self, effect: Close) -> Ending:
         committed = self._store.rounds(self._run)
@@ -340,16 +345,3 @@ class Driver:
                 raise AssertionError("rounds begin only after the set-up is committed")
             self._algorithm = self._parts.restore(self._setup_record(), snapshot.state)
         return self._algorithm
-
-
-def rules_of(config: RunConfig, clients: frozenset[ClientId]) -> Rules:
-    """The part of the configuration that the machine needs."""
-    return Rules(
-        clients=clients,
-        quorum=max(1, math.ceil(config.round.quorum * len(clients) - QUORUM_ROUNDING)),
-        attempts=config.round.attempts,
-        deadline_s=config.round.deadline_s,
-        wait_s=config.round.wait_s,
-        limits=Limits(rounds=config.stop.rounds, seconds=config.stop.seconds),
-        gap=config.stop.gap if config.algorithm_settings().profile.certified else None,
-    )

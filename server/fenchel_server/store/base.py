@@ -103,7 +103,9 @@ class Ending:
 class RoundRecord:
     """A committed round; `seconds` splits its wall-clock time by kind, beside the `total`.
 
-    `clients` has, for each client, seconds by kind, bytes and memory; its seconds add up to the same total.
+    `clients` has, for each client, seconds by kind, bytes, CPU seconds and memory; its seconds add up to the same
+    total.
+    `server` has the CPU seconds of the server and, where they are known, the bytes at its port.
     A round with an `ending` is the last one: after it the parties get the model, and the run is closed.
     """
 
@@ -116,6 +118,7 @@ class RoundRecord:
     ending: Ending | None = None
     clients: Mapping[ClientId, Mapping[str, float]] = field(default_factory=dict)
     seen: str = "{}"
+    server: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

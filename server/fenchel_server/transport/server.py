@@ -12,7 +12,7 @@ from fenchel_common.identity import Address, Kit, LiveKit, Role
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.chunks import FLOW_CONTROL, MAX_MESSAGE_BYTES
 from fenchel_common.wire.presence import missing_to_text
-from fenchel_server.rounds.transport import Gathered, PhaseId, Receive
+from fenchel_server.rounds.transport import Gathered, PhaseId, PortBytes, Receive
 from fenchel_server.transport.auth import (
     Authoriser,
     AuthorisingInterceptor,
@@ -20,6 +20,7 @@ from fenchel_server.transport.auth import (
     InsecureAuthoriser,
 )
 from fenchel_server.transport.mailbox import Mailbox, Traffic
+from fenchel_server.transport.portbytes import PortCounter
 from fenchel_server.transport.quota import BoundedHealth
 from fenchel_server.transport.servicer import SERVICE_NAME, FederationServicer, TransportLimits, add_to_server
 
@@ -59,6 +60,7 @@ class GrpcTransport:
         self._bounded = bounded
         self._server = server
         self._port = port
+        self._port_counter = PortCounter(port)
         self._dismissal_s = dismissal_s
         self.set_serving(False)
 
@@ -88,6 +90,9 @@ class GrpcTransport:
 
     def incarnation(self, client: ClientId) -> str | None:
         return self._mailbox.incarnation(client)
+
+    def port_bytes(self) -> PortBytes | None:
+        return self._port_counter.look()
 
     def dismiss(self, reason: str) -> None:
         self.set_serving(False)

@@ -13,7 +13,8 @@ from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.runviews import key_in_words
 from fenchel_deploy.demonstration import DemonstrationOptions
 from fenchel_server.release import ReleaseSummary
-from fenchel_server.rounds.outcome import ClientTotals, RunOutcome, Traffic
+from fenchel_server.rounds.ledger import Traffic
+from fenchel_server.rounds.outcome import ClientTotals, RunOutcome
 
 NOTHING = ClientTotals(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0)
 

@@ -26,6 +26,9 @@ class Listener:
     def present(self) -> frozenset[ClientId]:
         return frozenset(self.attached)
 
+    def port_bytes(self) -> None:
+        """There is no port."""
+
     def owed(self) -> Mapping[ClientId, PhaseId]:
         return self.tasks
 
