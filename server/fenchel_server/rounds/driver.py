@@ -95,7 +95,7 @@ class Driver:
         self._still_waiting = still_waiting
         self._keep_model = keep_model
         self._rules = Rules.of(RunConfig.from_json(store.run(run).config), parts.clients)
-        self._ledger = self._new_ledger()
+        self._ledger = RoundLedger(clock, port=transport.port_bytes)
         self._attempt = 0
         self._closing = False
         self._setup: SetupServer | None = None
@@ -299,11 +299,8 @@ class Driver:
     def _take_record(self, round_id: RoundId, metrics: RoundMetrics | None = None) -> RoundRecord:
         """The record of the round that ends now; the costs from now on are the next round's."""
         record = self._ledger.record(round_id, metrics)
-        self._ledger = self._new_ledger()
+        self._ledger = RoundLedger(self._clock, port=self._transport.port_bytes, since=self._ledger.ended)
         return record
-
-    def _new_ledger(self) -> RoundLedger:
-        return RoundLedger(self._clock, port=self._transport.port_bytes)
 
     def _close(self, effect: Close) -> Ending:
         committed = self._store.rounds(self._run)

@@ -66,10 +66,25 @@ OWN_WORK = {
 """For each kind of a party's work, the name under which `Spent` and `ClientCosts` have it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the meters of a server show at one moment: seconds, CPU seconds, and bytes at the port if they are known."""
+
+    seconds: float
+    cpu_s: float
+    port: PortBytes | None
+
+
 class RoundLedger:
     """Gathers the costs of one round.
 
     `clock` gives seconds, `cpu` the CPU seconds of this process, and `port` the bytes at its port, if they are known.
+    The round begins now, or at the end of the round before, `since`.
+
+    Attributes
+    ----------
+    ended
+        What the meters showed when the last record was made.
     """
 
     def __init__(
@@ -78,10 +93,11 @@ class RoundLedger:
         *,
         cpu: Callable[[], float] = time.process_time,
         port: Callable[[], PortBytes | None] = lambda: None,
+        since: Reading | None = None,
     ) -> None:
         self._clock, self._cpu, self._port = clock, cpu, port
-        self._began = clock()
-        self._cpu_before_s, self._port_before = cpu(), port()
+        self._began = self._read() if since is None else since
+        self.ended = self._began
         self._seconds: dict[str, float] = {str(kind): 0.0 for kind in Kind}
         self._absences: list[AbsenceRecord] = []
         self._bytes_up = 0
@@ -143,7 +159,8 @@ class RoundLedger:
 
     def record(self, round_id: RoundId, metrics: RoundMetrics | None = None) -> RoundRecord:
         """The round's record, as of now; only a training round has metrics."""
-        total_s = self._clock() - self._began
+        self.ended = self._read()
+        total_s = self.ended.seconds - self._began.seconds
         other_s = max(total_s - sum(self._seconds.values()), 0.0)
         return RoundRecord(
             round_id=round_id,
@@ -157,9 +174,12 @@ class RoundLedger:
             server=self._server_costs(),
         )
 
+    def _read(self) -> Reading:
+        return Reading(self._clock(), self._cpu(), self._port())
+
     def _server_costs(self) -> dict[str, float]:
-        costs = {CPU: self._cpu() - self._cpu_before_s}
-        now, before = self._port(), self._port_before
+        costs = {CPU: self.ended.cpu_s - self._began.cpu_s}
+        now, before = self.ended.port, self._began.port
         if now is None or before is None:
             return costs
         return {**costs, PORT_UP: now.up - before.up, PORT_DOWN: now.down - before.down}
