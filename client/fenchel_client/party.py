@@ -26,6 +26,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.leakage import Direction
+from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import (
     FINISH,
     GROUP_KEYS,
@@ -76,6 +77,20 @@ class Party:
     def spent(self) -> Stopwatch:
         """A copy of what this party has spent on tasks since its process began."""
         return replace(self._stopwatch)
+
+    @property
+    def config(self) -> RunConfig | None:
+        """The configuration of the run that this party works on; None if there is none, or it is not known yet."""
+        active = self._current.active
+        if active is not None:
+            return active.kept.config
+        return None if self._setup is None else self._setup.config
+
+    @property
+    def last_gap(self) -> float | None:
+        """The last duality gap of the run at work that this party computed; None if it computed none."""
+        active = self._current.active
+        return None if active is None else active.participant.last_gap()
 
     def idle(self) -> AbstractContextManager[object]:
         """A context during which nonces for the next round are made; the ledger is saved before it begins.

@@ -114,6 +114,18 @@ ENTRIES: Final[Mapping[str, Entry]] = {
     "runs show": Entry(
         ("fenchel runs show first --state state/", "fenchel runs show run-0a1b2c3d --state state/ --format json"), _RUN
     ),
+    "runs watch": Entry(
+        (
+            "fenchel runs watch run-0a1b2c3d --state state/",
+            "fenchel runs watch trial --state state/ --format json",
+        ),
+        {
+            **_RUN,
+            ExitCode.DONE: "the run completed",
+            ExitCode.MISSED: "it stopped, failed or diverged",
+            ExitCode.EXHAUSTED: "it used up its rounds or seconds before it reached the gap that was asked for",
+        },
+    ),
     "runs stop": Entry(
         ('fenchel runs stop first --state state/ --reason "maintenance"',),
         {**_RUN, **_CONFLICT},

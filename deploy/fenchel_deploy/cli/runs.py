@@ -1,4 +1,4 @@
-"""`fenchel runs`: lists, shows, stops and resumes the runs in a server's state."""
+"""`fenchel runs`: lists, shows, follows, stops and resumes the runs in a server's state."""
 
 import json
 from collections.abc import Sequence
@@ -11,11 +11,15 @@ from fenchel_common.ids import RoundId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.console import terminal
+from fenchel_deploy.cli.keys import key_in_words
+from fenchel_deploy.cli.liveview import following
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption, RunArgument, StateOption
 from fenchel_deploy.cli.output import Format, print_json
-from fenchel_deploy.cli.runviews import cost_rows, key_in_words, party_facts, shown_reason, shown_status
+from fenchel_deploy.cli.runviews import cost_rows, exit_code_of, party_facts, shown_reason, shown_status
+from fenchel_deploy.cli.story import RunStory
 from fenchel_deploy.cli.times import utc
+from fenchel_deploy.cli.watching import run_events
 from fenchel_server.results import history_of
 from fenchel_server.rounds.outcome import RunOutcome, outcome_of_record
 from fenchel_server.store import PartyRecord, RoundRecord, RunRecord, RunStatus, SqliteStore
@@ -27,7 +31,7 @@ LAST_ROUNDS = 10
 
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the record.")]
 
-runs = typer.Typer(no_args_is_help=True, help="The runs of a server: list, show, stop, resume.")
+runs = typer.Typer(no_args_is_help=True, help="The runs of a server: list, show, watch, stop, resume.")
 
 
 def register(app: typer.Typer) -> None:
@@ -69,6 +73,19 @@ def show_run(run: RunArgument, state: StateOption, output: FormatOption = Format
         console.print(_costs_table(outcome))
     if len(rounds) > 1:
         console.print(_rounds_table(rounds[1:][-LAST_ROUNDS:]))
+
+
+@runs.command("watch", epilog=epilog("runs watch"), help="Follow one run until it has ended.")
+def watch_run(run: RunArgument, state: StateOption, output: FormatOption = Format.TABLE) -> None:
+    """Shows a run as it goes on, beginning with its committed rounds; the exit code says how it ended."""
+    status = RunStatus.STOPPED
+    with following(RunStory(), output=output, stderr=False) as tell:
+        for event in run_events(state, run):
+            tell(event)
+            if event["event"] == "ended":
+                status = RunStatus(str(event["status"]))
+    if code := exit_code_of(frozenset({status})):
+        raise typer.Exit(code)
 
 
 @runs.command(

@@ -133,8 +133,9 @@ class Snapshot:
 class PartyRecord:
     """What the server knows of a party at the moment.
 
-    `since` is when the party connected, or left; a party that never came is missing since the server's start. `run`,
-    `round_id` and `phase` name the task whose result the party owes; None if it owes none.
+    `since` is when the party connected, or left; a party that never came is missing since the server's start. `reason`
+    says why a party is missing. `run`, `round_id` and `phase` name the task whose result the party owes; None if it
+    owes none.
     """
 
     party: ClientId
@@ -143,6 +144,7 @@ class PartyRecord:
     run: RunId | None = None
     round_id: RoundId | None = None
     phase: str | None = None
+    reason: str = ""
 
 
 class Store(ABC):

@@ -37,7 +37,8 @@ CREATE TABLE parties (
     since REAL NOT NULL,
     run TEXT,
     round_id INTEGER,
-    phase TEXT
+    phase TEXT,
+    reason TEXT NOT NULL
 ) STRICT
 """
 OTHERS = """
@@ -96,7 +97,11 @@ UPGRADES = {
         "DROP TABLE runs",
         "ALTER TABLE new_runs RENAME TO runs",
     ),
-    5: ("ALTER TABLE rounds ADD COLUMN server TEXT NOT NULL DEFAULT '{}'",),
+    5: (
+        "ALTER TABLE rounds ADD COLUMN server TEXT NOT NULL DEFAULT '{}'",
+        "DROP TABLE parties",
+        PARTIES,
+    ),
 }
 """For each older version the statements that bring a database to the next version."""
 
