@@ -67,6 +67,7 @@ def init_command(
     decimal: Annotated[str, typer.Option(help='The decimal point of a CSV file: "." or ",".')] = ".",
     thousands: Annotated[str, typer.Option(help="What separates thousands in a CSV file: , . ' or a space.")] = "",
     force: Annotated[bool, typer.Option("--force", help=f"Overwrite a {DECLARATION_FILE} that is there.")] = False,
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Write shard.toml beside a table: the ids, the labels and the type of every column, by guesses that are printed.
 
@@ -91,6 +92,9 @@ def init_command(
     profile = table.profile(table.blank().model_copy(update={"csv": options}))
     declaration, guesses = guessed(profile, id_columns=ids or (), label=label, positive=positive)
     target.write_text(declaration.to_toml(), encoding="utf-8")
+    if output is Format.JSON:
+        print_json({"path": str(target), "guesses": list(guesses)})
+        return
     for guess in guesses:
         typer.echo(printable(f"guessed: {guess}"), err=True)
     typer.echo(str(target))
