@@ -26,7 +26,6 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.leakage import Direction
-from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import (
     FINISH,
     GROUP_KEYS,
@@ -79,12 +78,10 @@ class Party:
         return replace(self._stopwatch)
 
     @property
-    def config(self) -> RunConfig | None:
-        """The configuration of the run that this party works on; None if there is none, or it is not known yet."""
+    def kept(self) -> PartyRun | None:
+        """The record of the run that this party works on; None if there is none, or its layout is not known yet."""
         active = self._current.active
-        if active is not None:
-            return active.kept.config
-        return None if self._setup is None else self._setup.config
+        return None if active is None else active.kept
 
     @property
     def last_gap(self) -> float | None:

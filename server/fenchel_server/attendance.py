@@ -98,7 +98,7 @@ class Attendance:
     def _follow(self, store: Store, tell: Callable[[Sequence[PartyRecord]], None], ended: threading.Event) -> None:
         written: Mapping[ClientId, PartyRecord] = {}
         while not ended.wait(LOOK_S):
-            self._listener.port_bytes()  # the counts of a connection end with it, so they are read now and then
+            self._listener.tend()
             found = self.look()
             if found == written:
                 continue

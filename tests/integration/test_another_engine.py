@@ -106,6 +106,9 @@ class Desks:
     def port_bytes(self) -> None:
         """There is no port."""
 
+    def tend(self) -> None:
+        """There are no connections."""
+
     def dismiss(self, reason: str) -> None:
         self.reason = reason
         for desk, _ in self._attending.values():

@@ -2,7 +2,6 @@
 
 import logging
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -26,7 +25,7 @@ from fenchel_deploy.cli.choices import parse_choice
 from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_to_stderr
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import DATA_HELP, MetricsOption, metrics_address
-from fenchel_deploy.cli.partylog import Progress, Tell, WatchedParty, waits_told
+from fenchel_deploy.cli.partylog import Progress, WatchedParty, own_view, waits_told
 from fenchel_deploy.logs import PRIVATE, Place, last_errors_kept
 
 log = logging.getLogger(__name__)
@@ -93,7 +92,7 @@ def client(
     party = Party(kit_in_use, shard, state=state, consent=consent)
     del shard  # The party has its own copy of the matrix, and the two can be large.
     progress = Progress(state, lambda: party.last_gap)
-    with last_errors_kept(state, place), _drawn(loaded.name, log_format) as tell:
+    with last_errors_kept(state, place), own_view(loaded.name, log_format) as tell:
         watched = WatchedParty(party, place, progress, tell)
         with _measured(metered_at, kit_in_use, party, watched.handle) as (handle, attend):
             session = Session(
@@ -110,25 +109,6 @@ def client(
         log.info("%s: %s", end.kind.value, end.reason)
         if watched.unfit is not None:
             raise watched.unfit
-
-
-@contextmanager
-def _drawn(party: str, log_format: LogFormat) -> Iterator[Tell]:
-    """Whom the party's work is told beside its log: on a terminal the live view, elsewhere nobody."""
-    if log_format is LogFormat.JSON or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    # A client without a terminal needs neither the memory nor the time to load these.
-    from fenchel_deploy.cli.console import PlainConsole
-    from fenchel_deploy.cli.liveview import can_draw, drawn
-    from fenchel_deploy.cli.story import RunStory
-
-    console = PlainConsole(stderr=True)
-    if not can_draw(console):
-        yield lambda _: None
-        return
-    with drawn(RunStory(party, "waiting for a task"), console) as tell:
-        yield tell
 
 
 @contextmanager

@@ -82,7 +82,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
             "fenchel server --kit kits/server --state state/ --stay --results results/ --metrics 9464",
         ),
         {
-            ExitCode.DONE: "all runs completed",
+            ExitCode.DONE: "all runs completed; with --supervised, or are exhausted or diverged",
             ExitCode.MISSED: "a run stopped, failed or diverged, and `fenchel runs show` says why",
             ExitCode.EXHAUSTED: "a run used up its rounds or seconds before it reached the gap that was asked for",
             ExitCode.STATE: "the state folder cannot be used, or another server uses it",

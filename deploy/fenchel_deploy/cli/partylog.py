@@ -1,6 +1,7 @@
 """What a client says of its work: the round, where its model is, what to mend, and for whom the federation waits."""
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.setup import FINISH, LABELS
 from fenchel_common.wire.labels import labels_compared_from_bytes
 from fenchel_common.wire.setup import phase_result_from_bytes
+from fenchel_deploy.cli.logs import LogFormat
 from fenchel_deploy.cli.times import clock_time
 from fenchel_deploy.logs import Place
 
@@ -116,9 +118,9 @@ class WatchedParty:
         return result
 
     def _tell_work(self, task: Task) -> None:
-        config, spent = self._party.config, self._party.spent
-        if config is not None and self._begun != task.run:
-            self._begun = task.run
+        kept, spent = self._party.kept, self._party.spent
+        if kept is not None and self._begun != task.run:
+            self._begun, config = task.run, kept.config
             certified = config.algorithm_settings().profile.certified
             self._tell(
                 {
@@ -147,6 +149,25 @@ class WatchedParty:
         }
         event = {"event": "worked", "run": task.run, "round": task.round, "gap": self._party.last_gap}
         self._tell({**event, "seconds": seconds})
+
+
+@contextmanager
+def own_view(party: str, log_format: LogFormat) -> Iterator[Tell]:
+    """Whom the party's work is told beside its log: on a terminal the live view, elsewhere nobody."""
+    if log_format is LogFormat.JSON or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    # A client without a terminal needs neither the memory nor the time to load these.
+    from fenchel_deploy.cli.console import PlainConsole
+    from fenchel_deploy.cli.liveview import can_draw, drawn
+    from fenchel_deploy.cli.story import RunStory
+
+    console = PlainConsole(stderr=True)
+    if not can_draw(console):
+        yield lambda _: None
+        return
+    with drawn(RunStory(party, "waiting for a task"), console) as tell:
+        yield tell
 
 
 @contextmanager

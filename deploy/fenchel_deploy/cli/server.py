@@ -29,6 +29,7 @@ from fenchel_server import transport
 from fenchel_server.app import FAREWELL_S, Listen, serve
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.outcome import RunOutcome
+from fenchel_server.store import RunStatus
 
 
 def register(app: typer.Typer) -> None:
@@ -57,6 +58,13 @@ def server(
         ),
     ] = FAREWELL_S,
     stay: Annotated[bool, typer.Option(help="Stay when all runs are over, and wait for the next one.")] = False,
+    supervised: Annotated[
+        bool,
+        typer.Option(
+            help="For a supervisor that restarts what fails: exit with 0 also if a run is exhausted or diverged, which "
+            "no restart changes."
+        ),
+    ] = False,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
     output: Annotated[Format, typer.Option("--format", help="How events are written to stdout.")] = Format.TABLE,
     metrics: MetricsOption = None,
@@ -99,7 +107,7 @@ def server(
             results=results,
             farewell_s=farewell,
         )
-    if code := exit_code_of(ended):
+    if code := exit_code_of(ended - {RunStatus.EXHAUSTED, RunStatus.DIVERGED} if supervised else ended):
         raise typer.Exit(code)
 
 

@@ -179,6 +179,10 @@ class Listener(Transport, Protocol):
         """The clients that owe a result of the phase under way, and that phase; may be called from any thread."""
         ...
 
+    def tend(self) -> None:
+        """Called about once a second: reads counts that end with a connection, and tells of callers that failed."""
+        ...
+
     def set_serving(self, serving: bool, *, missing: Mapping[ClientId, float] | None = None) -> None:
         """Sets what the server's health checks report: whether the server can run a round now.
 

@@ -19,6 +19,7 @@ from fenchel_server.transport.auth import (
     CertificateAuthoriser,
     InsecureAuthoriser,
 )
+from fenchel_server.transport.handshakes import Handshakes
 from fenchel_server.transport.mailbox import Mailbox, Traffic
 from fenchel_server.transport.portbytes import PortCounter
 from fenchel_server.transport.quota import BoundedHealth
@@ -52,6 +53,7 @@ class GrpcTransport:
         bounded: BoundedHealth,
         server: grpc.Server,
         *,
+        handshakes: Handshakes,
         port: int,
         dismissal_s: float,
     ) -> None:
@@ -59,6 +61,7 @@ class GrpcTransport:
         self._health = health_servicer
         self._bounded = bounded
         self._server = server
+        self._handshakes = handshakes
         self._port = port
         self._port_counter = PortCounter(port)
         self._dismissal_s = dismissal_s
@@ -93,6 +96,10 @@ class GrpcTransport:
 
     def port_bytes(self) -> PortBytes | None:
         return self._port_counter.look()
+
+    def tend(self) -> None:
+        self._port_counter.look()
+        self._handshakes.tell()
 
     def dismiss(self, reason: str) -> None:
         self.set_serving(False)
@@ -130,7 +137,10 @@ def listen(
             f"{loaded.directory} is the kit of a {loaded.role.value}; start the server with the server's kit"
         )
     bounds = limits or TransportLimits()
-    authoriser: Authoriser = InsecureAuthoriser(kit_in_use) if insecure else CertificateAuthoriser(kit_in_use)
+    handshakes = Handshakes(patience_s=bounds.handshake_s)
+    authoriser: Authoriser = (
+        InsecureAuthoriser(kit_in_use) if insecure else CertificateAuthoriser(kit_in_use, handshakes)
+    )
     parties = len(loaded.roster.parties)
     server = grpc.server(
         ThreadPoolExecutor(THREADS_PER_PARTY * parties + SPARE_THREADS, thread_name_prefix="grpc"),
@@ -144,13 +154,15 @@ def listen(
     services = frozenset({health.OVERALL_HEALTH, SERVICE_NAME})
     bounded = BoundedHealth(health_servicer, services, authoriser)
     health_pb2_grpc.add_HealthServicer_to_server(bounded, server)
-    port = _bind(server, kit_in_use, address, insecure=insecure)
-    transport = GrpcTransport(mailbox, health_servicer, bounded, server, port=port, dismissal_s=bounds.dismissal_s)
+    port = _bind(server, kit_in_use, address, handshakes, insecure=insecure)
+    transport = GrpcTransport(
+        mailbox, health_servicer, bounded, server, handshakes=handshakes, port=port, dismissal_s=bounds.dismissal_s
+    )
     server.start()
     return transport
 
 
-def _bind(server: grpc.Server, kit: LiveKit, address: Address, *, insecure: bool) -> int:
+def _bind(server: grpc.Server, kit: LiveKit, address: Address, handshakes: Handshakes, *, insecure: bool) -> int:
     if insecure and not address.loopback:
         raise InvalidInput(
             f"--insecure is for debugging on this machine alone and refuses to listen on {address};"
@@ -164,7 +176,7 @@ def _bind(server: grpc.Server, kit: LiveKit, address: Address, *, insecure: bool
                 address,
             )
             return server.add_insecure_port(str(address))
-        return server.add_secure_port(str(address), _credentials(kit))
+        return server.add_secure_port(str(address), _credentials(kit, handshakes))
     except RuntimeError as error:
         raise InvalidInput(
             f"cannot listen on {address}: another program uses the port, or the host is not this machine's;"
@@ -172,8 +184,8 @@ def _bind(server: grpc.Server, kit: LiveKit, address: Address, *, insecure: bool
         ) from error
 
 
-def _credentials(kit: LiveKit) -> grpc.ServerCredentials:
-    """Mutual TLS with the certificate and key that are in use when a connection is made."""
+def _credentials(kit: LiveKit, handshakes: Handshakes) -> grpc.ServerCredentials:
+    """Mutual TLS with the certificate and key that are in use when a connection is made; gRPC asks at each of them."""
     used = kit.look()
 
     def renewed() -> grpc.ServerCertificateConfiguration | None:
@@ -183,6 +195,7 @@ def _credentials(kit: LiveKit) -> grpc.ServerCredentials:
         for each connection, many connections at once would crash the process.
         """
         nonlocal used
+        handshakes.begin()
         before, used = used, kit.look()
         if _tls_files(used) == _tls_files(before):
             return None
