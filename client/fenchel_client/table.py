@@ -45,8 +45,8 @@ class PartyTable:
 
     Attributes
     ----------
-    ids, y
-        In the order of the list; y is None without labels.
+    ids, y, weights
+        In the order of the list; y is None without labels, `weights` without weights of samples.
     features
         In the order of the shard, which is the order in which they are listed too.
     """
@@ -55,6 +55,7 @@ class PartyTable:
         self.ids = tuple(shard.ids[row] for row in order)
         self.features = shard.features
         self.y = None if shard.y is None else shard.y[order]
+        self.weights = None if shard.weights is None else shard.weights[order]
         self._X = _by_name(shard, order)
         self._rows: Positions = np.arange(len(order))
         """(n,) the position in the list of each row of the matrix."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from fenchel_common.errors import FenchelError, ResultRejected, StoreError
+from fenchel_common.errors import AlignmentError, FenchelError, ResultRejected, StoreError
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
@@ -257,6 +257,8 @@ class Driver:
             return ResultRefused(ClientId(error.client), error.reason)
         except StoreError:
             raise
+        except AlignmentError as error:
+            return Broke(str(error), error.unfit)
         except FenchelError as error:
             return Broke(str(error))
         match outcome:

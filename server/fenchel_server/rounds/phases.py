@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Self
+from typing import Final, Self
 
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.runconfig import RunConfig
@@ -17,7 +17,7 @@ from fenchel_server.rounds.stopping import Limits, Progress
 from fenchel_server.store import Ending
 from fenchel_server.store.base import SETUP_ROUND
 
-QUORUM_ROUNDING = 1e-9
+QUORUM_ROUNDING: Final = 1e-9
 """Subtracted before rounding up: 0.1 * 30 is a little above 3 in floating point and must not ask for 4 clients."""
 
 
@@ -65,7 +65,8 @@ class Rules:
 class Attempt:
     """One try at the set-up or at a round.
 
-    `incarnations` has the clients with which the try began. `left_out` says for each client that has failed why.
+    `incarnations` has the clients with which the try began, or the one before it while the machine waits for clients.
+    `left_out` says for each client that has failed why.
     """
 
     number: int = 1

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from fenchel_common.dismissal import UnfitData
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.leakage import Ledger
 from fenchel_common.setup import Spent
@@ -140,8 +141,11 @@ class Transport(Protocol):
         """The bytes of all connections so far; None if there is no port, or the kernel does not count."""
         ...
 
-    def dismiss(self, reason: str) -> None:
-        """Tells all clients, also those that attach later, that all runs are over. Cannot be undone."""
+    def dismiss(self, reason: str, *, unfit: Mapping[str, UnfitData] | None = None) -> None:
+        """Tells all clients, also those that attach later, that all runs are over. Cannot be undone.
+
+        Each client in `unfit` is told how its data kept the last run from beginning.
+        """
         ...
 
 
@@ -163,8 +167,8 @@ class WrappedTransport:
     def port_bytes(self) -> PortBytes | None:
         return self._transport.port_bytes()
 
-    def dismiss(self, reason: str) -> None:
-        self._transport.dismiss(reason)
+    def dismiss(self, reason: str, *, unfit: Mapping[str, UnfitData] | None = None) -> None:
+        self._transport.dismiss(reason, unfit=unfit)
 
 
 class Listener(Transport, Protocol):
