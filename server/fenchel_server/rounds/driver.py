@@ -225,7 +225,9 @@ class Driver:
             raise
         except FenchelError as error:
             return Broke(str(error))
-        self._ledger.add_phase(phase.phase, gathered, seconds=self._clock() - began)
+        took_s = self._clock() - began
+        with self._ledger.spending(Kind.COMPUTE):
+            self._ledger.add_phase(phase.phase, gathered, seconds=took_s)
         self._results = gathered.results
         with self._ledger.spending(Kind.STORE):
             stop = self._store.stop_request(self._run)

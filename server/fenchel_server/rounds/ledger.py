@@ -99,6 +99,8 @@ class RoundLedger:
         self._began = self._read() if since is None else since
         self.ended = self._began
         self._seconds: dict[str, float] = {str(kind): 0.0 for kind in Kind}
+        if since is not None:  # the server has made the record of the round before meanwhile
+            self._seconds[Kind.COMPUTE] = clock() - since.seconds
         self._absences: list[AbsenceRecord] = []
         self._bytes_up = 0
         self._bytes_down = 0
