@@ -12,6 +12,7 @@ from fenchel_client.participant import Participant
 from fenchel_client.preparedtable import table_of_run
 from fenchel_client.release import check_rows
 from fenchel_client.runcipher import run_cipher
+from fenchel_client.runtable import run_table
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
@@ -31,6 +32,8 @@ class ActiveRun:
     ----------
     kept
         The record of the run on disk.
+    table
+        The table with the features that the party lists in the run, before they are prepared.
     extent
         The extent of the layout, by which tasks are limited.
     participant
@@ -43,6 +46,7 @@ class ActiveRun:
     kept: PartyRun
     settings: AlgorithmSettings
     layout: ClientLayout
+    table: PartyTable
     extent: Extent
     participant: Participant
     cipher: Cipher
@@ -68,23 +72,23 @@ class ActiveRun:
     ) -> "ActiveRun":
         """The run with a new client half; `Refusal` if the record has no key, or the data do not fit the algorithm.
 
-        `layout` is the layout of the record, as `client_layout_of` gives it; `attempt` is that of the set-up, while it
-        is under way.
+        `table` has the party's own features, `layout` is the layout of the record, as `client_layout_of` gives it, and
+        `attempt` is that of the set-up, while it is under way.
         """
         config = kept.config
         if kept.secrets is None:
             raise Refusal("this party has deleted the run's key", public_reason="it does not have the key of this run")
-        tag_secret = kept.secrets.tag_secret
+        tag_secret, table = kept.secrets.tag_secret, run_table(table, config)
         seed = seed_of(tag_secret, run, kept.view) if config.seed is None else config.seed
         settings = config.algorithm_settings().model_copy(update={"seed": seed})
         layout = layout.in_columns(columns_by_pseudonym(table.features, tag_secret=tag_secret, run=run))
-        table = table_of_run(table, settings.label_rules, scaling=kept.scaling, labels=kept.labels)
+        rows = table_of_run(table, settings.label_rules, scaling=kept.scaling, labels=kept.labels)
         untimed, key, pool = run_cipher(run, kept, kept.secrets, layout)
         cipher = TimedCipher(untimed, stopwatch)
         try:
             noise = config.release_noise(layout.sample_count) if releases else None
             participant = Participant.of(
-                client_half(config, settings, layout=layout, table=table, cipher=cipher, key=key, stopwatch=stopwatch),
+                client_half(config, settings, layout=layout, table=rows, cipher=cipher, key=key, stopwatch=stopwatch),
                 layout=layout,
                 tag_secret=tag_secret,
                 run=run,
@@ -100,6 +104,7 @@ class ActiveRun:
             kept=kept,
             settings=settings,
             layout=layout,
+            table=table,
             extent=Extent.of_client(layout, key_bits=config.key.bits),
             participant=participant,
             cipher=cipher,

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from fenchel_client.misfits import SAME_IDS
+from fenchel_client.runtable import run_features
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import DataUnfit, InvalidInput
@@ -26,7 +27,8 @@ FEWEST_USED: Final = 10
 
 def client_layout_of(kept: PartyRun, table: PartyTable, *, party: ClientId) -> ClientLayout:
     """The layout in the record of a run, with features counted as the server does."""
-    return client_layout_from_bytes(kept.layout, party=party, samples=len(table.ids), features=len(table.features))
+    features = len(run_features(table, kept.config))
+    return client_layout_from_bytes(kept.layout, party=party, samples=len(table.ids), features=features)
 
 
 def check_coverage(layout: ClientLayout, *, table: PartyTable, config: RunConfig, roster: Roster) -> None:
@@ -44,10 +46,9 @@ def check_coverage(layout: ClientLayout, *, table: PartyTable, config: RunConfig
         raise InvalidInput("layout: slots: not as many as fit into a ciphertext of the run's key and precision")
     _check_rows(layout, table=table, config=config)
     features = sum(len(positions) for positions in layout.feature_blocks.values())
-    if features != len(table.features):
-        raise InvalidInput(
-            f"layout: feature_blocks: has {features} of this party's {len(table.features)} features, not all"
-        )
+    due = len(run_features(table, config))
+    if features != due:
+        raise InvalidInput(f"layout: feature_blocks: has {features} of this party's {due} features, not all")
     for opened in layout.cohorts:
         full = layout.feature_slots if opened.cohort.features else layout.slots
         if any(size < full for size in opened.cohort.sizes[:-1]):
@@ -68,7 +69,7 @@ def _check_rows(layout: ClientLayout, *, table: PartyTable, config: RunConfig) -
         raise InvalidInput(
             'layout: incomplete: rows are left out, but the run\'s terms do not say samples = "complete"'
         )
-    if len(layout.incomplete) and layout.feature_count == len(table.features):
+    if len(layout.incomplete) and layout.feature_count == len(run_features(table, config)):
         raise InvalidInput("layout: incomplete: has samples of which this party has all features")
     if left_out and len(layout.rows) < FEWEST_USED:
         used = (
@@ -82,7 +83,7 @@ def _check_ignored(layout: ClientLayout, *, table: PartyTable, config: RunConfig
     """Refuses ignored features unless the terms allow them and an earlier party can give them."""
     if not layout.ignored:
         return
-    if config.overlap != "first":
+    if config.overlap != "first" and not _of_intercept_alone(layout, config):
         raise InvalidInput('layout: ignored: features are left out, but the run\'s terms do not say overlap = "first"')
     if first:
         raise InvalidInput("layout: ignored: no party comes before this one in the roster")
@@ -90,5 +91,11 @@ def _check_ignored(layout: ClientLayout, *, table: PartyTable, config: RunConfig
     for cut in layout.ignored:
         if not np.isin(cut.block_ids, shared).all():
             raise InvalidInput("layout: ignored: features of rows that nobody else holds are left out")
-        if cut.features.max() >= len(table.features):
+        if cut.features.max() >= len(run_features(table, config)):
             raise InvalidInput("layout: ignored: points to a feature that this party does not hold")
+
+
+def _of_intercept_alone(layout: ClientLayout, config: RunConfig) -> bool:
+    """Whether only the constant feature is ignored, which every party with labels holds; its pseudonym is the first."""
+    has_intercept = config.features is not None and config.features.intercept
+    return has_intercept and all(cut.features.tolist() == [0] for cut in layout.ignored)

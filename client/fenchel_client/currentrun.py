@@ -17,7 +17,7 @@ from fenchel_client.algorithms.base import MayDiverge
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
-from fenchel_client.firstresults import LearntMoments, model_preparation
+from fenchel_client.firstresults import LearntMoments, model_preparation, with_lengths
 from fenchel_client.layoutnotes import layout_notes
 from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, RunRecords, with_company
@@ -102,14 +102,22 @@ class CurrentRun:
 
     def prepare(self, active: ActiveRun, learn: Callable[[], LearntMoments]) -> ActiveRun:
         """Makes the run one of prepared features and labels; `learn` opens their moments."""
-        prepared = self.guarded(active, lambda: self._prepared(active, learn()))
+
+        def recorded() -> PartyRun:
+            return learn().recorded(active.kept, active.settings.label_rules, active.table)
+
+        return self._prepared(active, recorded)
+
+    def _prepared(self, active: ActiveRun, recorded: Callable[[], PartyRun]) -> ActiveRun:
+        """The run with the record that `recorded` gives, which is kept on disk."""
+        prepared = self.guarded(active, lambda: active.prepared(recorded(), active.table, self._stopwatch))
         self._records.folder.keep_run(active.run, prepared.kept)
         self.active = prepared
         return prepared
 
-    def _prepared(self, active: ActiveRun, learnt: LearntMoments) -> ActiveRun:
-        kept = learnt.recorded(active.kept, active.settings.label_rules, self._table)
-        return active.prepared(kept, self._table, self._stopwatch)
+    def divide_rows(self, active: ActiveRun, whole: Callable[[], NDArray[np.float64]]) -> ActiveRun:
+        """Makes the run one of rows of length 1; `whole` opens the lengths of the rows with prepared features."""
+        return self._prepared(active, lambda: with_lengths(active.kept, whole(), features=len(active.table.features)))
 
     def answer(self, active: ActiveRun, task: Task) -> bytes:
         """The result of a task of a round; that the party has come so far is on disk before the result leaves.
@@ -166,7 +174,7 @@ class CurrentRun:
 
     def keep_model(self, active: ActiveRun, body: bytes) -> bytes:
         """Stores this party's part of the model on disk; returns the release for the server, empty if there is none."""
-        features = sorted(self._table.features)
+        features = sorted(active.table.features)
         part = model_part_from_bytes(body)
         weights = self.guarded(active, lambda: active.participant.final_model(part.state))
         release = _release(active, part, weights)

@@ -21,7 +21,7 @@ from fenchel_client.groupphase import group_keys_made
 from fenchel_client.labels import LabelComparison
 from fenchel_client.runsecrets import fresh_secrets, public_key_of
 from fenchel_client.table import PartyTable
-from fenchel_client.terms import check_terms
+from fenchel_client.terms import agreed_table
 from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
@@ -130,8 +130,7 @@ class SetupClient:
             self.kit.verify()
         except IdentityError as error:
             raise Refusal(str(error), public_reason="its certificate or its roster is not valid any more") from error
-        check_terms(config, self.consent, self.table)
-        self.config = config
+        self.config, self.table = config, agreed_table(config, self.consent, self.table)
         self._ephemeral = fresh_key()
         self._introduction = introduce(self.kit, self._ephemeral.public_key(), run=self.run, terms=config.digest())
         return introduction_to_bytes(self._introduction)

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.data.missingcells import missing_cells
@@ -62,6 +62,7 @@ class PartyTable:
         self.sparse = isinstance(self._X, csr_array)
         self._layout: ClientLayout | None = None
         self._blanks: list[_Blank] = []
+        self._with_constant: PartyTable | None = None
 
     def matrix(self, layout: ClientLayout) -> Matrix:
         """X with its rows in the order of the layout's blocks, columns sorted by name, ignored entries zero.
@@ -74,6 +75,21 @@ class PartyTable:
         count = len(layout.rows)
         return self._X if count == len(self._rows) else self._X[:count]
 
+    def with_constant(self, name: str) -> "PartyTable":
+        """The same table with one more feature, which is 1 in every row; made once, with a matrix of its own."""
+        if self._with_constant is None:
+            self._put_back()
+            self._layout = None
+            names, ones = sorted(self.features), np.ones((len(self.ids), 1))
+            listed: Matrix = self._X[np.argsort(self._rows)]
+            if isinstance(listed, csr_array):
+                X: Matrix = csr_array(hstack([listed, csr_array(ones)], format="csr"))
+            else:
+                X = np.hstack([listed, ones])
+            shard = Shard(self.ids, (*names, name), X, self.y, frozenset(self.missing()), self.weights)
+            self._with_constant = PartyTable(shard, np.arange(len(self.ids)))
+        return self._with_constant
+
     def missing(self) -> dict[str, int]:
         """The number of missing cells of each feature that has any."""
         return missing_cells(self._X, sorted(self.features))
@@ -85,10 +101,13 @@ class PartyTable:
         """
         yield from (self._entries(layout, cut) for cut in layout.ignored)
 
-    def _arrange(self, layout: ClientLayout) -> None:
+    def _put_back(self) -> None:
         while self._blanks:
             blank = self._blanks.pop()
             self._values[blank.entries] = blank.values
+
+    def _arrange(self, layout: ClientLayout) -> None:
+        self._put_back()
         left_out = np.setdiff1d(self._rows, layout.rows)
         rows = np.concatenate([layout.rows, left_out])
         moves = np.argsort(self._rows)[rows]

@@ -6,7 +6,7 @@ from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import FINISH, GROUP_KEYS, LABELS, LAYOUT, PREPARE, PartyRun
+from fenchel_common.setup import FINISH, GROUP_KEYS, LABELS, LAYOUT, PREPARE, ROWS, PartyRun
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.limits import Extent, finish_task_limit, layout_task_limit, round_limits, setup_limits
 
@@ -15,7 +15,7 @@ NO_KEY = "it does not have the key of this run"
 
 def before_layout(key: TaskKey) -> bool:
     """Whether a task belongs to the phases before the party has its layout, or gives it the layout."""
-    return key.round == 0 and key.phase not in (PREPARE, LABELS)
+    return key.round == 0 and key.phase not in (PREPARE, ROWS, LABELS)
 
 
 def setup_task_limit(key: TaskKey, config: RunConfig | None, *, table: PartyTable, parties: int) -> int:
@@ -25,7 +25,8 @@ def setup_task_limit(key: TaskKey, config: RunConfig | None, *, table: PartyTabl
             return setup_limits(key.phase, parties=parties).task
     except InvalidInput as error:
         raise _no_phase(error) from error
-    overlapping = config is None or config.overlap == "first"
+    # Several parties may hold the constant feature of the same samples.
+    overlapping = config is None or config.overlap == "first" or bool(config.features and config.features.intercept)
     return layout_task_limit(
         samples=len(table.ids), features=len(table.features), parties=parties, overlapping=overlapping
     )
@@ -44,7 +45,8 @@ def recorded_task_limit(key: TaskKey, kept: PartyRun | None, *, table: PartyTabl
     if kept is None:
         if key.phase == FINISH:
             parties = len(kit.roster.parties)
-            return finish_task_limit(features=len(table.features), parties=parties, round_id=key.round)
+            # One more than its own: the run may have had a constant feature.
+            return finish_task_limit(features=len(table.features) + 1, parties=parties, round_id=key.round)
         raise Refusal(f"there is no key of run {key.run} here", public_reason=NO_KEY)
     try:
         layout = client_layout_of(kept, table, party=kit.client_id)

@@ -3,6 +3,7 @@
 import logging
 
 from fenchel_client.consent import Consent
+from fenchel_client.runtable import run_table
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
 from fenchel_common.data.missingcells import check_prepared
@@ -12,10 +13,10 @@ from fenchel_common.runconfig import RunConfig
 log = logging.getLogger(__name__)
 
 
-def check_terms(config: RunConfig, consent: Consent, table: PartyTable) -> None:
-    """Refuses a run that asks for more than the operator agreed to, or that this party's data do not fit.
+def agreed_table(config: RunConfig, consent: Consent, table: PartyTable) -> PartyTable:
+    """The table that the party uses in a run to whose terms it agrees; warns of a run that can leak rows.
 
-    Warns of one that can leak rows.
+    Refuses a run that asks for more than the operator agreed to, or that this party's data do not fit.
     """
     consent.check(config)
     if (reason := row_leak(config.algorithm_settings(), width=len(table.features))) is not None:
@@ -26,3 +27,4 @@ def check_terms(config: RunConfig, consent: Consent, table: PartyTable) -> None:
         check_prepared(table.missing(), sparse=table.sparse, config=config.features)
     except InvalidInput as error:
         raise DataUnfit(str(error), public_reason="its data do not fit this run") from error
+    return run_table(table, config)

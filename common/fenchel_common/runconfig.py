@@ -12,7 +12,13 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from fenchel_common import defaults
 from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.fitting import check_label_settings, check_loss, check_precision, check_privacy
+from fenchel_common.algorithms.fitting import (
+    check_label_settings,
+    check_loss,
+    check_precision,
+    check_privacy,
+    with_intercept,
+)
 from fenchel_common.algorithms.row_leak import check_row_leak
 from fenchel_common.algorithms.settings import (
     RUN_LEVEL,
@@ -76,11 +82,14 @@ class FeaturesConfig(_Section):
 
     `scale`: "standard" gives every feature the mean 0 and the standard deviation 1; "rms" divides by the root of the
     mean square, which keeps zeros zero, for sparse tables; "none" leaves values as they are. `missing`: a missing cell
-    gets the feature's "mean", or the run is one for tables without missing cells ("refuse").
+    gets the feature's "mean", or the run is one for tables without missing cells ("refuse"). `intercept`: the model has
+    an intercept, which is not regularised. `rows`: "unit" divides every whole row by its length, after all else.
     """
 
     scale: Literal["standard", "rms", "none"] = defaults.SCALE
     missing: Literal["mean", "refuse"] = defaults.MISSING
+    intercept: bool = defaults.INTERCEPT
+    rows: Literal["none", "unit"] = defaults.ROWS
 
 
 class RunConfig(_Section):
@@ -208,7 +217,7 @@ class RunConfig(_Section):
         except InvalidConfig as error:
             raise InvalidConfig(f"settings.{error}") from None
         check_precision(settings)
-        return settings
+        return with_intercept(settings) if self.features is not None and self.features.intercept else settings
 
     @property
     def prepares(self) -> bool:
