@@ -100,9 +100,13 @@ class Participant:
             return None
         return self.algorithm.certified_gap(self.transcript.book)
 
+    def last_gap(self) -> float | None:
+        """The last P − D that this party computed, on record or not; None if it computed none."""
+        return self.algorithm.last_gap if isinstance(self.algorithm, KnowsGap) else None
+
     def reached(self, gap: float | None) -> bool:
         """Whether this party has computed a P − D of at most `gap`, so that the run is about to end."""
-        found = self.algorithm.last_gap if isinstance(self.algorithm, KnowsGap) else None
+        found = self.last_gap()
         return gap is not None and found is not None and found <= gap
 
     def saw_the_model(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 
 from fenchel_client.alignment import arrange
 from fenchel_client.consent import Consent
-from fenchel_client.crypto.timed import Stopwatch
+from fenchel_client.crypto.timed import Stopwatch, in_steps
 from fenchel_client.currentrun import CurrentRun
 from fenchel_client.firstresults import FirstResults
 from fenchel_client.memory import peak_memory_bytes
@@ -63,18 +63,33 @@ class Party:
         self._setup: SetupClient | None = None
         self._first: FirstResults | None = None
         self._current = CurrentRun(self._table, self._records, stopwatch=self._stopwatch, consent=self._consent)
+        self._cpu_told_s = time.process_time()
 
     def handle(self, task: Task) -> bytes:
         """The result of a task, with its rounded times and the peak memory; `Refusal` if the party declines it."""
         before, began = replace(self._stopwatch), time.perf_counter()
         body = self._counted_answer(task)
         spent = self._stopwatch.spent_since(before, total_s=time.perf_counter() - began)
-        return phase_result_to_bytes(body, replace(spent, peak_memory_bytes=peak_memory_bytes()))
+        told_s, self._cpu_told_s = self._cpu_told_s, time.process_time()
+        cpu_s = in_steps(self._cpu_told_s - told_s)
+        return phase_result_to_bytes(body, replace(spent, peak_memory_bytes=peak_memory_bytes(), cpu_s=cpu_s))
 
     @property
     def spent(self) -> Stopwatch:
         """A copy of what this party has spent on tasks since its process began."""
         return replace(self._stopwatch)
+
+    @property
+    def kept(self) -> PartyRun | None:
+        """The record of the run that this party works on; None if there is none, or its layout is not known yet."""
+        active = self._current.active
+        return None if active is None else active.kept
+
+    @property
+    def last_gap(self) -> float | None:
+        """The last duality gap of the run at work that this party computed; None if it computed none."""
+        active = self._current.active
+        return None if active is None else active.participant.last_gap()
 
     def idle(self) -> AbstractContextManager[object]:
         """A context during which nonces for the next round are made; the ledger is saved before it begins.

@@ -267,7 +267,8 @@ class ModelPart:
 class Spent:
     """Seconds that a party spent on a task, and the most memory that its process has used so far (0: unknown).
 
-    A party reports each of the times in steps of 10 ms.
+    A party reports each of the times in steps of 10 ms. `cpu_s` is CPU time of all its threads since its last result;
+    it includes nonces that the party made ahead while it waited for the task.
     """
 
     encrypt_s: float = 0.0
@@ -275,6 +276,7 @@ class Spent:
     compute_s: float = 0.0
     serialise_s: float = 0.0
     peak_memory_bytes: int = 0
+    cpu_s: float = 0.0
 
     @property
     def total_s(self) -> float:

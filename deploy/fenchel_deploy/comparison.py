@@ -11,6 +11,15 @@ from fenchel_server.rounds.outcome import outcome_of_record
 from fenchel_server.store import SqliteStore
 
 RESULT_SUFFIX = ".json"
+BYTES_IN_WORDS = {
+    "up": "bytes up",
+    "down": "bytes down",
+    "ciphertext_up": "ciphertext bytes up",
+    "ciphertext_down": "ciphertext bytes down",
+    "port_up": "bytes up at the port",
+    "port_down": "bytes down at the port",
+}
+"""For each field of a run's `Traffic` what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +91,8 @@ def _by_kind(result: Mapping[str, Any]) -> dict[str, float]:
         "duality gap": result.get("gap"),
         **{f"{kind}, seconds": seconds for kind, seconds in result["seconds"].items()},
         **{f"{kind}, seconds a round": seconds for kind, seconds in result.get("round_seconds", {}).items()},
-        **{f"bytes {way}": count for way, count in result["bytes"].items()},
+        **{f"{whose}, CPU seconds": seconds for whose, seconds in result.get("cpu_seconds", {}).items()},
+        **{BYTES_IN_WORDS[way]: count for way, count in result["bytes"].items() if way in BYTES_IN_WORDS},
         "peak memory of a party, MiB": max(memory, default=None),
     }
     return {kind: value for kind, value in kinds.items() if isinstance(value, int | float)}

@@ -260,6 +260,7 @@ class Demonstration:
             "reason": ended["reason"],
             "seconds": outcome.seconds,
             "round_seconds": outcome.round_seconds,
+            "cpu_seconds": outcome.cpu_seconds,
             "bytes": jsonrecord.to_mapping(outcome.bytes),
             "clients_detail": {name: jsonrecord.to_mapping(spent) for name, spent in outcome.clients_detail.items()},
             "server_saw": what_the_server_saw(options, dataset),

@@ -70,7 +70,7 @@ class LocalFederation:
     def __enter__(self) -> Self:
         self.start_server()
         if self._wan.relayed:
-            self._start_relay()
+            self.start_relay()
         for name in self._names:
             self.start_client(name)
         return self
@@ -114,7 +114,8 @@ class LocalFederation:
         arguments += consenting_options(self._config)
         self.clients[name] = self._start("client", arguments, self._client_options, name=name)
 
-    def _start_relay(self) -> None:
+    def start_relay(self) -> None:
+        """Starts the relay of the network, through which the parties that are started after it reach the server."""
         verb, *options = self._wan.relay_command(listen="localhost:0", target=f"localhost:{self.port}")
         self.relay = self._start(verb, options, stdout=subprocess.PIPE)
         assert self.relay.stdout is not None

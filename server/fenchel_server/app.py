@@ -1,7 +1,7 @@
 """The server process: it listens, works on the runs on record, and announces what happens as events.
 
-Events are mappings that can be written as JSON lines: `listening`, `waiting`, `phase`, `warning`, `round`, `ended`,
-`leaving`.
+Events are mappings that can be written as JSON lines: `listening`, `begins`, `parties`, `waiting`, `phase`, `warning`,
+`ready`, `round`, `ended`, `leaving`.
 """
 
 import logging
@@ -16,6 +16,7 @@ from fenchel_common.errors import InvalidConfig, RecordConflict
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
+from fenchel_server.announcements import begins_event, ended_event, parties_event, ready_event, round_event
 from fenchel_server.attendance import Attendance, WaitingNotice
 from fenchel_server.federationrun import FederationRun
 from fenchel_server.release import Release
@@ -23,9 +24,8 @@ from fenchel_server.results import write_model, write_result
 from fenchel_server.rounds.counted import CountedTransport
 from fenchel_server.rounds.driver import Driver, StillWaiting, Watcher
 from fenchel_server.rounds.events import AwaitClients, Broke, ClientsPresent, Gather, RoundReady, SetupReady
-from fenchel_server.rounds.ledger import TOTAL, costs_of
 from fenchel_server.rounds.measured import MeasuredTransport
-from fenchel_server.rounds.outcome import RunOutcome, certificate_of
+from fenchel_server.rounds.outcome import certificate_of
 from fenchel_server.rounds.transport import Listener
 from fenchel_server.store import RoundRecord, RunRecord, RunStatus, SqliteStore, Store, new_run_id
 from fenchel_server.store.base import ENDED
@@ -79,6 +79,7 @@ def serve(
     party of the roster; it waits `farewell_s` for parties that are not attached. `results` is a folder for the figures
     of each run that ends. The models that parties release are written there too, or into the state folder if there is
     no such folder. A run uses one roster to its end: the one in the kit's folder when the server begins to work on it.
+    `announce` gets the events; two threads may call it, because what the parties do is followed beside the run.
     """
 
     if config is not None and config.release is not None and not kit.roster.release_model_to_server:
@@ -86,7 +87,9 @@ def serve(
 
     def tell(event: Mapping[str, object]) -> None:
         if results is not None and event["event"] == "ended":
-            write_result(results, store.run(RunId(str(event["run"]))), parties=len(kit_in_use.look().roster.parties))
+            ended_run = RunId(str(event["run"]))
+            parties = len(kit_in_use.look().roster.parties)
+            write_result(results, store.run(ended_run), store.rounds(ended_run), parties=parties)
         announce(event)
 
     kit_in_use = LiveKit(kit)
@@ -95,12 +98,12 @@ def serve(
         try:
             # After the server listens: a command that is refused leaves no queued run.
             asked = enqueue(store, config) if config is not None else None
-            parties = list(kit.roster.names)
-            announce({"event": "listening", "address": str(address), "port": transport.port, "parties": parties})
+            listed = list(kit.roster.names)
+            announce({"event": "listening", "address": str(address), "port": transport.port, "parties": listed})
             if asked is not None and asked.status in ENDED:
                 tell(ended_event(asked))
             attendance = Attendance(transport, lambda: frozenset(kit_in_use.look().roster.names))
-            with attendance.on_record(store):
+            with attendance.on_record(store, lambda parties: announce(parties_event(parties))):
                 worked = _work(store, kit_in_use, transport, attendance, tell, stay=stay, models=results or state)
             _dismiss_all(kit_in_use, transport, tell, unfit=worked.unfit, farewell_s=farewell_s)
         finally:
@@ -141,8 +144,9 @@ def _work(
         if pending:
             record = pending[0]
             still_waiting = _waiting_teller(record.run, transport, attendance, announce)
-            watch = _watcher(record, transport, announce, worked)
+            watch = _watcher(store, record, transport, announce, worked)
             worked.unfit = {}
+            announce(begins_event(record, store.last_round(record.run)))
             worked.statuses.add(_drive(store, kit, transport, record, watch, still_waiting, models=models))
             announce(ended_event(store.run(record.run)))
         elif stay:
@@ -192,22 +196,6 @@ def _keep_model(directory: Path, run: RunId, release: Release) -> None:
     log.info("run %s: the parties released the model to this server: %s", run, path)
 
 
-def ended_event(record: RunRecord) -> Mapping[str, object]:
-    """The event that announces the end of a run, with its outcome."""
-    return {
-        "event": "ended",
-        "run": record.run,
-        "name": record.name,
-        "status": str(record.status),
-        "reason": record.reason,
-        "privacy": RunConfig.from_json(record.config).privacy,
-        "cipher": RunConfig.from_json(record.config).cipher_in_use,
-        "key_bits": record.key_bits,
-        "key_fingerprint": record.key_fingerprint,
-        "outcome": None if record.outcome is None else RunOutcome.from_json(record.outcome).to_mapping(),
-    }
-
-
 def _waiting_teller(run: RunId, transport: Listener, attendance: Attendance, announce: Announce) -> StillWaiting:
     notice = WaitingNotice()
 
@@ -221,7 +209,7 @@ def _waiting_teller(run: RunId, transport: Listener, attendance: Attendance, ann
     return tell
 
 
-def _watcher(record: RunRecord, transport: Listener, announce: Announce, worked: _Worked) -> Watcher:
+def _watcher(store: Store, record: RunRecord, transport: Listener, announce: Announce, worked: _Worked) -> Watcher:
     run, gap_target = record.run, RunConfig.from_json(record.config).stop.gap
 
     def watch(moment: object) -> None:
@@ -235,23 +223,8 @@ def _watcher(record: RunRecord, transport: Listener, announce: Announce, worked:
             case SetupReady(warnings=warnings):
                 for warning in warnings:
                     announce({"event": "warning", "run": run, "warning": warning})
-            case RoundReady(metrics=metrics, record=RoundRecord() as record):
-                announce(
-                    {
-                        "event": "round",
-                        "run": run,
-                        "round": metrics.round,
-                        "closing": metrics.closing,
-                        "primal": metrics.primal,
-                        "dual": metrics.dual,
-                        "gap": metrics.gap,
-                        "gap_target": gap_target,
-                        "accuracy": metrics.accuracy,
-                        "figures": dict(metrics.figures),
-                        "seconds": record.seconds[TOTAL],
-                        "costs": costs_of(record),
-                        "absences": dict(metrics.absences),
-                    }
-                )
+                announce(ready_event(store.run(run)))
+            case RoundReady(record=RoundRecord() as committed):
+                announce(round_event(run, committed, gap_target=gap_target))
 
     return watch

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
@@ -17,6 +17,9 @@ LOOK_S: Final = 1.0
 """How often the parties are looked at, and so the most often that their records are written."""
 REPEAT_S: Final = 30.0
 """How often it is said again for whom a run waits."""
+
+NEVER_CAME: Final = "has not connected yet"
+LEFT: Final = "its connection ended, or gives no sign of life"
 
 log = logging.getLogger(__name__)
 
@@ -69,14 +72,21 @@ class Attendance:
     def _record(self, party: ClientId, connected: bool) -> PartyRecord:
         known = self._known.get(party)
         if known is None:
-            return PartyRecord(party, connected, self._clock() if connected else self._began)
-        return known if known.connected == connected else PartyRecord(party, connected, self._clock())
+            if connected:
+                return PartyRecord(party, connected, self._clock())
+            return PartyRecord(party, connected, self._began, reason=NEVER_CAME)
+        if known.connected == connected:
+            return known
+        return PartyRecord(party, connected, self._clock(), reason="" if connected else LEFT)
 
     @contextmanager
-    def on_record(self, store: Store) -> Iterator[None]:
-        """Keeps the store up to date while the context lasts; afterwards nothing is on record of the parties."""
+    def on_record(self, store: Store, tell: Callable[[Sequence[PartyRecord]], None] = lambda _: None) -> Iterator[None]:
+        """Keeps the store up to date while the context lasts; afterwards nothing is on record of the parties.
+
+        `tell` gets the records whenever they have changed, from a thread of its own.
+        """
         ended = threading.Event()
-        follower = threading.Thread(target=self._follow, args=(store, ended), name="attendance", daemon=True)
+        follower = threading.Thread(target=self._follow, args=(store, tell, ended), name="attendance", daemon=True)
         follower.start()
         try:
             yield
@@ -85,12 +95,14 @@ class Attendance:
             follower.join()
             store.note_parties(())
 
-    def _follow(self, store: Store, ended: threading.Event) -> None:
+    def _follow(self, store: Store, tell: Callable[[Sequence[PartyRecord]], None], ended: threading.Event) -> None:
         written: Mapping[ClientId, PartyRecord] = {}
         while not ended.wait(LOOK_S):
+            self._listener.tend()
             found = self.look()
             if found == written:
                 continue
+            tell(tuple(found.values()))
             try:
                 store.note_parties(tuple(found.values()))
                 written = found

@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,12 +14,29 @@ from fenchel_common.ids import RunId
 from fenchel_common.metrics import LastCertificate
 from fenchel_common.runconfig import RunConfig
 from fenchel_server.release import Release
+from fenchel_server.rounds.ledger import costs_of
 from fenchel_server.rounds.outcome import RunOutcome
-from fenchel_server.store import RunRecord
+from fenchel_server.store import RoundRecord, RunRecord
 
 
-def result_of(record: RunRecord, *, parties: int) -> dict[str, object]:
-    """The server's knowledge of an ended run; the figures of the certificate are None if no round had a certificate."""
+def history_of(rounds: Sequence[RoundRecord]) -> list[dict[str, object]]:
+    """The committed rounds with their metrics, absences and costs, as they go into JSON; the first is the set-up."""
+    return [
+        {
+            "round": committed.round_id,
+            "metrics": json.loads(committed.metrics),
+            "absences": [asdict(absence) for absence in committed.absences],
+            **costs_of(committed),
+        }
+        for committed in rounds
+    ]
+
+
+def result_of(record: RunRecord, rounds: Sequence[RoundRecord], *, parties: int) -> dict[str, object]:
+    """The server's knowledge of an ended run: its figures, its costs, its configuration and its committed rounds.
+
+    The figures of the certificate are None if no round had a certificate.
+    """
     outcome = None if record.outcome is None else RunOutcome.from_json(record.outcome)
     certificate = LastCertificate() if outcome is None else outcome.certificate
     written = {} if outcome is None else outcome.to_mapping()
@@ -36,12 +54,14 @@ def result_of(record: RunRecord, *, parties: int) -> dict[str, object]:
         "cipher": config.cipher_in_use,
         "precision": config.precision,
         **{name: value for name, value in written.items() if name != "certificate"},
+        "config": json.loads(record.config),
+        "history": history_of(rounds),
     }
 
 
-def write_result(directory: Path, record: RunRecord, *, parties: int) -> Path:
+def write_result(directory: Path, record: RunRecord, rounds: Sequence[RoundRecord], *, parties: int) -> Path:
     """Writes RUN.json into `directory`."""
-    text = json.dumps(result_of(record, parties=parties), indent=2) + "\n"
+    text = json.dumps(result_of(record, rounds, parties=parties), indent=2) + "\n"
     return _written(directory / f"{record.run}.json", text.encode())
 
 

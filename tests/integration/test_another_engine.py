@@ -104,6 +104,12 @@ class Desks:
     def incarnation(self, client: ClientId) -> str | None:
         return self._attending[client][1] if client in self._attending else None
 
+    def port_bytes(self) -> None:
+        """There is no port."""
+
+    def tend(self) -> None:
+        """There are no connections."""
+
     def dismiss(self, reason: str, *, unfit: Mapping[str, UnfitData] | None = None) -> None:
         self.dismissal = Dismissal(reason)
         assert not unfit, "the data of both parties fit"

@@ -50,6 +50,8 @@ def test_the_demo_proves_that_it_is_within_a_thousandth_of_the_centralized_optim
     assert report["privacy"] == "sealed"
     assert report["bytes"]["up"] > 0
     assert report["bytes"]["down"] > 0
+    told = [json.loads(line)["event"] for line in result.stderr.splitlines()]
+    assert (told[0], told.count("begins"), told.count("ready"), told.count("ended")) == ("centralized", 1, 1, 1)
 
 
 def test_regression_reaches_the_centralized_optimum_over_real_processes() -> None:

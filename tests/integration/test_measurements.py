@@ -1,35 +1,62 @@
-"""What a run says that it cost, beside the clock on the wall."""
+"""What a run says that it cost, beside the clock on the wall, the kernel's counts and the lines of a relay."""
 
+import json
+import resource
+import statistics
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.local import LocalFederation
+from fenchel_deploy.wan import NEAR, Wan
 from support.tables import named_shards, small_dataset
 
 pytestmark = pytest.mark.alone
 
-CONFIG = RunConfig.from_mapping(
-    {
-        "name": "test",
-        "settings": {"loss": "hinge", "lambda": 0.05, "local": "paper"},
-        "key": {"bits": 2048},
-        "stop": {"gap": 1e-9, "rounds": 20},
-    }
-)
+SHARDS = named_shards(small_dataset(), grid=(2, 2))
+ROUND_TRIP_S = 0.05
 
 
-def test_the_parts_add_up_to_the_wall_clock_for_the_run_each_round_and_each_party(tmp_path: Path) -> None:
-    shards = named_shards(small_dataset(), grid=(2, 2))
-    federation = LocalFederation(tmp_path, shards, CONFIG)
-    federation.start_server()
-    began = time.monotonic()
-    events = []
+def config(**changes: Any) -> RunConfig:
+    return RunConfig.from_mapping(
+        {
+            "name": "test",
+            "settings": {"loss": "hinge", "lambda": 0.05, "local": "paper"},
+            "key": {"bits": 2048},
+            "stop": {"gap": 1e-9, "rounds": 20},
+            **changes,
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run as it was seen from outside: its wall-clock time, its processes' CPU time, its rounds and its outcome."""
+
+    wall_clock_s: float
+    cpu_s: float
+    costs: list[Mapping[str, Any]]
+    outcome: Mapping[str, Any]
+
+
+def run(directory: Path, settings: RunConfig, *, wan: Wan = NEAR) -> Measured:
+    federation = LocalFederation(
+        directory, SHARDS, settings, wan=wan, server_options=["--results", str(directory / "results")]
+    )
+    cpu_before_s = children_cpu_s()
     try:
-        for name in shards:
+        federation.start_server()
+        began = time.monotonic()
+        if wan.relayed:
+            federation.start_relay()
+        for name in SHARDS:
             federation.start_client(name)
+        events = []
         for event in federation.events():
             events.append(event)
             if event["event"] == "ended":
@@ -38,21 +65,94 @@ def test_the_parts_add_up_to_the_wall_clock_for_the_run_each_round_and_each_part
     finally:
         federation.__exit__(None, None, None)
     (outcome,) = [event["outcome"] for event in events if event["event"] == "ended"]
-    seconds = dict(outcome["seconds"])
-    total_s = seconds.pop("total")
-    assert total_s == pytest.approx(wall_clock_s, rel=0.02, abs=0.5)
-    assert sum(seconds.values()) == pytest.approx(total_s, rel=0.02)
-    for name in shards:
+    costs = [event["costs"] for event in events if event["event"] == "round"]
+    return Measured(wall_clock_s, children_cpu_s() - cpu_before_s, costs, outcome)
+
+
+def children_cpu_s() -> float:
+    """CPU time of the processes that this one has started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def parts_of(seconds: Mapping[str, float]) -> Mapping[str, float]:
+    return {kind: spent for kind, spent in seconds.items() if kind != "total"}
+
+
+def test_the_parts_add_up_to_the_wall_clock_for_the_run_each_round_and_each_party(tmp_path: Path) -> None:
+    measured = run(tmp_path, config())
+    outcome, costs = measured.outcome, measured.costs
+    total_s = outcome["seconds"]["total"]
+    assert total_s == pytest.approx(measured.wall_clock_s, rel=0.02, abs=0.5)
+    assert len(costs) == outcome["rounds"] + 1, "the closing round has costs too"
+    for seconds in (outcome["seconds"], *(spent["seconds"] for spent in costs)):
+        assert sum(parts_of(seconds).values()) == pytest.approx(seconds["total"])
+    assert_little_is_unexplained(outcome, costs)
+    for name in SHARDS:
         detail = outcome["clients_detail"][name]
         assert sum(spent for kind, spent in detail.items() if kind.endswith("_s")) == pytest.approx(total_s, rel=0.001)
         assert min(detail[f"{kind}_s"] for kind in ("decrypt", "compute", "wire")) > 0
         assert detail["rss_mib"] > 40
-    costs = [event["costs"] for event in events if event["event"] == "round"]
-    assert len(costs) == outcome["rounds"] + 1, "the closing round has costs too"
+    check_bytes(outcome, costs)
+    check_cpu(measured)
+    (result,) = (json.loads(path.read_text()) for path in (tmp_path / "results").glob("*.json"))
+    assert result["config"]["stop"]["rounds"] == 20
+    assert [committed["seconds"]["total"] for committed in result["history"][1:]] == [
+        spent["seconds"]["total"] for spent in costs
+    ]
+
+
+def assert_little_is_unexplained(outcome: Mapping[str, Any], costs: list[Mapping[str, Any]]) -> None:
+    """At most 2 % of the run, and of its rounds, is of no other kind."""
+    rounds = [spent["seconds"] for spent in costs]
+    assert outcome["seconds"]["other"] <= 0.02 * outcome["seconds"]["total"]
+    assert sum(seconds["other"] for seconds in rounds) <= 0.02 * sum(seconds["total"] for seconds in rounds)
+
+
+def check_bytes(outcome: Mapping[str, Any], costs: list[Mapping[str, Any]]) -> None:
+    """The bytes of all parties add up; some of them are ciphertext; at the port are all of them and a little more."""
     for way in ("up", "down"):
         for spent in costs:
             assert sum(party[f"bytes_{way}"] for party in spent["clients"].values()) == spent["bytes"][way]
+            assert 0 < spent["bytes"][f"ciphertext_{way}"] < spent["bytes"][way]
         assert sum(party[f"bytes_{way}"] for party in outcome["clients_detail"].values()) == outcome["bytes"][way]
-    trained_s = sum(spent["seconds"]["total"] for spent in costs)
-    parts_s = sum(value for spent in costs for kind, value in spent["seconds"].items() if kind != "total")
-    assert parts_s == pytest.approx(trained_s, rel=0.02)
+        assert outcome["bytes"][way] < outcome["bytes"][f"port_{way}"] < 1.2 * outcome["bytes"][way]
+
+
+def check_cpu(measured: Measured) -> None:
+    """What the processes report is the CPU time that the system charged for them, less what they took to start."""
+    reported = measured.outcome["cpu_seconds"]
+    parties_s = sum(detail["cpu_seconds"] for detail in measured.outcome["clients_detail"].values())
+    assert reported["parties"] == pytest.approx(parties_s)
+    assert min(reported.values()) > 0
+    assert reported["server"] + reported["parties"] < measured.cpu_s
+    worked_s = sum(
+        detail[f"{kind}_s"]
+        for detail in measured.outcome["clients_detail"].values()
+        for kind in ("encrypt", "decrypt", "serialise", "compute")
+    )
+    assert parties_s < 1.5 * worked_s + 1.0, "in its tasks a party uses one core; it makes nonces beside them"
+
+
+def test_a_delay_of_the_network_shows_up_as_wire_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fenchel_deploy.wan.PROFILES_S", {"none": 0.0, "slow": ROUND_TRIP_S})
+    settings = config(cipher="masks")
+    near, far = run(tmp_path / "near", settings), run(tmp_path / "far", settings, wan=Wan("slow"))
+    trips = near.outcome["rtc_per_round"]
+    assert far.outcome["rtc_per_round"] == trips
+    usual, delayed = (medians(measured.costs) for measured in (near, far))
+    added_s = trips * ROUND_TRIP_S
+    assert delayed["wire"] - usual["wire"] == pytest.approx(added_s, rel=0.25)
+    for kind in parts_of(usual).keys() - {"wire"}:
+        assert abs(delayed[kind] - usual[kind]) < 0.1 * added_s, kind
+    for spent in far.costs:
+        assert spent["seconds"]["wire"] >= trips * ROUND_TRIP_S
+        assert sum(parts_of(spent["seconds"]).values()) == pytest.approx(spent["seconds"]["total"])
+    assert_little_is_unexplained(far.outcome, far.costs)
+
+
+def medians(costs: list[Mapping[str, Any]]) -> Mapping[str, float]:
+    """By kind, the median over the rounds."""
+    return {kind: statistics.median(spent["seconds"][kind] for spent in costs) for kind in costs[0]["seconds"]}

@@ -164,6 +164,8 @@ def test_a_kit_of_another_federation_ends_the_client_after_a_few_tries_in_plain_
     assert not any(word in ended.stderr for word in raw)
     assert not any(word in federation.log("server") for word in raw)
     assert any(word in fenchel(*words, "--verbose").stderr for word in raw)
+    while "callers that did not prove that they belong to this federation" not in federation.log("server"):
+        assert runs(federation)[0]["status"] == "running"
 
 
 def test_a_client_says_which_round_it_is_in_for_whom_it_waits_and_where_its_model_is(

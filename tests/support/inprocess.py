@@ -89,6 +89,9 @@ class InProcessTransport:
     def incarnation(self, client: ClientId) -> str | None:
         return str(self._incarnations[client]) if client in self.handlers else None
 
+    def port_bytes(self) -> None:
+        """There is no port."""
+
     def dismiss(self, reason: str, *, unfit: Mapping[str, UnfitData] | None = None) -> None:
         del unfit
         self.dismissed = reason

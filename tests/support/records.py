@@ -14,6 +14,9 @@ COSTS = {
     "wait_s": 1.25,
     "bytes_up": 7,
     "bytes_down": 0,
+    "ciphertext_up": 4,
+    "ciphertext_down": 0,
+    "cpu_seconds": 0.5,
     "peak_memory_bytes": 2**20,
 }
 
@@ -43,6 +46,7 @@ def round_record(round_id: int, *, absent: tuple[str, ...] = ()) -> RoundRecord:
         bytes_down=20 * round_id,
         seconds={"total": 1.5, "wait": 1.0},
         clients={ClientId("north"): COSTS},
+        server={"cpu_seconds": 0.125, "port_up": 12 * round_id, "port_down": 25 * round_id},
         seen=f'{{"north": {{"up": {{"HyfdcaPrimalResult.contribution": {{"individual": {round_id + 1}}}}}}}}}',
     )
 

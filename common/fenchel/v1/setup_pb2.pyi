@@ -448,6 +448,7 @@ class PhaseResult(_message.Message):
     COMPUTE_S_FIELD_NUMBER: _builtins.int
     SERIALISE_S_FIELD_NUMBER: _builtins.int
     PEAK_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    CPU_S_FIELD_NUMBER: _builtins.int
     body: _builtins.bytes
     encrypt_s: _builtins.float
     decrypt_s: _builtins.float
@@ -457,6 +458,8 @@ class PhaseResult(_message.Message):
     """Conversion between messages and the values in them."""
     peak_memory_bytes: _builtins.int
     """The most memory that the party's process has used so far; 0 if unknown."""
+    cpu_s: _builtins.float
+    """CPU time of all threads of the party's process since its last result, or since it was ready for its first task."""
     def __init__(
         self,
         *,
@@ -466,10 +469,11 @@ class PhaseResult(_message.Message):
         compute_s: _builtins.float = ...,
         serialise_s: _builtins.float = ...,
         peak_memory_bytes: _builtins.int = ...,
+        cpu_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "compute_s", b"compute_s", "decrypt_s", b"decrypt_s", "encrypt_s", b"encrypt_s", "peak_memory_bytes", b"peak_memory_bytes", "serialise_s", b"serialise_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "compute_s", b"compute_s", "cpu_s", b"cpu_s", "decrypt_s", b"decrypt_s", "encrypt_s", b"encrypt_s", "peak_memory_bytes", b"peak_memory_bytes", "serialise_s", b"serialise_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -21,6 +21,7 @@ CIPHERTEXTS = "EncryptedVector.ciphertexts"
 """Counted by another field: by the vector's length, at most the values that fit in the ciphertexts."""
 MASKED = "MaskedVector.words"
 """Counted by another field: by the slots of the vector's format."""
+ENCRYPTED = (CIPHERTEXTS, MASKED)
 RECORDS = "RoundTask.records"
 """The only field that is a list of messages, each after its length."""
 CHOICES = "PhaseRecord.choices"
@@ -28,15 +29,28 @@ SMALLEST_SLOT_BITS = min(FRACTION_BITS)
 """The fewest bits of a value in a plaintext; a ciphertext is twice as long as its plaintext."""
 
 
-def values_in(kind: type[Message], body: bytes, *, inside: Mapping[str, type[Message]] | None = None) -> Tally:
-    """Counts the values of a body that is a message of this kind.
+@dataclass(slots=True)
+class Content:
+    """The values in a body, by class, and the bytes of the body that are ciphertext."""
+
+    tally: Tally
+    ciphertext_bytes: int = 0
+
+
+def content_of(kind: type[Message], body: bytes, *, inside: Mapping[str, type[Message]] | None = None) -> Content:
+    """Counts the values of a body that is a message of this kind, and its bytes of ciphertext.
 
     `inside` names fields of bytes whose bytes are a message themselves. A number that is not on the wire because it is
     0 counts, because a reader of the message learns it.
     """
-    tally = Tally()
-    _count_body(kind, body, inside or {}, tally)
-    return tally
+    content = Content(Tally())
+    _count_body(kind, body, inside or {}, content)
+    return content
+
+
+def values_in(kind: type[Message], body: bytes, *, inside: Mapping[str, type[Message]] | None = None) -> Tally:
+    """The values alone, as `content_of` counts them."""
+    return content_of(kind, body, inside=inside).tally
 
 
 def choices_in(phase: str) -> str:
@@ -78,14 +92,14 @@ _Context = tuple[str, Visibility] | None
 """The outermost field that gives its values a class: its label and the class."""
 
 
-def _count_body(kind: type[Message], body: bytes, inside: Mapping[str, type[Message]], tally: Tally) -> None:
+def _count_body(kind: type[Message], body: bytes, inside: Mapping[str, type[Message]], content: Content) -> None:
     try:
-        _count(parsed_message(kind, body), None, inside, tally)
+        _count(parsed_message(kind, body), None, inside, content)
     except InvalidInput:
-        tally[Sight(UNREADABLE, Visibility.TRANSPORT, Visibility.TRANSPORT)] += 1
+        content.tally[Sight(UNREADABLE, Visibility.TRANSPORT, Visibility.TRANSPORT)] += 1
 
 
-def _count(message: Message, context: _Context, inside: Mapping[str, type[Message]], tally: Tally) -> None:
+def _count(message: Message, context: _Context, inside: Mapping[str, type[Message]], content: Content) -> None:
     for field in _fields(message.DESCRIPTOR):
         if field.optional and not message.HasField(field.name):
             continue
@@ -98,25 +112,27 @@ def _count(message: Message, context: _Context, inside: Mapping[str, type[Messag
             if parts and all(inner.one_number for inner in _fields(field.message)):
                 # A shortcut with the same result, because there may be one part for every block.
                 for inner in _fields(field.message):
-                    tally[_sight(inner, below)] += len(parts)
+                    content.tally[_sight(inner, below)] += len(parts)
                 continue
             for part in parts:
-                _count(part, below, inside, tally)
+                _count(part, below, inside, content)
         elif field.label == RECORDS:
             for record in records_from_bytes(value):
-                _count_record(record, inside, tally)
+                _count_record(record, inside, content)
         elif field.label in inside:
             if value:
-                _count_body(inside[field.label], value, inside, tally)
+                _count_body(inside[field.label], value, inside, content)
         elif count := _length(message, field, value):
-            tally[_sight(field, context)] += count
+            content.tally[_sight(field, context)] += count
+            if field.label in ENCRYPTED:
+                content.ciphertext_bytes += len(value)
 
 
-def _count_record(data: bytes, inside: Mapping[str, type[Message]], tally: Tally) -> None:
+def _count_record(data: bytes, inside: Mapping[str, type[Message]], content: Content) -> None:
     """Counts the values of a record, with those of the server's choices in it."""
     record = parsed_message(records_pb2.PhaseRecord, data)
     kind = inside.get(choices_in(record.phase))
-    _count(record, None, {} if kind is None else {CHOICES: kind}, tally)
+    _count(record, None, {} if kind is None else {CHOICES: kind}, content)
 
 
 def _length(message: Message, field: _Field, value: Any) -> int:
@@ -136,7 +152,7 @@ def _length(message: Message, field: _Field, value: Any) -> int:
 
 def _sight(field: _Field, context: _Context) -> Sight:
     label, visibility = context or (field.label, field.visibility)
-    if field.label in (CIPHERTEXTS, MASKED):
+    if field.label in ENCRYPTED:
         return Sight(label, Visibility.CIPHERTEXT, visibility)
     if field.visibility is Visibility.INDIVIDUAL:
         return Sight(label, visibility, visibility)

@@ -201,6 +201,7 @@ def phase_result_to_bytes(body: bytes, spent: Spent) -> bytes:
         compute_s=spent.compute_s,
         serialise_s=spent.serialise_s,
         peak_memory_bytes=spent.peak_memory_bytes,
+        cpu_s=spent.cpu_s,
     )
     return message.SerializeToString()
 
@@ -208,9 +209,9 @@ def phase_result_to_bytes(body: bytes, spent: Spent) -> bytes:
 def phase_result_from_bytes(data: bytes) -> tuple[bytes, Spent]:
     message = parsed_message(setup_pb2.PhaseResult, data)
     seconds = (message.encrypt_s, message.decrypt_s, message.compute_s, message.serialise_s)
-    if not all(np.isfinite(part) and part >= 0.0 for part in seconds):
+    if not all(np.isfinite(part) and part >= 0.0 for part in (*seconds, message.cpu_s)):
         raise InvalidInput("the seconds that a party reports are finite and not negative")
-    return message.body, Spent(*seconds, peak_memory_bytes=message.peak_memory_bytes)
+    return message.body, Spent(*seconds, message.peak_memory_bytes, message.cpu_s)
 
 
 def _secrets_to_proto(secrets: RunSecrets) -> setup_pb2.RunSecrets:

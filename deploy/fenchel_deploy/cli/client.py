@@ -25,7 +25,7 @@ from fenchel_deploy.cli.choices import parse_choice
 from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_to_stderr
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import DATA_HELP, MetricsOption, metrics_address
-from fenchel_deploy.cli.partylog import Progress, WatchedParty, waits_told
+from fenchel_deploy.cli.partylog import Progress, WatchedParty, own_view, waits_told
 from fenchel_deploy.logs import PRIVATE, Place, last_errors_kept
 
 log = logging.getLogger(__name__)
@@ -90,21 +90,24 @@ def client(
         )
     kit_in_use = LiveKit(loaded)
     party = Party(kit_in_use, shard, state=state, consent=consent)
-    progress = Progress(state)
-    watched = WatchedParty(party, place, progress, ids=shard.ids)
+    progress = Progress(state, lambda: party.last_gap)
+    ids = shard.ids
     del shard  # The party has its own copy of the matrix, and the two can be large.
-    with last_errors_kept(state, place), _measured(metered_at, kit_in_use, party, watched.handle) as (handle, attend):
-        session = Session(
-            kit_in_use,
-            handle,
-            idle=party.idle,
-            limit=watched.task_limit,
-            dial=GrpcDial(address, insecure=insecure),
-        )
-        attend(session)
-        signal.signal(signal.SIGTERM, lambda *_: session.stop())
-        with waits_told(progress, kit_in_use, address) if not insecure else nullcontext():
-            end = session.run()
+    with last_errors_kept(state, place), own_view(loaded.name, log_format) as tell:
+        watched = WatchedParty(party, place, progress, tell, ids=ids)
+        del ids
+        with _measured(metered_at, kit_in_use, party, watched.handle) as (handle, attend):
+            session = Session(
+                kit_in_use,
+                handle,
+                idle=party.idle,
+                limit=watched.task_limit,
+                dial=GrpcDial(address, insecure=insecure),
+            )
+            attend(session)
+            signal.signal(signal.SIGTERM, lambda *_: session.stop())
+            with waits_told(progress, kit_in_use, address, tell) if not insecure else nullcontext():
+                end = session.run()
         log.info("%s: %s", end.kind.value, end.reason)
         if (failure := watched.failure_at(end)) is not None:
             raise failure

@@ -68,6 +68,7 @@ def init_command(
     decimal: Annotated[str, typer.Option(help='The decimal point of a CSV file: "." or ",".')] = ".",
     thousands: Annotated[str, typer.Option(help="What separates thousands in a CSV file: , . ' or a space.")] = "",
     force: Annotated[bool, typer.Option("--force", help=f"Overwrite a {DECLARATION_FILE} that is there.")] = False,
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Write shard.toml beside a table: the ids, the labels and the type of every column, by guesses that are printed.
 
@@ -93,6 +94,9 @@ def init_command(
     profile = table.profile(table.blank().model_copy(update={"csv": options}))
     declaration, guesses = guessed(profile, id_columns=ids or (), label=label, positive=positive)
     target.write_text(declaration.to_toml(), encoding="utf-8")
+    if output is Format.JSON:
+        print_json({"path": str(target), "guesses": list(guesses)})
+        return
     for guess in guesses:
         typer.echo(printable(f"guessed: {guess}"), err=True)
     for problem in bad_cells(profile, declaration):
@@ -111,9 +115,14 @@ def example_command(
             help=f"Folder with {ARCHIVE}, the UCI heart disease data; without it the patients are made up.",
         ),
     ] = None,
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Write tables to try Fenchel with: four hospitals, each with a clinic and a lab that have the same patients."""
-    typer.echo(write_example(directory, archives), err=True)
+    written = write_example(directory, archives)
+    if output is Format.JSON:
+        print_json({"path": str(directory), "tables": written})
+        return
+    typer.echo(written, err=True)
     typer.echo(str(directory))
 
 

@@ -1,26 +1,24 @@
-"""The parts that `fenchel demo` and `fenchel up` have in common: their options, the view while it runs, the report."""
+"""The parts that `fenchel demo` and `fenchel up` have in common: their options, and the report at the end."""
 
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import typer
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.data.heterogeneous import Split
-from fenchel_common.metrics import RoundMetrics
 from fenchel_common.privacy import CIPHERS, Privacy
 from fenchel_deploy.cli.choices import parse_choice, parse_grid, usual_grid, usual_rounds
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.exits import ExitCode
-from fenchel_deploy.cli.output import Format, printable
+from fenchel_deploy.cli.liveview import following
+from fenchel_deploy.cli.output import Format
+from fenchel_deploy.cli.runviews import cost_rows
+from fenchel_deploy.cli.story import RunStory
 from fenchel_deploy.demonstration import DemonstrationOptions, Report, Tell, reached
-
-REFRESHES_PER_SECOND = 8
 
 
 def common_options(
@@ -61,65 +59,21 @@ def common_options(
 
 
 def demonstrate(options: DemonstrationOptions, run: Callable[[Tell], Report], *, output: Format) -> None:
-    """Runs a demonstration, showing its events on stderr, and prints its report on stdout.
+    """Runs a demonstration, which is followed on stderr, and prints its report on stdout.
 
     `run` gets the function that shows an event, and returns the report. If the run missed its goal, the command exits
     with `ExitCode.MISSED`.
     """
-    view = DemonstrationView(options)
-    console = PlainConsole(stderr=True)
-    with Live(view, console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=output is Format.JSON):
-        report = run(view.tell)
+    parties = len(options.tables) or options.grid[0] * options.grid[1]
+    story = RunStory(f"{options.dataset} over {parties} parties", "solving the centralized problem, to compare with")
+    with following(story, output=output, stderr=True) as tell:
+        report = run(tell)
     if output is Format.JSON:
         typer.echo(json.dumps(report))
     else:
         print_report(PlainConsole(), report)
     if not reached(report, options):
         raise typer.Exit(ExitCode.MISSED)
-
-
-class DemonstrationView:
-    """The progress of a demonstration on the terminal: its state, its last round and its last measured round."""
-
-    def __init__(self, options: DemonstrationOptions) -> None:
-        self._options = options
-        self._state = "solving the centralized problem, to compare with"
-        self._round: Mapping[str, Any] = {}
-        self._measured: RoundMetrics | None = None
-        self._warnings: list[str] = []
-
-    def tell(self, event: Mapping[str, Any]) -> None:
-        match event["event"]:
-            case "stage":
-                self._state = event["stage"]
-            case "centralized":
-                self._state = "starting the server and the parties"
-            case "waiting":
-                self._state = f"waiting for {', '.join(event['for'])}"
-            case "warning":
-                self._warnings.append(event["warning"])
-            case "round":
-                self._state = "training"
-                self._round = event
-                if (metrics := RoundMetrics.from_mapping(event)).measured:
-                    self._measured = metrics
-            case "ended":
-                self._state = f"{event['status']}: {event['reason']}"
-
-    def __rich__(self) -> Group:
-        options, measured = self._options, self._measured
-        parties = options.grid[0] * options.grid[1]
-        key = "masks" if options.cipher == "masks" else f"{options.key_bits}-bit key"
-        stamp = " PLAINTEXT" if options.privacy is Privacy.PLAIN else f", {key}"
-        lines = [Text(printable(f"{options.dataset} over {parties} parties{stamp}: {self._state}"))]
-        if self._round:
-            line = f"round {self._round['round']}, {self._round['seconds']:.2f} s"
-            if measured is not None:
-                known = f"P(w) {measured.primal:.6f}" if measured.gap is None else f"gap {measured.gap:.2e}"
-                line += f"; {known}, {measured.fit} (round {measured.round})"
-            lines.append(Text(line))
-        lines += [Text(printable(f"WARNING: {warning}"), style="bold") for warning in self._warnings]
-        return Group(*lines)
 
 
 def print_report(console: Console, report: Mapping[str, Any]) -> None:
@@ -161,11 +115,8 @@ def _costs(report: Mapping[str, Any]) -> Table:
     costs = Table(title="What it cost")
     for heading in ("", "whole run", "a round"):
         costs.add_column(heading, justify="left" if not heading else "right")
-    for kind, seconds in report["seconds"].items():
-        usual = report["round_seconds"].get(kind)
-        costs.add_row(f"{kind}, seconds", f"{seconds:.2f}", "" if usual is None else f"{usual:.3f}")
-    for way, count in report["bytes"].items():
-        costs.add_row(f"bytes {way}", f"{count:,}", f"{count // max(report['rounds'], 1):,}")
+    for row in cost_rows(report):
+        costs.add_row(*row)
     return costs
 
 

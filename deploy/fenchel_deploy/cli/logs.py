@@ -38,10 +38,27 @@ VerboseOption = Annotated[
 
 def log_to_stderr(form: LogFormat = LogFormat.TEXT, place: Place | None = None, *, verbose: bool = False) -> None:
     """Sends the log of this process to stderr, one line an entry; `place` says where the process is in its work."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _StderrHandler()
     formatter = _JsonFormatter(place or Place()) if form is LogFormat.JSON else _PrintableFormatter(TEXT_FORMAT)
     handler.setFormatter(formatter)
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
+
+
+def log_line(message: str, level: int = logging.INFO) -> str:
+    """A line in the form of the log, for what a command says without logging it."""
+    entry = logging.LogRecord("", level, "", 0, "%s", (message,), None)
+    return _PrintableFormatter(TEXT_FORMAT).format(entry)
+
+
+class _StderrHandler(logging.Handler):
+    """Writes to what `sys.stderr` is at the moment: a live view takes its place, and puts the lines above itself."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except Exception:  # as every handler does: a log that cannot be written must not end the process
+            self.handleError(record)
 
 
 class _PrintableFormatter(logging.Formatter):

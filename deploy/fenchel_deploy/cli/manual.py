@@ -83,7 +83,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
             "fenchel server --kit kits/server --state state/ --stay --results results/ --metrics 9464",
         ),
         {
-            ExitCode.DONE: "all runs completed",
+            ExitCode.DONE: "all runs completed; with --supervised, or are exhausted or diverged",
             ExitCode.MISSED: "a run stopped, failed or diverged, and `fenchel runs show` says why",
             ExitCode.EXHAUSTED: "a run used up its rounds or seconds before it reached the gap that was asked for",
             ExitCode.STATE: "the state folder cannot be used, or another server uses it",
@@ -115,6 +115,18 @@ ENTRIES: Final[Mapping[str, Entry]] = {
     "runs list": Entry(("fenchel runs list --state state/",), _STATE),
     "runs show": Entry(
         ("fenchel runs show first --state state/", "fenchel runs show run-0a1b2c3d --state state/ --format json"), _RUN
+    ),
+    "runs watch": Entry(
+        (
+            "fenchel runs watch run-0a1b2c3d --state state/",
+            "fenchel runs watch trial --state state/ --format json",
+        ),
+        {
+            **_RUN,
+            ExitCode.DONE: "the run completed",
+            ExitCode.MISSED: "it stopped, failed or diverged",
+            ExitCode.EXHAUSTED: "it used up its rounds or seconds before it reached the gap that was asked for",
+        },
     ),
     "runs stop": Entry(
         ('fenchel runs stop first --state state/ --reason "maintenance"',),

@@ -1,4 +1,4 @@
-"""`fenchel runs`: lists, shows, stops and resumes the runs in a server's state."""
+"""`fenchel runs`: lists, shows, follows, stops and resumes the runs in a server's state."""
 
 import json
 from collections.abc import Sequence
@@ -11,12 +11,16 @@ from fenchel_common.ids import RoundId
 from fenchel_common.metrics import R2, RMSE, RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.console import terminal
+from fenchel_deploy.cli.keys import key_in_words
+from fenchel_deploy.cli.liveview import following
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption, RunArgument, StateOption
 from fenchel_deploy.cli.output import Format, print_json
-from fenchel_deploy.cli.runviews import key_in_words, party_facts, shown_reason, shown_status
+from fenchel_deploy.cli.runviews import cost_rows, exit_code_of, party_facts, shown_reason, shown_status
+from fenchel_deploy.cli.story import RunStory
 from fenchel_deploy.cli.times import utc
-from fenchel_server.rounds.ledger import costs_of
+from fenchel_deploy.cli.watching import run_events
+from fenchel_server.results import history_of
 from fenchel_server.rounds.outcome import RunOutcome, outcome_of_record
 from fenchel_server.store import PartyRecord, RoundRecord, RunRecord, RunStatus, SqliteStore
 from fenchel_server.store.statedir import is_served
@@ -29,7 +33,7 @@ FIT_NAMES = {RMSE: "RMSE", R2: "R²"}
 
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the record.")]
 
-runs = typer.Typer(no_args_is_help=True, help="The runs of a server: list, show, stop, resume.")
+runs = typer.Typer(no_args_is_help=True, help="The runs of a server: list, show, watch, stop, resume.")
 
 
 def register(app: typer.Typer) -> None:
@@ -71,6 +75,19 @@ def show_run(run: RunArgument, state: StateOption, output: FormatOption = Format
         console.print(_costs_table(outcome))
     if len(rounds) > 1:
         console.print(_rounds_table(rounds[1:][-LAST_ROUNDS:]))
+
+
+@runs.command("watch", epilog=epilog("runs watch"), help="Follow one run until it has ended.")
+def watch_run(run: RunArgument, state: StateOption, output: FormatOption = Format.TABLE) -> None:
+    """Shows a run as it goes on, beginning with its committed rounds; the exit code says how it ended."""
+    status = RunStatus.STOPPED
+    with following(RunStory(), output=output, stderr=False) as tell:
+        for event in run_events(state, run):
+            tell(event)
+            if event["event"] == "ended":
+                status = RunStatus(str(event["status"]))
+    if code := exit_code_of(frozenset({status})):
+        raise typer.Exit(code)
 
 
 @runs.command(
@@ -147,33 +164,19 @@ def _detail(
         "config": json.loads(record.config),
         "outcome": None if record.outcome is None else json.loads(record.outcome),
         "costs": None if outcome is None else _costs(outcome),
-        "history": [
-            {
-                "round": committed.round_id,
-                "metrics": json.loads(committed.metrics),
-                "absences": [
-                    {"client": absence.client, "phase": absence.phase, "reason": absence.reason}
-                    for absence in committed.absences
-                ],
-                **costs_of(committed),
-            }
-            for committed in rounds
-        ],
+        "history": history_of(rounds),
     }
 
 
 def _costs(outcome: RunOutcome) -> dict[str, object]:
-    names = ("seconds", "round_seconds", "bytes", "clients_detail")
+    names = ("seconds", "round_seconds", "cpu_seconds", "bytes", "clients_detail")
     return {name: value for name, value in outcome.to_mapping().items() if name in names}
 
 
 def _costs_table(outcome: RunOutcome) -> Table:
     table = Table("costs", "whole run", "a usual round")
-    for kind, seconds in outcome.seconds.items():
-        usual = outcome.round_seconds.get(kind)
-        table.add_row(f"{kind}, seconds", f"{seconds:.2f}", "" if usual is None else f"{usual:.3f}")
-    for way, count in (("up", outcome.bytes.up), ("down", outcome.bytes.down)):
-        table.add_row(f"bytes {way}", f"{count:,}", f"{count // max(outcome.rounds, 1):,}")
+    for row in cost_rows(outcome.to_mapping()):
+        table.add_row(*row)
     return table
 
 

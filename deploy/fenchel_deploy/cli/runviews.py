@@ -1,23 +1,38 @@
 """Facts about runs in words that several commands use."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.cli.times import clock_time, utc
+from fenchel_deploy.comparison import BYTES_IN_WORDS
 from fenchel_server.store import PartyRecord, RunRecord, RunStatus
+from fenchel_server.store.base import WITH_MODEL
 
 INTERRUPTED = "interrupted"
 """Shown in place of `running` if no server process is at work on the run."""
 
 
-def key_in_words(bits: int | None, *, cipher: str | None, fingerprint: str | None = None) -> str:
-    """The cipher and the key of a run; a run with Paillier encryption has no key before its set-up is over."""
-    if cipher is None:
-        return "none: PLAINTEXT"
-    if cipher == "masks":
-        return "masks, with keys that only parties have"
-    if bits:
-        return f"paillier, {bits} bits" + (f", {fingerprint}" if fingerprint else "")
-    return "paillier, no key yet: the set-up is not over"
+def cost_rows(costs: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """For each kind of cost its name, that of the whole run, and that of a usual round; for people to read.
+
+    `costs` has the fields of a `RunOutcome`. For CPU seconds and bytes, a usual round is the mean over all rounds.
+    """
+    for kind, seconds in costs["seconds"].items():
+        usual = costs["round_seconds"].get(kind)
+        yield f"{kind}, seconds", f"{seconds:.2f}", "" if usual is None else f"{usual:.3f}"
+    for whose, seconds in costs.get("cpu_seconds", {}).items():
+        yield f"{whose}, CPU seconds", f"{seconds:.2f}", f"{seconds / max(costs['rounds'], 1):.3f}"
+    for way, count in costs["bytes"].items():
+        if count is not None:
+            yield BYTES_IN_WORDS[way], f"{count:,}", f"{count // max(costs['rounds'], 1):,}"
+
+
+def exit_code_of(ended: frozenset[RunStatus]) -> ExitCode:
+    """The exit code of a command whose runs ended so."""
+    if ended <= {RunStatus.COMPLETED}:
+        return ExitCode.DONE
+    return ExitCode.EXHAUSTED if ended <= WITH_MODEL else ExitCode.MISSED
 
 
 def shown_status(record: RunRecord, *, served: bool) -> str:
@@ -45,6 +60,7 @@ def party_facts(parties: Sequence[PartyRecord]) -> list[dict[str, object]]:
             "party": one.party,
             "connected": one.connected,
             "since": utc(one.since),
+            "reason": one.reason,
             "owes": None if one.phase is None else {"run": one.run, "round": one.round_id, "phase": one.phase},
         }
         for one in parties

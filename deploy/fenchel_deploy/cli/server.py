@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -13,25 +14,22 @@ import typer
 from rich.table import Table
 
 from fenchel_common.identity import Address, Kit, LiveKit
-from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.console import PlainConsole
-from fenchel_deploy.cli.exits import ExitCode
-from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_to_stderr
+from fenchel_deploy.cli.eventlines import ALL_INTERFACES, line_of
+from fenchel_deploy.cli.keys import key_in_words
+from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_line, log_to_stderr
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import MetricsOption, metrics_address
-from fenchel_deploy.cli.output import Format, printable
-from fenchel_deploy.cli.runviews import key_in_words
+from fenchel_deploy.cli.output import Format
+from fenchel_deploy.cli.runviews import cost_rows, exit_code_of
 from fenchel_deploy.cli.signals import exit_on
-from fenchel_deploy.cli.times import clock_time
 from fenchel_deploy.logs import Place, last_errors_kept
 from fenchel_server import transport
 from fenchel_server.app import FAREWELL_S, Listen, serve
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.outcome import RunOutcome
-from fenchel_server.store.base import WITH_MODEL, RunStatus
-
-ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - a server listens
+from fenchel_server.store import RunStatus
 
 
 def register(app: typer.Typer) -> None:
@@ -60,6 +58,13 @@ def server(
         ),
     ] = FAREWELL_S,
     stay: Annotated[bool, typer.Option(help="Stay when all runs are over, and wait for the next one.")] = False,
+    supervised: Annotated[
+        bool,
+        typer.Option(
+            help="For a supervisor that restarts what fails: exit with 0 also if a run is exhausted or diverged, which "
+            "no restart changes."
+        ),
+    ] = False,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
     output: Annotated[Format, typer.Option("--format", help="How events are written to stdout.")] = Format.TABLE,
     metrics: MetricsOption = None,
@@ -81,13 +86,15 @@ def server(
     config = RunConfig.from_toml(run) if run else None
     announce = _print_json if output is Format.JSON else _print_lines
 
+    one_at_a_time = threading.Lock()
     listen_here = partial(transport.listen, insecure=insecure)
     with last_errors_kept(state, place), _measured(metrics_address(metrics), listen_here) as (listen_measured, observe):
 
         def tell(event: Mapping[str, Any]) -> None:
-            _move(place, event)
-            observe(event)
-            announce(event)
+            with one_at_a_time:
+                _move(place, event)
+                observe(event)
+                announce(event)
 
         ended = serve(
             loaded,
@@ -100,15 +107,8 @@ def server(
             results=results,
             farewell_s=farewell,
         )
-    if code := _exit_code(ended):
+    if code := exit_code_of(ended - {RunStatus.EXHAUSTED, RunStatus.DIVERGED} if supervised else ended):
         raise typer.Exit(code)
-
-
-def _exit_code(ended: frozenset[RunStatus]) -> ExitCode:
-    """The exit code of a server whose runs ended so."""
-    if ended <= {RunStatus.COMPLETED}:
-        return ExitCode.DONE
-    return ExitCode.EXHAUSTED if ended <= WITH_MODEL else ExitCode.MISSED
 
 
 @contextmanager
@@ -135,8 +135,10 @@ def _measured(
 
 
 def _move(place: Place, event: Mapping[str, Any]) -> None:
-    """Notes the run, round and phase of an event; `leaving` and `listening` are of no run."""
-    round_id = event.get("round", place.round if event["event"] == "warning" else None)
+    """Notes the run, round and phase of an event; `leaving` and `listening` are of no run, `parties` of whichever."""
+    if event["event"] == "parties":
+        return
+    round_id = event.get("round", place.round if event["event"] in ("warning", "ready") else None)
     place.move(run=event.get("run"), round_id=round_id, phase=event.get("phase"))
 
 
@@ -152,38 +154,11 @@ def _print_json(event: Mapping[str, object]) -> None:
 
 
 def _print_lines(event: Mapping[str, Any]) -> None:
-    kind = event["event"]
-    if kind == "phase":
-        return
-    if kind == "listening":
-        host = Address.parse(event["address"]).host
-        where = "all interfaces" if host in (ALL_INTERFACES, "::") else f"{host} only"
-        line = f"listening on {where}, port {event['port']}, for {', '.join(event['parties'])}"
-    elif kind == "waiting":
-        line = f"run {event['run']}: waiting for {', '.join(_missing(event))}"
-    elif kind == "leaving":
-        line = f"all runs are over; waiting up to {event['within_s']:g} s for {', '.join(event['for'])} to hear so"
-    elif kind == "round":
-        number = "closing round" if event["closing"] else f"round {event['round']}"
-        line = f"run {event['run']}: {number}, {event['seconds']:.2f} s"
-        metrics = RoundMetrics.from_mapping(event)
-        if metrics.measured:
-            known = f"P(w) {metrics.primal:.6f}" if metrics.gap is None else f"gap {metrics.gap:.3e}"
-            line += f", {known}, {metrics.fit}"
-        if metrics.absences:
-            line += f", without {metrics.absences}"
-    else:
-        line = f"run {event['run']} ({event['name']}) {event['status']}: {event['reason']}"
-        if event["outcome"] is not None:
-            _print_result(event)
-    sys.stdout.write(printable(line) + "\n")
-    sys.stdout.flush()
-
-
-def _missing(event: Mapping[str, Any]) -> list[str]:
-    """The parties that are waited for, each with the time since which it is not connected."""
-    since = {name: f" (not connected since {clock_time(at)})" for name, at in event["since"].items()}
-    return [f"{name}{since.get(name, '')}" for name in event["for"]]
+    if event["event"] == "ended" and event["outcome"] is not None:
+        _print_result(event)
+    if (line := line_of(event)) is not None:
+        sys.stdout.write(log_line(line.text, line.level) + "\n")
+        sys.stdout.flush()
 
 
 def _print_result(event: Mapping[str, Any]) -> None:
@@ -201,8 +176,7 @@ def _print_result(event: Mapping[str, Any]) -> None:
     }
     if outcome.release is not None:
         rows |= _release_rows(event["run"], outcome.release)
-    rows |= {f"{kind}, seconds": f"{seconds:.2f}" for kind, seconds in outcome.seconds.items()}
-    rows |= {"bytes up": f"{outcome.bytes.up:,}", "bytes down": f"{outcome.bytes.down:,}"}
+    rows |= {name: whole for name, whole, _ in cost_rows(event["outcome"])}
     table = Table(title=event["name"], show_header=False)
     table.add_column()
     table.add_column(justify="right")

@@ -12,6 +12,8 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.identity.roster import check_name
 from fenchel_deploy.cli.choices import parse_grid
 from fenchel_deploy.cli.manual import epilog
+from fenchel_deploy.cli.options import FormatOption
+from fenchel_deploy.cli.output import Format, print_json
 
 SHARD_FILE = "shard.npz"
 
@@ -36,6 +38,7 @@ def shard(
     grid: Annotated[str, typer.Option(help="KxQ: K row groups times Q column groups, one party each.")] = "2x2",
     columns: Annotated[Columns, typer.Option(help="How columns are cut.")] = Columns.CONTIGUOUS,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Split a data set into the shards of a made-up federation. The same options give the same shards.
 
@@ -48,6 +51,7 @@ def shard(
     if len(set(parties)) != rows * cuts:
         raise InvalidInput(f"--names: {len(set(parties))} different names for a grid of {rows * cuts} parties")
     whole = load_dataset(dataset)
+    written = []
     for party, part in zip(parties, partition(whole, grid=(rows, cuts), columns=columns.value, seed=seed), strict=True):
         path = out / party / SHARD_FILE
         try:
@@ -55,4 +59,9 @@ def shard(
             part.save(path)
         except OSError as error:
             raise InvalidInput(f"--out: {path} cannot be written: {error.strerror}") from error
-        typer.echo(f"{path}: {part.X.shape[0]} samples, {part.X.shape[1]} features")
+        written.append({"party": party, "path": str(path), "samples": part.X.shape[0], "features": part.X.shape[1]})
+    if output is Format.JSON:
+        print_json(written)
+        return
+    for one in written:
+        typer.echo(f"{one['path']}: {one['samples']} samples, {one['features']} features")

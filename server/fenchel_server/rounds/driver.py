@@ -15,6 +15,7 @@ from typing import cast
 
 from fenchel_common.errors import AlignmentError, FenchelError, ResultRejected, StoreError
 from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH
 from fenchel_server.contract import AlgorithmServer, Outcome, PhaseRequest, RoundReport
@@ -48,7 +49,7 @@ from fenchel_server.rounds.parts import RunParts
 from fenchel_server.rounds.phases import Rules, RunState
 from fenchel_server.rounds.setup import SetupDone, SetupServer
 from fenchel_server.rounds.transport import PhaseId, Receive, Transport
-from fenchel_server.store import Ending, RunStatus, SetupRecord, Store
+from fenchel_server.store import Ending, RoundRecord, RunStatus, SetupRecord, Store
 from fenchel_server.store.base import SETUP_ROUND
 
 STOP_LOOK_S = 1.0
@@ -94,7 +95,7 @@ class Driver:
         self._still_waiting = still_waiting
         self._keep_model = keep_model
         self._rules = Rules.of(RunConfig.from_json(store.run(run).config), parts.clients)
-        self._ledger = RoundLedger(clock)
+        self._ledger = RoundLedger(clock, port=transport.port_bytes)
         self._attempt = 0
         self._closing = False
         self._setup: SetupServer | None = None
@@ -138,7 +139,8 @@ class Driver:
                     return self._close(effect)
                 following = self._perform(effect)
                 if isinstance(effect, CommitSetup | CommitRound):
-                    self._watch(event)
+                    with self._ledger.spending(Kind.COMPUTE):
+                        self._watch(event)
                 event = following or event
 
     def _perform(self, effect: Effect) -> Event | None:
@@ -223,7 +225,9 @@ class Driver:
             raise
         except FenchelError as error:
             return Broke(str(error))
-        self._ledger.add_phase(phase.phase, gathered, seconds=self._clock() - began)
+        took_s = self._clock() - began
+        with self._ledger.spending(Kind.COMPUTE):
+            self._ledger.add_phase(phase.phase, gathered, seconds=took_s)
         self._results = gathered.results
         with self._ledger.spending(Kind.STORE):
             stop = self._store.stop_request(self._run)
@@ -269,7 +273,7 @@ class Driver:
                 return self._round_ready(outcome, snapshot)
 
     def _setup_ready(self, done: SetupDone) -> SetupReady:
-        record = self._ledger.record(SETUP_ROUND)
+        record = self._take_record(SETUP_ROUND)
         self._commit = lambda _: self._store.commit_setup(self._run, done.record, record, done.snapshot)
         return SetupReady(done.warnings)
 
@@ -278,7 +282,7 @@ class Driver:
             if not self._ledger.knows_absence_of(client):
                 self._ledger.add_absence(client, WHOLE_ROUND, reason)
         metrics = replace(report.metrics, closing=self._closing)
-        record = self._ledger.record(metrics.round, metrics)
+        record = self._take_record(metrics.round, metrics)
         self._commit = lambda ending: self._store.commit_round(self._run, replace(record, ending=ending), snapshot)
         return RoundReady(metrics, record.seconds[TOTAL], self._ending_of(report), record)
 
@@ -292,10 +296,15 @@ class Driver:
     def _persist(self, *, ending: Ending | None) -> None:
         if self._commit is None:
             raise AssertionError("a commit follows an outcome of the set-up or of a round")
-        self._ledger = RoundLedger(self._clock)
         with self._ledger.spending(Kind.STORE):
             self._commit(ending)
         self._setup = self._commit = None
+
+    def _take_record(self, round_id: RoundId, metrics: RoundMetrics | None = None) -> RoundRecord:
+        """The record of the round that ends now; the costs from now on are the next round's."""
+        record = self._ledger.record(round_id, metrics)
+        self._ledger = RoundLedger(self._clock, port=self._transport.port_bytes, since=self._ledger.ended)
+        return record
 
     def _close(self, effect: Close) -> Ending:
         committed = self._store.rounds(self._run)

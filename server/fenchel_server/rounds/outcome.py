@@ -3,27 +3,24 @@
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any, Self
 
 from fenchel_common import jsonrecord
 from fenchel_common.ids import ClientId
 from fenchel_common.metrics import LastCertificate, RoundMetrics, last_certificate
 from fenchel_server.release import ReleaseSummary
-from fenchel_server.rounds.ledger import TOTAL, ClientCosts, Kind
+from fenchel_server.rounds.ledger import TOTAL, ClientCosts, Kind, Traffic, cpu_seconds_of, traffic_of
 from fenchel_server.store import RoundRecord, RunRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
-    """Bytes from the clients to the server, and from the server to the clients."""
-
-    up: int
-    down: int
-
-
-@dataclass(frozen=True, slots=True)
 class ClientTotals:
-    """The costs of one client in the whole run; `rss_mib` is the peak memory of its process, in MiB."""
+    """The costs of one client in the whole run; `rss_mib` is the peak memory of its process, in MiB.
+
+    Fields with a default are missing in records of the first versions.
+    """
 
     encrypt_s: float
     decrypt_s: float
@@ -34,6 +31,9 @@ class ClientTotals:
     bytes_up: int
     bytes_down: int
     rss_mib: float
+    ciphertext_up: int = 0
+    ciphertext_down: int = 0
+    cpu_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,8 @@ class RunOutcome:
         By kind, the sums over the set-up, all rounds and the last phase.
     round_seconds
         By kind, the medians over the rounds with `rtc_per_round` round trips; empty without a round.
+    cpu_seconds
+        Of the `server`, and of all `parties` together, over the same time as `seconds`.
     undelivered
         For each client that did not get the model, why.
     release
@@ -63,6 +65,7 @@ class RunOutcome:
     certificate: LastCertificate
     seconds: Mapping[str, float]
     round_seconds: Mapping[str, float] = field(default_factory=dict)
+    cpu_seconds: Mapping[str, float] = field(default_factory=dict)
     bytes: Traffic
     clients_detail: Mapping[ClientId, ClientTotals] = field(default_factory=dict)
     undelivered: Mapping[ClientId, str]
@@ -92,20 +95,21 @@ def certificate_of(rounds: Sequence[RoundRecord]) -> LastCertificate:
 
 def outcome_of(
     rounds: Sequence[RoundRecord],
-    finish: RoundRecord,
+    finish: RoundRecord | None,
     undelivered: Mapping[ClientId, str],
     *,
     release: ReleaseSummary | None = None,
 ) -> RunOutcome:
     """The outcome of the committed rounds, of which the first is the set-up, and of the last phase.
 
-    `finish` has the costs of the last phase; `undelivered` says for each client that did not get the model why.
+    `finish` has the costs of the last phase; it is None before that phase. `undelivered` says for each client that did
+    not get the model why.
     """
     metrics = _training_metrics(rounds)
     trips = [len(one.phases) for one in metrics]
     usual = statistics.mode(trips) if trips else None
     usual_rounds = [record for record, count in zip(rounds[1:], trips, strict=True) if count == usual]
-    records = (*rounds, finish)
+    records = (*rounds, *(() if finish is None else (finish,)))
     kinds = (TOTAL, *map(str, Kind))
     return RunOutcome(
         rounds=sum(not one.closing for one in metrics),
@@ -117,10 +121,8 @@ def outcome_of(
             for kind in kinds
             if usual_rounds
         },
-        bytes=Traffic(
-            up=sum(record.bytes_up for record in records),
-            down=sum(record.bytes_down for record in records),
-        ),
+        cpu_seconds=cpu_seconds_of(records),
+        bytes=reduce(add, map(traffic_of, records)),
         clients_detail=_clients_detail(records),
         undelivered=dict(undelivered),
         release=release,
@@ -134,12 +136,7 @@ def outcome_of_record(record: RunRecord, rounds: Sequence[RoundRecord]) -> RunOu
     """
     if record.outcome is not None:
         return RunOutcome.from_json(record.outcome)
-    if not rounds:
-        return None
-    unspent = RoundRecord(
-        round_id=rounds[-1].round_id, metrics="{}", absences=(), bytes_up=0, bytes_down=0, seconds={TOTAL: 0.0}
-    )
-    return outcome_of(rounds, unspent, {})
+    return outcome_of(rounds, None, {}) if rounds else None
 
 
 def _training_metrics(rounds: Sequence[RoundRecord]) -> list[RoundMetrics]:
@@ -157,7 +154,7 @@ def _totals_of(client: ClientId, records: Sequence[RoundRecord]) -> ClientTotals
     costs = [record.clients.get(client) or ClientCosts().record(record.seconds[TOTAL]) for record in records]
 
     def total(name: str) -> float:
-        return sum(one[name] for one in costs)
+        return sum(one.get(name, 0.0) for one in costs)
 
     return ClientTotals(
         encrypt_s=total("encrypt_s"),
@@ -169,6 +166,9 @@ def _totals_of(client: ClientId, records: Sequence[RoundRecord]) -> ClientTotals
         bytes_up=int(total("bytes_up")),
         bytes_down=int(total("bytes_down")),
         rss_mib=max(one["peak_memory_bytes"] for one in costs) / 2**20,
+        ciphertext_up=int(total("ciphertext_up")),
+        ciphertext_down=int(total("ciphertext_down")),
+        cpu_seconds=total("cpu_seconds"),
     )
 
 

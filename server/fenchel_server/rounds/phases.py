@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, Self
 
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.runconfig import RunConfig
@@ -49,7 +49,7 @@ class Rules:
     gap: float | None = None
 
     @classmethod
-    def of(cls, config: RunConfig, clients: frozenset[ClientId]) -> "Rules":
+    def of(cls, config: RunConfig, clients: frozenset[ClientId]) -> Self:
         return cls(
             clients=clients,
             quorum=max(1, math.ceil(config.round.quorum * len(clients) - QUORUM_ROUNDING)),

@@ -33,11 +33,25 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One client's exchange in one phase: the seconds until its result was complete, and the bytes of its messages."""
+    """One client's exchange in one phase: the seconds until its result was complete, and the bytes of its messages.
+
+    `ciphertext_up` and `ciphertext_down` are those of the bytes that are encrypted vectors; 0 if the transport does not
+    read messages.
+    """
 
     seconds: float
     bytes_up: int
     bytes_down: int
+    ciphertext_up: int = 0
+    ciphertext_down: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PortBytes:
+    """Bytes that came in and went out at the server's port since it listens, as the kernel counts them."""
+
+    up: int
+    down: int
 
 
 Receive = Callable[[ClientId, bytes], None]
@@ -123,6 +137,10 @@ class Transport(Protocol):
         """
         ...
 
+    def port_bytes(self) -> PortBytes | None:
+        """The bytes of all connections so far; None if there is no port, or the kernel does not count."""
+        ...
+
     def dismiss(self, reason: str, *, unfit: Mapping[str, UnfitData] | None = None) -> None:
         """Tells all clients, also those that attach later, that all runs are over. Cannot be undone.
 
@@ -146,6 +164,9 @@ class WrappedTransport:
     def incarnation(self, client: ClientId) -> str | None:
         return self._transport.incarnation(client)
 
+    def port_bytes(self) -> PortBytes | None:
+        return self._transport.port_bytes()
+
     def dismiss(self, reason: str, *, unfit: Mapping[str, UnfitData] | None = None) -> None:
         self._transport.dismiss(reason, unfit=unfit)
 
@@ -160,6 +181,10 @@ class Listener(Transport, Protocol):
 
     def owed(self) -> Mapping[ClientId, PhaseId]:
         """The clients that owe a result of the phase under way, and that phase; may be called from any thread."""
+        ...
+
+    def tend(self) -> None:
+        """Called about once a second: reads counts that end with a connection, and tells of callers that failed."""
         ...
 
     def set_serving(self, serving: bool, *, missing: Mapping[ClientId, float] | None = None) -> None:

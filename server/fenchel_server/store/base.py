@@ -103,7 +103,9 @@ class Ending:
 class RoundRecord:
     """A committed round; `seconds` splits its wall-clock time by kind, beside the `total`.
 
-    `clients` has, for each client, seconds by kind, bytes and memory; its seconds add up to the same total.
+    `clients` has, for each client, seconds by kind, bytes, CPU seconds and memory; its seconds add up to the same
+    total.
+    `server` has the CPU seconds of the server and, where they are known, the bytes at its port.
     A round with an `ending` is the last one: after it the parties get the model, and the run is closed.
     """
 
@@ -116,6 +118,7 @@ class RoundRecord:
     ending: Ending | None = None
     clients: Mapping[ClientId, Mapping[str, float]] = field(default_factory=dict)
     seen: str = "{}"
+    server: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +133,9 @@ class Snapshot:
 class PartyRecord:
     """What the server knows of a party at the moment.
 
-    `since` is when the party connected, or left; a party that never came is missing since the server's start. `run`,
-    `round_id` and `phase` name the task whose result the party owes; None if it owes none.
+    `since` is when the party connected, or left; a party that never came is missing since the server's start. `reason`
+    says why a party is missing. `run`, `round_id` and `phase` name the task whose result the party owes; None if it
+    owes none.
     """
 
     party: ClientId
@@ -140,6 +144,7 @@ class PartyRecord:
     run: RunId | None = None
     round_id: RoundId | None = None
     phase: str | None = None
+    reason: str = ""
 
 
 class Store(ABC):

@@ -11,14 +11,16 @@ def replace_parties(connection: sqlite3.Connection, parties: Sequence[PartyRecor
     """Replaces the content of the table."""
     connection.execute("DELETE FROM parties")
     connection.executemany(
-        "INSERT INTO parties VALUES (?, ?, ?, ?, ?, ?)",
-        [(one.party, one.connected, one.since, one.run, one.round_id, one.phase) for one in parties],
+        "INSERT INTO parties VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [(one.party, one.connected, one.since, one.run, one.round_id, one.phase, one.reason) for one in parties],
     )
 
 
 def read_parties(connection: sqlite3.Connection) -> tuple[PartyRecord, ...]:
     """The content of the table, by name."""
-    rows = connection.execute("SELECT party, connected, since, run, round_id, phase FROM parties ORDER BY party")
+    rows = connection.execute(
+        "SELECT party, connected, since, run, round_id, phase, reason FROM parties ORDER BY party"
+    )
     return tuple(
         PartyRecord(
             ClientId(party),
@@ -27,6 +29,7 @@ def read_parties(connection: sqlite3.Connection) -> tuple[PartyRecord, ...]:
             None if run is None else RunId(run),
             None if round_id is None else RoundId(round_id),
             phase,
+            reason,
         )
-        for party, connected, since, run, round_id, phase in rows
+        for party, connected, since, run, round_id, phase, reason in rows
     )

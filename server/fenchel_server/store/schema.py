@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fenchel_common.errors import NoState, SchemaTooNew, StoreError
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 APPLICATION_ID = 0x46454E43
 """Marks the file as Fenchel's, so that no other program's database is used by mistake."""
 
@@ -37,7 +37,8 @@ CREATE TABLE parties (
     since REAL NOT NULL,
     run TEXT,
     round_id INTEGER,
-    phase TEXT
+    phase TEXT,
+    reason TEXT NOT NULL
 ) STRICT
 """
 OTHERS = """
@@ -52,6 +53,7 @@ CREATE TABLE rounds (
     ending_reason TEXT,
     clients TEXT NOT NULL DEFAULT '{}',
     seen TEXT NOT NULL DEFAULT '{}',
+    server TEXT NOT NULL DEFAULT '{}',
     CHECK ((ending_status IS NULL) = (ending_reason IS NULL)),
     PRIMARY KEY (run, round_id)
 ) STRICT;
@@ -94,6 +96,11 @@ UPGRADES = {
         f"INSERT INTO new_runs ({RUN_COLUMNS}) SELECT {RUN_COLUMNS} FROM runs",  # noqa: S608 - constants
         "DROP TABLE runs",
         "ALTER TABLE new_runs RENAME TO runs",
+    ),
+    5: (
+        "ALTER TABLE rounds ADD COLUMN server TEXT NOT NULL DEFAULT '{}'",
+        "DROP TABLE parties",
+        PARTIES,
     ),
 }
 """For each older version the statements that bring a database to the next version."""

@@ -45,7 +45,7 @@ SNAPSHOT_READS = 3
 """How often a reader tries: a live server may replace a snapshot between looking up its name and reading it."""
 
 RUN_COLUMNS = "run, name, config, status, reason, created, updated, attempt, key_fingerprint, key_bits, outcome, seen"
-ROUND_COLUMNS = "round_id, metrics, bytes_up, bytes_down, seconds, ending_status, ending_reason, clients, seen"
+ROUND_COLUMNS = "round_id, metrics, bytes_up, bytes_down, seconds, ending_status, ending_reason, clients, seen, server"
 
 
 class SqliteStore(Store):
@@ -248,10 +248,11 @@ class SqliteStore(Store):
         seconds = json.dumps(dict(record.seconds))
         ending = (None, None) if record.ending is None else (record.ending.status, record.ending.reason)
         clients = json.dumps({client: dict(costs) for client, costs in record.clients.items()})
+        server = json.dumps(dict(record.server))
         costs = (record.bytes_up, record.bytes_down, seconds)
         connection.execute(
-            "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (run, record.round_id, record.metrics, *costs, *ending, clients, record.seen),
+            "INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (run, record.round_id, record.metrics, *costs, *ending, clients, record.seen, server),
         )
         connection.executemany(
             "INSERT INTO absences VALUES (?, ?, ?, ?, ?, ?)",
@@ -317,9 +318,9 @@ def _run_record(
 
 
 def _round_record(
-    row: tuple[int, str, int, int, str, str | None, str | None, str, str], absences: list[AbsenceRecord]
+    row: tuple[int, str, int, int, str, str | None, str | None, str, str, str], absences: list[AbsenceRecord]
 ) -> RoundRecord:
-    round_id, metrics, up, down, seconds, status, reason, clients, seen = row
+    round_id, metrics, up, down, seconds, status, reason, clients, seen, server = row
     ending = None if status is None or reason is None else Ending(RunStatus(status), reason)
     return RoundRecord(
         round_id=RoundId(round_id),
@@ -331,6 +332,7 @@ def _round_record(
         ending=ending,
         clients=json.loads(clients),
         seen=seen,
+        server=json.loads(server),
     )
 
 

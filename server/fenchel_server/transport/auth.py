@@ -14,6 +14,7 @@ from fenchel_common.errors import FenchelError, MalformedCertificate
 from fenchel_common.identity import Certificate, LiveKit, Role, Roster
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.frames import PARTY_METADATA_KEY
+from fenchel_server.transport.handshakes import Handshakes
 from fenchel_server.transport.status import abort
 
 HEALTH_PREFIX = "/grpc.health.v1.Health/"
@@ -52,8 +53,9 @@ class CertificateAuthoriser:
     role, and that the roster names the certificate's key.
     """
 
-    def __init__(self, kit: LiveKit) -> None:
+    def __init__(self, kit: LiveKit, handshakes: Handshakes) -> None:
         self._kit = kit
+        self._handshakes = handshakes
 
     def roster(self) -> Roster:
         return self._kit.look().roster
@@ -75,6 +77,7 @@ class CertificateAuthoriser:
         kit.roster.check_key(certificate)
 
     def _certificate(self, context: grpc.ServicerContext) -> Certificate:
+        self._handshakes.succeed(context.peer())
         # gRPC gives a list of values for each key, whatever its type stubs say.
         facts = cast(Mapping[str, Sequence[bytes]], context.auth_context())
         pems = facts.get("x509_pem_cert", ())

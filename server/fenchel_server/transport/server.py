@@ -13,14 +13,16 @@ from fenchel_common.identity import Address, Kit, LiveKit, Role
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.chunks import FLOW_CONTROL, MAX_MESSAGE_BYTES
 from fenchel_common.wire.presence import missing_to_text
-from fenchel_server.rounds.transport import Gathered, PhaseId, Receive
+from fenchel_server.rounds.transport import Gathered, PhaseId, PortBytes, Receive
 from fenchel_server.transport.auth import (
     Authoriser,
     AuthorisingInterceptor,
     CertificateAuthoriser,
     InsecureAuthoriser,
 )
+from fenchel_server.transport.handshakes import Handshakes
 from fenchel_server.transport.mailbox import Mailbox, Traffic
+from fenchel_server.transport.portbytes import PortCounter
 from fenchel_server.transport.quota import BoundedHealth
 from fenchel_server.transport.servicer import SERVICE_NAME, FederationServicer, TransportLimits, add_to_server
 
@@ -52,6 +54,7 @@ class GrpcTransport:
         bounded: BoundedHealth,
         server: grpc.Server,
         *,
+        handshakes: Handshakes,
         port: int,
         dismissal_s: float,
     ) -> None:
@@ -59,7 +62,9 @@ class GrpcTransport:
         self._health = health_servicer
         self._bounded = bounded
         self._server = server
+        self._handshakes = handshakes
         self._port = port
+        self._port_counter = PortCounter(port)
         self._dismissal_s = dismissal_s
         self.set_serving(False)
 
@@ -89,6 +94,13 @@ class GrpcTransport:
 
     def incarnation(self, client: ClientId) -> str | None:
         return self._mailbox.incarnation(client)
+
+    def port_bytes(self) -> PortBytes | None:
+        return self._port_counter.look()
+
+    def tend(self) -> None:
+        self._port_counter.look()
+        self._handshakes.tell()
 
     def dismiss(self, reason: str, *, unfit: Mapping[str, UnfitData] | None = None) -> None:
         self.set_serving(False)
@@ -126,7 +138,10 @@ def listen(
             f"{loaded.directory} is the kit of a {loaded.role.value}; start the server with the server's kit"
         )
     bounds = limits or TransportLimits()
-    authoriser: Authoriser = InsecureAuthoriser(kit_in_use) if insecure else CertificateAuthoriser(kit_in_use)
+    handshakes = Handshakes(patience_s=bounds.handshake_s)
+    authoriser: Authoriser = (
+        InsecureAuthoriser(kit_in_use) if insecure else CertificateAuthoriser(kit_in_use, handshakes)
+    )
     parties = len(loaded.roster.parties)
     server = grpc.server(
         ThreadPoolExecutor(THREADS_PER_PARTY * parties + SPARE_THREADS, thread_name_prefix="grpc"),
@@ -140,13 +155,15 @@ def listen(
     services = frozenset({health.OVERALL_HEALTH, SERVICE_NAME})
     bounded = BoundedHealth(health_servicer, services, authoriser)
     health_pb2_grpc.add_HealthServicer_to_server(bounded, server)
-    port = _bind(server, kit_in_use, address, insecure=insecure)
-    transport = GrpcTransport(mailbox, health_servicer, bounded, server, port=port, dismissal_s=bounds.dismissal_s)
+    port = _bind(server, kit_in_use, address, handshakes, insecure=insecure)
+    transport = GrpcTransport(
+        mailbox, health_servicer, bounded, server, handshakes=handshakes, port=port, dismissal_s=bounds.dismissal_s
+    )
     server.start()
     return transport
 
 
-def _bind(server: grpc.Server, kit: LiveKit, address: Address, *, insecure: bool) -> int:
+def _bind(server: grpc.Server, kit: LiveKit, address: Address, handshakes: Handshakes, *, insecure: bool) -> int:
     if insecure and not address.loopback:
         raise InvalidInput(
             f"--insecure is for debugging on this machine alone and refuses to listen on {address};"
@@ -160,7 +177,7 @@ def _bind(server: grpc.Server, kit: LiveKit, address: Address, *, insecure: bool
                 address,
             )
             return server.add_insecure_port(str(address))
-        return server.add_secure_port(str(address), _credentials(kit))
+        return server.add_secure_port(str(address), _credentials(kit, handshakes))
     except RuntimeError as error:
         raise InvalidInput(
             f"cannot listen on {address}: another program uses the port, or the host is not this machine's;"
@@ -168,8 +185,8 @@ def _bind(server: grpc.Server, kit: LiveKit, address: Address, *, insecure: bool
         ) from error
 
 
-def _credentials(kit: LiveKit) -> grpc.ServerCredentials:
-    """Mutual TLS with the certificate and key that are in use when a connection is made."""
+def _credentials(kit: LiveKit, handshakes: Handshakes) -> grpc.ServerCredentials:
+    """Mutual TLS with the certificate and key that are in use when a connection is made; gRPC asks at each of them."""
     used = kit.look()
 
     def renewed() -> grpc.ServerCertificateConfiguration | None:
@@ -179,6 +196,7 @@ def _credentials(kit: LiveKit) -> grpc.ServerCredentials:
         for each connection, many connections at once would crash the process.
         """
         nonlocal used
+        handshakes.begin()
         before, used = used, kit.look()
         if _tls_files(used) == _tls_files(before):
             return None

@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 from typing import Any
 
 import pytest
@@ -10,18 +11,21 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import LastCertificate, RoundMetrics, last_certificate
 from fenchel_deploy.cli import demonstration, runs, server
 from fenchel_deploy.cli.console import PlainConsole
-from fenchel_deploy.cli.runviews import key_in_words
-from fenchel_deploy.demonstration import DemonstrationOptions
+from fenchel_deploy.cli.keys import key_in_words
+from fenchel_deploy.cli.liveview import lines_of
+from fenchel_deploy.cli.story import RunStory
 from fenchel_server.release import ReleaseSummary
-from fenchel_server.rounds.outcome import ClientTotals, RunOutcome, Traffic
+from fenchel_server.rounds.ledger import Traffic
+from fenchel_server.rounds.outcome import ClientTotals, RunOutcome
 from fenchel_server.store import RoundRecord
 
+STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO ")
 NOTHING = ClientTotals(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0)
 
 
 def round_event(round_id: int, **figures: float | None) -> dict[str, Any]:
     known = dict.fromkeys(("primal", "dual", "gap", "accuracy")) | figures
-    rest = {"closing": False, "figures": {}, "seconds": 1.5, "costs": {}, "absences": {}}
+    rest = {"closing": False, "figures": {}, "seconds": 1.5, "costs": {"seconds": {"total": 1.5}}, "absences": {}}
     return {"event": "round", "run": "run-1", "round": round_id, **known, **rest}
 
 
@@ -51,7 +55,9 @@ def test_the_server_shows_what_a_round_measured(
     figures: dict[str, float], shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server._print_lines(round_event(4, **figures))
-    assert capsys.readouterr().out == f"run run-1: round 4, 1.50 s{shown}\n"
+    line = capsys.readouterr().out
+    assert STAMP.match(line)
+    assert STAMP.sub("", line) == f"run run-1: round 4, 1.50 s{shown}\n"
 
 
 def test_the_server_shows_the_outcome_of_a_run_that_diverged(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,13 +74,10 @@ def test_the_server_shows_the_outcome_of_a_run_that_diverged(capsys: pytest.Capt
 
 
 def test_the_view_of_a_training_keeps_the_figures_of_the_last_round_that_measured_its_model() -> None:
-    view = demonstration.DemonstrationView(DemonstrationOptions())
-    view.tell(round_event(4, primal=0.5, dual=0.25, gap=0.25, accuracy=0.75))
-    view.tell(round_event(5))
-    console = PlainConsole(file=io.StringIO(), width=1000)
-    console.print(view)
-    assert isinstance(console.file, io.StringIO)
-    assert "round 5, 1.50 s; gap 2.50e-01, accuracy 0.7500 (round 4)" in console.file.getvalue()
+    story = RunStory("toy")
+    story.tell(round_event(4, primal=0.5, dual=0.25, gap=0.25, accuracy=0.75))
+    story.tell(round_event(5))
+    assert "round 5, gap 2.500e-01, accuracy 0.7500" in [line.plain for line in lines_of(story, width=80)]
 
 
 def test_the_report_of_a_training_that_diverged_is_shown() -> None:

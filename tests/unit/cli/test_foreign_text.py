@@ -16,11 +16,12 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli import app as fenchel
-from fenchel_deploy.cli import demonstration, load_verbs, main, runs, server
+from fenchel_deploy.cli import load_verbs, main, runs, server
 from fenchel_deploy.cli.console import PlainConsole
+from fenchel_deploy.cli.liveview import LiveView
 from fenchel_deploy.cli.logs import log_to_stderr
 from fenchel_deploy.cli.output import printable
-from fenchel_deploy.demonstration import DemonstrationOptions
+from fenchel_deploy.cli.story import RunStory
 from fenchel_server.store import AbsenceRecord, RoundRecord, RunStatus, SqliteStore
 from support.records import RUN, setup_record
 
@@ -96,14 +97,16 @@ def test_the_servers_lines_show_names_and_reasons_as_text(capsys: pytest.Capture
 
 
 def test_the_view_of_a_training_shows_warnings_and_reasons_as_text() -> None:
-    view = demonstration.DemonstrationView(DemonstrationOptions())
-    view.tell({"event": "warning", "warning": HOSTILE})
-    view.tell({"event": "ended", "status": "failed", "reason": HOSTILE})
+    story = RunStory()
+    story.tell({"event": "warning", "warning": HOSTILE})
+    story.tell({"event": "status", "status": "failed", "reason": HOSTILE})
+    absent = {"party": HOSTILE, "connected": False, "since": 0.0, "reason": HOSTILE, "owes": None}
+    story.tell({"event": "parties", "parties": [absent]})
     console = PlainConsole(file=io.StringIO(), width=1000)
-    console.print(view)
+    console.print(LiveView(story))
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 3
     for line in lines:
         assert_shown_as_text(line)
 

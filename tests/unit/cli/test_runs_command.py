@@ -11,6 +11,15 @@ from fenchel_server.store import RunStatus, SqliteStore
 from support.commands import Ended, run_fenchel
 from support.records import RUN, round_record, running_with_setup
 
+BYTES = {
+    "up": 10,
+    "down": 20,
+    "ciphertext_up": 4,
+    "ciphertext_down": 0,
+    "port_up": 12,
+    "port_down": 25,
+}
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
@@ -55,7 +64,7 @@ def test_show_as_json_has_everything(store: SqliteStore, tmp_path: Path) -> None
     assert shown["outcome"] is None
     assert [committed["round"] for committed in shown["history"]] == [0, 1]
     assert shown["history"][1]["absences"] == [{"client": "north", "phase": "primal", "reason": "no result within 1 s"}]
-    assert shown["history"][1]["bytes"] == {"up": 10, "down": 20}
+    assert shown["history"][1]["bytes"] == BYTES
 
 
 def test_stop_asks_the_live_server(store: SqliteStore, tmp_path: Path) -> None:
@@ -122,7 +131,7 @@ def test_of_runs_with_one_name_the_newest_is_meant_and_an_id_goes_before_a_name(
 
 def test_show_has_the_costs(store: SqliteStore, tmp_path: Path) -> None:
     shown = json.loads(invoke("show", "run-1", "--format", "json", state=tmp_path).stdout)
-    assert shown["costs"]["bytes"] == {"up": 10, "down": 20}
+    assert shown["costs"]["bytes"] == {**BYTES, "ciphertext_up": 8}, "both rounds have ciphertext"
     assert shown["costs"]["seconds"]["wait"] == 2.0
     assert shown["costs"]["clients_detail"]["north"]["encrypt_s"] == 0.5
     assert "wait, seconds" in invoke("show", "run-1", state=tmp_path).stdout

@@ -180,3 +180,12 @@ def test_units_are_what_systemd_understands(tmp_path: Path, role: str) -> None:
         [analyze, "verify", str(tmp_path / UNITS[role])], capture_output=True, text=True, check=False
     )
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_server_whose_run_is_exhausted_is_not_started_again() -> None:
+    service = yaml.safe_load((COMPOSE / "server.yml").read_text())["services"]["server"]
+    assert service["restart"] == "on-failure"
+    assert "--supervised" in service["command"]
+    unit = (SYSTEMD / UNITS["server"]).read_text()
+    assert re.search(r"^ExecStart=.* --supervised$", unit, re.MULTILINE)
+    assert "Restart=on-failure" in unit

@@ -12,7 +12,7 @@ from fenchel_common.wire.setup import phase_result_from_bytes, phase_result_to_b
 
 
 def test_a_result_and_its_costs_come_back_as_they_went() -> None:
-    spent = Spent(encrypt_s=1.0, decrypt_s=2.0, compute_s=3.0, serialise_s=4.0, peak_memory_bytes=5)
+    spent = Spent(encrypt_s=1.0, decrypt_s=2.0, compute_s=3.0, serialise_s=4.0, peak_memory_bytes=5, cpu_s=6.0)
     assert phase_result_from_bytes(phase_result_to_bytes(b"body", spent)) == (b"body", spent)
     assert spent.total_s == 10.0
 

@@ -11,7 +11,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.leakage import Direction, Ledger, Sight, Tally, Visibility
 from fenchel_common.wire.arrays import names_to_bytes, numbers_to_bytes
-from fenchel_common.wire.counting import UNREADABLE, meaning_of, values_in
+from fenchel_common.wire.counting import UNREADABLE, content_of, meaning_of, values_in
 from fenchel_common.wire.parsing import MAX_ELEMENTS
 
 INDIVIDUAL, AGGREGATE, CIPHERTEXT = Visibility.INDIVIDUAL, Visibility.AGGREGATE, Visibility.CIPHERTEXT
@@ -54,6 +54,11 @@ def test_a_vector_in_clear_counts_its_values_under_the_class_of_the_field_that_i
 def test_an_encrypted_vector_counts_as_ciphertext_that_holds_that_class() -> None:
     tally = values_in(hyfdca_pb2.HyfdcaDualTask, dual_task(encrypted(31)))
     assert telling(tally) == {Sight("HyfdcaDualTask.products", CIPHERTEXT, INDIVIDUAL): 31}
+
+
+def test_the_bytes_of_ciphertext_are_those_of_encrypted_vectors() -> None:
+    assert content_of(hyfdca_pb2.HyfdcaDualTask, dual_task(encrypted(31))).ciphertext_bytes == 512
+    assert content_of(hyfdca_pb2.HyfdcaDualTask, dual_task(plain(1, 2, 3))).ciphertext_bytes == 0
 
 
 def test_the_outermost_field_decides_for_what_lies_in_it() -> None:

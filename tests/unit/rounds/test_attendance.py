@@ -26,6 +26,9 @@ class Listener:
     def present(self) -> frozenset[ClientId]:
         return frozenset(self.attached)
 
+    def tend(self) -> None:
+        """There are no connections."""
+
     def owed(self) -> Mapping[ClientId, PhaseId]:
         return self.tasks
 
@@ -56,7 +59,8 @@ def attendance(listener: Listener, clock: Clock) -> Attendance:
 def test_a_party_is_missing_since_the_start_or_since_it_left(
     attendance: Attendance, listener: Listener, clock: Clock
 ) -> None:
-    assert attendance.look()[NORTH] == PartyRecord(NORTH, connected=False, since=100.0)
+    never = PartyRecord(NORTH, connected=False, since=100.0, reason="has not connected yet")
+    assert attendance.look()[NORTH] == never
     clock.now, listener.attached = 110.0, {NORTH}
     assert attendance.look()[NORTH] == PartyRecord(NORTH, connected=True, since=110.0)
     clock.now, listener.attached = 120.0, set()
@@ -64,6 +68,7 @@ def test_a_party_is_missing_since_the_start_or_since_it_left(
     clock.now = 130.0
     found = attendance.look()
     assert (found[NORTH].since, found[SOUTH].since) == (120.0, 100.0)
+    assert found[NORTH].reason == "its connection ended, or gives no sign of life"
 
 
 def test_a_party_that_owes_a_result_is_on_record_with_its_task(attendance: Attendance, listener: Listener) -> None:

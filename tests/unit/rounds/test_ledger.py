@@ -9,9 +9,9 @@ import pytest
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.setup import Spent
-from fenchel_server.rounds.ledger import RoundLedger, progress_of
+from fenchel_server.rounds.ledger import RoundLedger, Traffic, cpu_seconds_of, progress_of, traffic_of
 from fenchel_server.rounds.stopping import Progress
-from fenchel_server.rounds.transport import Absence, Exchange, Gathered
+from fenchel_server.rounds.transport import Absence, Exchange, Gathered, PortBytes
 from support.records import Clock, round_record
 
 NORTH, SOUTH = ClientId("north"), ClientId("south")
@@ -73,7 +73,7 @@ def test_a_phase_is_split_by_the_party_that_answered_last_and_its_wire() -> None
 
 def test_each_clients_seconds_add_up_to_the_round() -> None:
     ledger = RoundLedger(Clock(step=20.0))
-    spent = {NORTH: Spent(encrypt_s=4.0, compute_s=0.5, peak_memory_bytes=100), SOUTH: Spent(decrypt_s=9.0)}
+    spent = {NORTH: Spent(4.0, compute_s=0.5, peak_memory_bytes=100, cpu_s=0.75), SOUTH: Spent(decrypt_s=9.0)}
     exchanges = {NORTH: Exchange(5.0, 1, 2), SOUTH: Exchange(7.0, 3, 4)}
     ledger.add_phase("primal", exchanged(spent, exchanges), seconds=8.0)
     ledger.add_phase("finish", exchanged({NORTH: Spent(peak_memory_bytes=90)}, exchanges), seconds=8.0)
@@ -88,10 +88,41 @@ def test_each_clients_seconds_add_up_to_the_round() -> None:
         "wait_s": 10.0,
         "bytes_up": 2,
         "bytes_down": 4,
+        "ciphertext_up": 0,
+        "ciphertext_down": 0,
+        "cpu_seconds": 0.75,
         "peak_memory_bytes": 100,
     }
     assert record.clients[SOUTH]["decrypt_s"] == 7.0, "cut to the time in which its task was out"
     assert record.clients[SOUTH]["wait_s"] == 13.0, "a phase that it did not answer is no work of its own"
+
+
+def test_the_rest_of_the_wall_clock_is_on_record_as_other() -> None:
+    ledger = RoundLedger(Clock(step=20.0))
+    ledger.add_phase("primal", gathered({}), seconds=8.0)
+    assert ledger.record(RoundId(1)).seconds["other"] == 12.0
+
+
+def test_after_the_last_result_the_server_works_and_does_not_wait() -> None:
+    ledger = RoundLedger(Clock(step=20.0))
+    ledger.add_phase("primal", gathered({NORTH: Spent(compute_s=8.0)}), seconds=11.0)
+    seconds = ledger.record(RoundId(1)).seconds
+    assert (seconds["parties"], seconds["wait"], seconds["compute"]) == (8.0, 0.0, 3.0)
+
+
+def test_the_server_has_its_own_cpu_seconds_and_bytes_at_its_port() -> None:
+    port = iter((PortBytes(100, 200), PortBytes(130, 260)))
+    ledger = RoundLedger(Clock(), cpu=Clock(step=0.5), port=lambda: next(port))
+    exchanges = {NORTH: Exchange(5.0, 10, 20, ciphertext_up=4, ciphertext_down=8)}
+    ledger.add_phase("primal", exchanged({NORTH: Spent(cpu_s=2.0)}, exchanges), seconds=8.0)
+    record = ledger.record(RoundId(1))
+    assert traffic_of(record) == Traffic(10, 20, ciphertext_up=4, ciphertext_down=8, port_up=30, port_down=60)
+    assert cpu_seconds_of([record]) == {"server": 0.5, "parties": 2.0}
+
+
+def test_bytes_at_the_port_are_unknown_as_soon_as_those_of_one_round_are() -> None:
+    assert Traffic(1, 2, 3, 4, 5, 6) + Traffic(1, 2, 3, 4) == Traffic(2, 4, 6, 8)
+    assert Traffic(1, 2, 3, 4, 5, 6) + Traffic(1, 2, 3, 4, 5, 6) == Traffic(2, 4, 6, 8, 10, 12)
 
 
 def test_a_record_has_the_metrics_of_its_round_and_the_phases_of_its_last_try() -> None:

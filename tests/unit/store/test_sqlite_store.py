@@ -115,13 +115,14 @@ def test_an_older_schema_is_brought_up_to_date_by_the_server_alone(tmp_path: Pat
     connection.execute("DROP TABLE parties")
     connection.execute("ALTER TABLE rounds DROP COLUMN clients")
     connection.execute("ALTER TABLE rounds DROP COLUMN seen")
+    connection.execute("ALTER TABLE rounds DROP COLUMN server")
     connection.execute("ALTER TABLE runs DROP COLUMN seen")
     connection.execute("PRAGMA user_version = 1")
     connection.close()
     with pytest.raises(StoreError, match="an older Fenchel; start 'fenchel server'"):
         SqliteStore.inspect(tmp_path)
     with SqliteStore.serve(tmp_path) as store:
-        assert store.rounds(RUN) == (replace(round_record(0), clients={}, seen="{}"),)
+        assert store.rounds(RUN) == (replace(round_record(0), clients={}, seen="{}", server={}),)
         assert store.run(RUN).seen == "{}"
         assert (store.run(RUN).status, store.parties()) == (RunStatus.RUNNING, ())
         store.commit_round(RUN, round_record(1), b"state 1")

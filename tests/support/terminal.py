@@ -1,0 +1,86 @@
+"""A terminal in memory: a command runs on a pseudo-terminal, and every screen that it draws can be looked at."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import termios
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyte
+
+LINES = 50
+READ_BYTES = 1 << 12
+REDRAW = b"\r\x1b[2K"
+"""With this the view begins to wipe itself off, to be drawn anew: before it, the screen is whole."""
+
+
+class Terminal:
+    """The screen of a command that runs on a pseudo-terminal."""
+
+    def __init__(self, controller: int, *, columns: int) -> None:
+        self._controller = controller
+        self._screen = pyte.HistoryScreen(columns, LINES, history=10_000)
+        self._stream = pyte.ByteStream(self._screen)
+
+    def screens(self) -> Iterator[list[str]]:
+        """The lines on the screen each time before it is drawn anew, and at the end of the command."""
+        pending = b""
+        while piece := self._read():
+            *drawn, pending = (pending + piece).split(REDRAW)
+            for content in drawn:
+                self._stream.feed(content)
+                yield self.lines
+                self._stream.feed(REDRAW)
+        self._stream.feed(pending)
+        yield self.lines
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._controller, READ_BYTES)
+        except OSError:  # the kernel's way to say that nobody has the other side open any more
+            return b""
+
+    def until(self, shown: Callable[[list[str]], bool]) -> list[str]:
+        """The first screen of which `shown` holds; fails if the command ends before."""
+        for lines in self.screens():
+            if shown(lines):
+                return lines
+        raise AssertionError("the command ended before that was on the screen:\n" + "\n".join(self.lines))
+
+    @property
+    def lines(self) -> list[str]:
+        """What is on the screen, without trailing blanks and empty lines."""
+        return [line.rstrip() for line in self._screen.display if line.strip()]
+
+
+@contextmanager
+def on_terminal(
+    command: Sequence[str | Path], *, columns: int, stdout: int | None = None
+) -> Iterator[tuple[Terminal, "subprocess.Popen[bytes]"]]:
+    """Starts a command whose stderr, and stdout unless told otherwise, are a terminal of that many columns."""
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    environment.pop("COLUMNS", None)
+    process = subprocess.Popen(
+        list(command),
+        stdin=terminal,
+        stdout=terminal if stdout is None else stdout,
+        stderr=terminal,
+        env=environment,
+        start_new_session=True,
+    )
+    os.close(terminal)
+    try:
+        yield Terminal(controller, columns=columns), process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+        os.close(controller)
