@@ -63,7 +63,9 @@ class Simulation(Halves[HyfdcaClient | CorrectiveClient, HyfdcaServer | Correcti
     def alpha(self, ids: Sequence[str]) -> Array:
         """The server's α, which it could not read in an encrypted run, in the order of these samples."""
         alpha = (
-            self.server._state.anchor.alpha if isinstance(self.server, CorrectiveServer) else self.server._state.alpha
+            self.server._states[0].anchor.alpha
+            if isinstance(self.server, CorrectiveServer)
+            else self.server._state.alpha
         )
         values: dict[str, float] = {}
         for client, layout in self.alignment.clients.items():

@@ -1,13 +1,14 @@
 """Phases, formats of vectors, preparation and settings that HyFDCA and corrective HyFDCA have in common."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Final, Self
+from typing import Annotated, ClassVar, Final, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from fenchel_common.algorithms.settings import ANY_PARTITION, AlgorithmSettings, Profile
 from fenchel_common.blocks import BlockVector
+from fenchel_common.classlabels import check_classes, class_codes, class_name
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.errors import InvalidInput
 from fenchel_common.losses import LOSSES, Array, Loss
@@ -32,6 +33,9 @@ ABOUT_CERTIFICATES: Final = (
     "Rounds between two certificates, which need all parties; 0: only at the end. The default is 5 with local = paper "
     "or theory, where a certificate takes extra work."
 )
+
+MAX_CLASSES: Final = 100
+"""The most classes of a run; every class is a problem of its own."""
 
 LARGEST_TARGET: Final = 500.0
 """The largest magnitude of a label that is a number: means of squared errors then stay within `PRODUCT_FORMAT`."""
@@ -68,10 +72,30 @@ class DualSettings(AlgorithmSettings):
         default=1.0, ge=1e-3, le=1e3, description="Weight in P of a sample with the label +1; one with -1 counts 1."
     )
 
+    classes: Annotated[tuple[str | int, ...], Field(strict=False)] = Field(
+        default=(),
+        description="The names of three or more classes: a model for each, one-vs-rest; needs local = corrective.",
+    )
+
+    @field_validator("classes")
+    @classmethod
+    def _several_classes(cls, names: tuple[str | int, ...]) -> tuple[str | int, ...]:
+        if names and not 3 <= len(names) <= MAX_CLASSES:
+            raise ValueError(
+                f"name 3 to {MAX_CLASSES} classes; a run of two classes needs no names, but labels -1 and +1 "
+                "(`positive` and `negative` in shard.toml)"
+            )
+        class_codes([class_name(name) for name in names])
+        return names
+
     @model_validator(mode="after")
     def _classes_to_weight(self) -> Self:
-        if self.positive_weight != 1.0 and LOSSES[self.loss].regression:
+        if not LOSSES[self.loss].regression:
+            return self
+        if self.positive_weight != 1.0:
             raise ValueError(f"positive_weight: {self.loss} predicts numbers and has no classes; leave it out")
+        if self.classes:
+            raise ValueError(f"classes: {self.loss} predicts numbers and has no classes; leave them out")
         return self
 
     @property
@@ -80,11 +104,18 @@ class DualSettings(AlgorithmSettings):
         return loss if self.positive_weight == 1.0 else ClassWeighted(loss, self.positive_weight)
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        return tuple(class_name(name) for name in self.classes)
+
+    @property
     def alpha_format(self) -> VectorFormat:
         """The format of vectors of dual variables and of their changes."""
         return alpha_format(self.loss_function)
 
     def check_labels(self, y: Array) -> None:
+        if self.classes:
+            check_classes(y, self.class_names)
+            return
         super().check_labels(y)
         if self.loss_function.regression and (np.abs(y) > LARGEST_TARGET).any():
             raise InvalidInput(
