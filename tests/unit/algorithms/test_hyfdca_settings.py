@@ -48,6 +48,7 @@ def test_a_person_is_shown_all_parameters_whatever_local_is() -> None:
         "lambda": 1e-2,
         "participation": "all",
         "positive_weight": 1.0,
+        "classes": (),
         "local": "corrective",
         "certificate_every": 1,
         "h": "auto",
