@@ -70,16 +70,18 @@ class StateFolder:
         weights: NDArray[np.float64],
         figures: dict[str, float | None],
         scaling: bytes = b"",
+        classes: tuple[str, ...] = (),
     ) -> None:
         """Stores the model; `figures` are P, D and the gap, and an unknown one is stored as NaN.
 
         With the bytes of a scaling, the weights are those of prepared features, and the file has what prepares them.
+        With the names of `classes`, weights are (m, classes), a column for each name.
         """
         arrays = {name: np.float64(np.nan if value is None else value) for name, value in figures.items()}
-        prepared = {}
+        prepared = {"classes": np.array(classes)} if classes else {}
         if scaling:
             found = Scaling.from_bytes(scaling, features=len(features))
-            prepared = {"shift": found.shift, "scale": found.scale, "missing": found.missing}
+            prepared |= {"shift": found.shift, "scale": found.scale, "missing": found.missing}
         content = io.BytesIO()
         np.savez(content, allow_pickle=False, features=np.array(features), weights=weights, **arrays, **prepared)
         write_private(self._file(run, MODEL), content.getvalue())

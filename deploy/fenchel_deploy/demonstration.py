@@ -21,11 +21,9 @@ from fenchel_common.data.heterogeneous import Split, dirichlet_rows, row_shards
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FederationFailed, InvalidConfig
-from fenchel_common.losses.base import Loss
-from fenchel_common.objectives import primal
 from fenchel_common.privacy import CipherWord, Privacy
 from fenchel_common.runconfig import RunConfig
-from fenchel_deploy.experiments.centralized import CentralizedSolution, solve_centralized
+from fenchel_deploy.reference import Reference
 from fenchel_deploy.tablefolder import pooled, read_tables, scale_of
 from fenchel_server.rounds.outcome import RunOutcome
 
@@ -40,7 +38,7 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DemonstrationOptions:
-    """The choices of a demonstration. `local` and `h` are HyFDCA's; `parameters` are other settings of an algorithm.
+    """The choices of a demonstration. `local`, `h` and `classes` are HyFDCA's; `parameters` are other settings.
 
     With `tables`, the parties are these, each with the table in its folder. Otherwise `dataset` is split over parties.
     """
@@ -55,6 +53,7 @@ class DemonstrationOptions:
     lambda_: float = defaults.LAMBDA
     local: str = defaults.LOCAL
     h: str | int | float | None = None
+    classes: tuple[str, ...] = ()
     participation: str = defaults.PARTICIPATION
     privacy: Privacy = defaults.PRIVACY
     cipher: CipherWord = defaults.CIPHER
@@ -91,7 +90,7 @@ class DemonstrationOptions:
     def settings(self) -> dict[str, object]:
         """The algorithm's settings, as in the `[settings]` of a run's file."""
         known = SETTINGS[self.algorithm].parameters()
-        given = {"local": self.local, "h": self.h}
+        given = {"local": self.local, "h": self.h, "classes": self.classes or None}
         own = {name: value for name, value in given.items() if name in known and value is not None}
         common = {"loss": self.loss, "lambda": self.lambda_, "participation": self.participation}
         return {**common, **own, **self.parameters}
@@ -134,15 +133,14 @@ class Demonstration:
     options: DemonstrationOptions
     dataset: Dataset
     shards: Mapping[str, Shard]
-    loss: Loss
-    optimum: CentralizedSolution
+    optimum: Reference
 
     @classmethod
     def prepare(cls, options: DemonstrationOptions) -> "Demonstration":
         """Loads and splits the data set that the options name, or pools the tables; finds the centralized optimum."""
         options.check()
         if not options.tables:
-            return cls.of(load_dataset(options.dataset), options)
+            return cls.of(load_dataset(options.dataset, options.classes), options)
         shards = read_tables(options.tables)
         return cls._solved(pooled(options.dataset, shards), shards, options)
 
@@ -155,15 +153,18 @@ class Demonstration:
 
     @classmethod
     def _solved(cls, dataset: Dataset, shards: Mapping[str, Shard], options: DemonstrationOptions) -> "Demonstration":
-        loss = options.parsed().loss_function
-        optimum = solve_centralized(dataset.X, dataset.y, loss=loss, lambda_=options.lambda_)
-        return cls(options, dataset, shards, loss, optimum)
+        settings = options.parsed()
+        settings.check_labels(dataset.y)
+        optimum = Reference.of(
+            dataset, loss=settings.loss_function, lambda_=options.lambda_, classes=settings.class_names
+        )
+        return cls(options, dataset, shards, optimum)
 
     def config(self, name: str) -> RunConfig:
         """The run's configuration. If the options name no gap, the run stops at 0.1 % of the optimum."""
         options = self.options
         # P(w) ≤ P* + gap, so this gap proves the promised distance.
-        gap = options.gap or defaults.DEMO_RELATIVE_GAP * self.optimum.primal
+        gap = options.gap or defaults.DEMO_RELATIVE_GAP * self.optimum.least
         return RunConfig.from_mapping(
             {
                 "name": name,
@@ -210,8 +211,7 @@ class Demonstration:
     def _report(self, ended: Event, weights: NDArray[np.float64]) -> Report:
         options, dataset = self.options, self.dataset
         outcome = RunOutcome.from_mapping(ended["outcome"])
-        reached_primal = primal(dataset.X, dataset.y, weights, loss=self.loss, lambda_=options.lambda_)
-        fit = self.loss.fit(self.loss.fit_sum(dataset.X @ weights, dataset.y) / len(dataset.y))
+        reached_primal, fit = self.optimum.objective(weights), self.optimum.fit_of(weights)
         return {
             "algorithm": options.algorithm,
             "certified": options.profile.certified,

@@ -66,10 +66,11 @@ def _run(method: str, level: str) -> Simulation:
     """A few rounds of a small federation, in which one party was absent for one."""
     case = problem(rows=40, columns=8, lambda_=0.05)
     chosen: dict[str, object] = {"lambda": case.lambda_, "privacy": level, "certificate_every": 2}
-    data, method_settings = case.data, {"local": method}
+    data = case.data
     if method == "classes":
-        data, method_settings = replace(data, y=np.arange(40.0) % 3), {"classes": CLASSES}
-    settings = SETTINGS["hyfdca"].parse({**chosen, **method_settings, "stop": {"gap": None}})
+        data = replace(data, y=np.arange(40.0) % 3)
+    chosen |= {"classes": CLASSES} if method == "classes" else {"local": method}
+    settings = SETTINGS["hyfdca"].parse({**chosen, "stop": {"gap": None}})
     shards = partition(data, grid=(2, 2))
     if level == "plain":
         run = Simulation.of(shards, settings)

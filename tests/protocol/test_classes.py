@@ -125,8 +125,8 @@ def test_a_run_that_lost_everything_but_its_snapshot_goes_on_to_the_optimum() ->
     while all(under_way(run)):
         run.round()
     run.restore(run.server.snapshot())
-    for name in run.names:
-        run.restart(name)
+    for client in run.names:
+        run.restart(client)
     run.round(restarted=run.names)
     assert run.run().outcome is Outcome.CONVERGED
     for name, w in zip(NAMES, run.weights(DATA.features).T, strict=True):

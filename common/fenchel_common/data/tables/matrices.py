@@ -57,7 +57,7 @@ def _declared_labels(raw: RawTable, label: LabelDeclaration) -> NDArray[np.float
         raise InvalidInput(f"{raw.source}: has no labels; take [label] out of {DECLARATION_FILE}")
     if label.column is not None:
         raise InvalidInput(f"{raw.source}: has labels of its own; take column out of [label] in {DECLARATION_FILE}")
-    if label.type == "number":
+    if label.type != "classes":
         return raw.y
     classes, y = label.classes(), np.full(len(raw.y), np.nan)
     known = np.isnan(raw.y)
