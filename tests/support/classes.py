@@ -34,7 +34,7 @@ def coloured(rows: int = 60, columns: int = 8) -> Dataset:
 
 
 def class_settings(**values: object) -> CorrectiveSettings:
-    chosen: dict[str, object] = {"lambda": LAMBDA, "classes": NAMES, "privacy": "plain", "stop": {"gap": None}}
+    chosen: dict[str, object] = {"lambda_": LAMBDA, "classes": NAMES, "privacy": "plain", "stop": {"gap": None}}
     return CorrectiveSettings.parse({**chosen, **values})
 
 
@@ -45,11 +45,12 @@ def class_run(
     level: str = "plain",
     labels: str = "all",
     masked: bool = False,
+    lambda_: float = LAMBDA,
     **values: Any,
 ) -> Simulation:
     """A run with a real key of 2048 bits or with masks, or in clear at the level plain."""
     shards = partition(data, grid=grid, labels="first" if labels == "first" else "all")
-    settings = class_settings(privacy=level, **values)
+    settings = class_settings(privacy=level, lambda_=lambda_, **values)
     if level == "plain" or masked:
         return Simulation.of(shards, settings, key=MASKS if masked else IN_CLEAR)
     return Simulation.of(shards, settings, cipher=cipher(), key=run_key())
