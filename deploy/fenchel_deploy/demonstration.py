@@ -6,6 +6,7 @@ problem, the run's configuration, the events and the report.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -126,39 +127,37 @@ class RunningFederation(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Demonstration:
     """A data set, its shards by party, and the centralized optimum that the federation is to reach."""
 
     options: DemonstrationOptions
     dataset: Dataset
     shards: Mapping[str, Shard]
-    optimum: Reference
 
     @classmethod
     def prepare(cls, options: DemonstrationOptions) -> "Demonstration":
-        """Loads and splits the data set that the options name, or pools the tables; finds the centralized optimum."""
+        """Loads and splits the data set that the options name, or pools the tables."""
         options.check()
         if not options.tables:
             return cls.of(load_dataset(options.dataset, options.classes), options)
         shards = read_tables(options.tables)
-        return cls._solved(pooled(options.dataset, shards), shards, options)
+        return cls(options, pooled(options.dataset, shards), shards)
 
     @classmethod
     def of(cls, dataset: Dataset, options: DemonstrationOptions) -> "Demonstration":
-        """Splits a data set and finds its centralized optimum."""
+        """Splits a data set."""
         options.check()
         shards = {f"hospital-{number}": shard for number, shard in enumerate(_dealt_out(dataset, options), 1)}
-        return cls._solved(dataset, shards, options)
+        return cls(options, dataset, shards)
 
-    @classmethod
-    def _solved(cls, dataset: Dataset, shards: Mapping[str, Shard], options: DemonstrationOptions) -> "Demonstration":
-        settings = options.parsed()
-        settings.check_labels(dataset.y)
-        optimum = Reference.of(
-            dataset, loss=settings.loss_function, lambda_=options.lambda_, classes=settings.class_names
+    @cached_property
+    def optimum(self) -> Reference:
+        """Found when it is first asked for: on wide data that takes longer than the federation."""
+        settings = self.options.parsed()
+        return Reference.of(
+            self.dataset, loss=settings.loss_function, lambda_=settings.lambda_, classes=settings.class_names
         )
-        return cls(options, dataset, shards, optimum)
 
     def config(self, name: str) -> RunConfig:
         """The run's configuration. If the options name no gap, the run stops at 0.1 % of the optimum."""
@@ -182,8 +181,18 @@ class Demonstration:
             }
         )
 
+    def compare(self, federation: RunningFederation, tell: Tell) -> Report:
+        """Follows the run to its end; the report compares its model with the centralized optimum."""
+        report = self.follow(federation, tell)
+        return report | {
+            "centralized_primal": self.optimum.primal,
+            "relative_error": (report["primal"] - self.optimum.primal) / self.optimum.primal,
+            "centralized_accuracy": self.optimum.fit.accuracy,
+            "centralized_rmse": self.optimum.fit.rmse,
+        }
+
     def follow(self, federation: RunningFederation, tell: Tell) -> Report:
-        """Passes the events to `tell` until the run ends, and returns the report.
+        """Passes the events to `tell` until the run ends, and returns a report on the run alone.
 
         Raises `FederationFailed` if the run ended without a model.
         """
@@ -218,12 +227,8 @@ class Demonstration:
             "primal": reached_primal,
             "dual": jsonrecord.jsonable(outcome.certificate.dual),
             "gap": jsonrecord.jsonable(outcome.certificate.gap),
-            "centralized_primal": self.optimum.primal,
-            "relative_error": (reached_primal - self.optimum.primal) / self.optimum.primal,
             "accuracy": fit.accuracy,
-            "centralized_accuracy": self.optimum.fit.accuracy,
             "rmse": fit.rmse,
-            "centralized_rmse": self.optimum.fit.rmse,
             "rounds": outcome.rounds,
             "rtc_per_round": outcome.rtc_per_round,
             "clients": len(self.shards),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_common.classlabels import class_codes, one_against_rest
+from fenchel_common.classlabels import check_classes, class_codes, one_against_rest
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.losses import Fit, Loss
 from fenchel_common.objectives import correct_predictions, primal
@@ -41,6 +41,8 @@ class Reference:
 
     @classmethod
     def of(cls, dataset: Dataset, *, loss: Loss, lambda_: float, classes: tuple[str, ...]) -> "Reference":
+        if classes:
+            check_classes(dataset.y, classes)
         labels = tuple(one_against_rest(dataset.y, code) for code in class_codes(classes)) or (dataset.y,)
         solved = [solve_centralized(dataset.X, y, loss=loss, lambda_=lambda_) for y in labels]
         found = [one.primal for one in solved]

@@ -15,6 +15,7 @@ from fenchel_common.setup import (
     MAX_SIGNATURE_BYTES,
     POINT_BYTES,
     SECRET_BYTES,
+    Company,
     Introduction,
     KeyMade,
     KeyTake,
@@ -27,7 +28,7 @@ from fenchel_common.setup import (
 from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes
 from fenchel_common.wire.parsing import parsed_message
 
-PARTY_RUN_FORMAT = 4
+PARTY_RUN_FORMAT = 5
 """The version of a party's record of a run."""
 
 
@@ -125,6 +126,8 @@ def party_run_to_bytes(kept: PartyRun) -> bytes:
         round=kept.round,
         view_before=kept.view_before,
         scaling=kept.scaling,
+        companies=[setup_pb2.Company(state=one.state, members=one.members) for one in kept.companies],
+        changes_of_company=kept.changes_of_company,
         format=PARTY_RUN_FORMAT,
     ).SerializeToString()
 
@@ -149,6 +152,8 @@ def party_run_from_bytes(data: bytes) -> PartyRun:
         round=RoundId(message.round),
         view_before=message.view_before,
         scaling=message.scaling,
+        companies=tuple(Company(one.state, one.members) for one in message.companies),
+        changes_of_company=message.changes_of_company,
     )
 
 

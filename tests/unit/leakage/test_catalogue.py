@@ -62,6 +62,7 @@ NEVER_SENT = {
     "CorrectiveClassSnapshot",
     "CorrectiveReached",
     "PartyRun",
+    "Company",
     "ServerState",
     # Inside sealed bytes.
     "WrappedKey",

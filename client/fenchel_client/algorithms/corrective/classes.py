@@ -27,7 +27,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
 from fenchel_common.records import ROUND
-from fenchel_common.setup import LAYOUT, PREPARE
+from fenchel_common.setup import LAYOUT, PREPARE, Company
 from fenchel_common.wire.corrective import primal_choices_to_bytes
 from fenchel_common.wire.corrective_classes import (
     class_primal_choices_from_bytes,
@@ -55,6 +55,10 @@ class ClassesBook:
     @property
     def rounds_done(self) -> int:
         return max(book.rounds_done for book in self.problems)
+
+    def company(self, phase: str) -> Company | None:
+        """As for `Book.company`: all problems under way have the same participants, and the same rounds before."""
+        return self.problems[self.under_way[0]].company(phase)
 
     def after(self, record: StampedRecord) -> "ClassesBook":
         phase = record.moment.phase

@@ -5,18 +5,22 @@ stands still while others go on.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Final
 
+from fenchel_common.layout import FederationLayout
 from fenchel_common.losses import Fit
-from fenchel_common.metrics import CLASS_ACCURACY
+from fenchel_common.metrics import CLASS_ACCURACY, RoundMetrics
 from fenchel_common.wire.corrective_snapshot import CorrectiveState, Reached
-from fenchel_server.algorithms.certificate import Certificate
+from fenchel_server.algorithms.certificate import Certificate, with_certificate
 from fenchel_server.algorithms.corrective.ending import RoundEnd
 from fenchel_server.algorithms.corrective.exchange import CorrectiveAnswer
-from fenchel_server.algorithms.corrective.round import CorrectiveRound
+from fenchel_server.algorithms.corrective.round import CorrectiveRound, updated_samples
 from fenchel_server.algorithms.intake import Answers
 from fenchel_server.algorithms.phased import RoundUnderWay
 from fenchel_server.contract import Outcome
+
+UNCERTIFIED: Final = "no certificate: a party was missing"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +58,45 @@ def run_outcome(ends: Mapping[int, RoundEnd]) -> tuple[Outcome | None, str]:
     return last.outcome, last.reason
 
 
-def reached(certificate: Certificate) -> Reached:
+def states_after(states: Sequence[CorrectiveState], ends: Mapping[int, RoundEnd]) -> list[CorrectiveState]:
+    """The state of each problem after a round; one that has reached the gap stands still if others go on."""
+    outcome, _ = run_outcome(ends)
+    after = list(states)
+    for problem, end in ends.items():
+        after[problem] = end.state
+        if outcome is None and end.outcome is Outcome.CONVERGED and end.certificate is not None:
+            after[problem] = replace(end.state, reached=_reached(end.certificate))
+    return after
+
+
+def round_metrics(
+    current: CorrectiveRounds,
+    states: Sequence[CorrectiveState],
+    ends: Mapping[int, RoundEnd],
+    *,
+    layout: FederationLayout,
+    classes: Sequence[str],
+) -> RoundMetrics:
+    """The metrics of a round; `states` are those before its end, `classes` the names of several problems."""
+    certificates = _certificates_of(states, ends)
+    certificate = None if certificates is None else _certificate_of_run(certificates)
+    void = next(iter(ends.values())).void
+    metrics = with_certificate(
+        RoundMetrics(
+            round=current.id,
+            samples_updated=updated_samples(current.first, layout),
+            participants=tuple(current.present),
+            absences=current.absences,
+        ),
+        certificate,
+        (void, UNCERTIFIED if current.first.certifying and certificate is None else ""),
+    )
+    if classes and certificates is not None:
+        metrics = replace(metrics, figures=_class_figures(classes, certificates))
+    return metrics
+
+
+def _reached(certificate: Certificate) -> Reached:
     """The certificate as the state of a problem that stands still has it."""
     assert certificate.fit.accuracy is not None, "only classes have several problems"
     return Reached(
@@ -66,7 +108,7 @@ def reached(certificate: Certificate) -> Reached:
     )
 
 
-def certificates_of(states: Sequence[CorrectiveState], ends: Mapping[int, RoundEnd]) -> list[Certificate] | None:
+def _certificates_of(states: Sequence[CorrectiveState], ends: Mapping[int, RoundEnd]) -> list[Certificate] | None:
     """The newest certificate of each problem; None unless every problem under way has one of this round."""
     found = []
     for problem, state in enumerate(states):
@@ -82,7 +124,7 @@ def certificates_of(states: Sequence[CorrectiveState], ends: Mapping[int, RoundE
     return found
 
 
-def certificate_of_run(certificates: Sequence[Certificate]) -> Certificate:
+def _certificate_of_run(certificates: Sequence[Certificate]) -> Certificate:
     """The means of P and of D over the problems, and the largest gap; of one problem its certificate itself."""
     if len(certificates) == 1:
         return certificates[0]
@@ -95,7 +137,7 @@ def certificate_of_run(certificates: Sequence[Certificate]) -> Certificate:
     )
 
 
-def class_figures(names: Sequence[str], certificates: Sequence[Certificate]) -> dict[str, float]:
+def _class_figures(names: Sequence[str], certificates: Sequence[Certificate]) -> dict[str, float]:
     """The figures of each class: P, the gap, and the accuracy of telling the class from the rest; and their mean."""
     accuracies = [one.fit.accuracy or 0.0 for one in certificates]
     figures = {CLASS_ACCURACY: sum(accuracies) / len(accuracies)}

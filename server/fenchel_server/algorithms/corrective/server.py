@@ -11,7 +11,6 @@ D at the anchor cannot fall, and a round in which a client fails before `primal`
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import replace
 from typing import Final, TypeVar
 
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
@@ -21,23 +20,19 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
-from fenchel_common.metrics import RoundMetrics
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.corrective_snapshot import CorrectiveSnapshot, CorrectiveState, Memories
 from fenchel_common.wire.records import server_state_from_bytes
 from fenchel_server.algorithms.answers import check_agree
-from fenchel_server.algorithms.certificate import with_certificate
 from fenchel_server.algorithms.corrective.bodies import Bodies
 from fenchel_server.algorithms.corrective.ending import RoundEnd, end_round, void_end
 from fenchel_server.algorithms.corrective.exchange import CorrectiveAnswer, CorrectiveExchange
 from fenchel_server.algorithms.corrective.problems import (
     CorrectiveRounds,
     answers_of,
-    certificate_of_run,
-    certificates_of,
-    class_figures,
-    reached,
+    round_metrics,
     run_outcome,
+    states_after,
 )
 from fenchel_server.algorithms.corrective.round import (
     CorrectiveRound,
@@ -45,14 +40,12 @@ from fenchel_server.algorithms.corrective.round import (
     check_memories,
     dual_tasks,
     primal_tasks,
-    updated_samples,
 )
 from fenchel_server.algorithms.intake import Answers, PhaseSums
 from fenchel_server.algorithms.phased import OTHER_CLIENTS, PhasedServer
 from fenchel_server.algorithms.rownorms import summed_row_norms
-from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
+from fenchel_server.contract import PhaseRequest, RoundReport
 
-UNCERTIFIED: Final = "no certificate: a party was missing"
 OTHER_CLASSES: Final = "the snapshot is of other classes than the settings"
 
 
@@ -244,25 +237,11 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRounds, Kept])
 
     def _report(self, ends: Mapping[int, RoundEnd]) -> RoundReport:
         """Ends the round."""
-        current = self._current()
-        certificates = certificates_of(self._states, ends)
-        outcome, reason = run_outcome(ends)
-        for problem, end in ends.items():
-            self._states[problem] = end.state
-            if outcome is None and end.outcome is Outcome.CONVERGED and end.certificate is not None:
-                self._states[problem] = replace(end.state, reached=reached(end.certificate))
-        metrics = RoundMetrics(
-            round=current.id,
-            samples_updated=updated_samples(current.first, self.layout),
-            participants=tuple(current.present),
-            absences=current.absences,
+        metrics = round_metrics(
+            self._current(), self._states, ends, layout=self.layout, classes=self.settings.class_names
         )
-        certificate = None if certificates is None else certificate_of_run(certificates)
-        void = next(iter(ends.values())).void
-        notes = (void, UNCERTIFIED if current.first.certifying and certificate is None else "")
-        metrics = with_certificate(metrics, certificate, notes)
-        if self.settings.classes and certificates is not None:
-            metrics = replace(metrics, figures=class_figures(self.settings.class_names, certificates))
+        outcome, reason = run_outcome(ends)
+        self._states = states_after(self._states, ends)
         return self._ended(metrics, outcome, reason)
 
 
