@@ -46,8 +46,8 @@ class PartyTable:
 
     Attributes
     ----------
-    ids, y
-        In the order of the list; y is None without labels.
+    ids, y, weights
+        In the order of the list; y is None without labels, `weights` without weights of samples.
     features
         In the order of the shard, which is the order in which they are listed too.
     """
@@ -56,6 +56,7 @@ class PartyTable:
         self.ids = tuple(shard.ids[row] for row in order)
         self.features = shard.features
         self.y = None if shard.y is None else shard.y[order]
+        self.weights = None if shard.weights is None else shard.weights[order]
         self._X = _by_name(shard, order)
         self._rows: Positions = np.arange(len(order))
         """(n,) the position in the list of each row of the matrix."""
@@ -121,7 +122,7 @@ class OneClass(PartyTable):
     """The rows of `table`, with the label +1 for samples of one class and −1 for all others."""
 
     def __init__(self, table: PartyTable, name: str) -> None:
-        self.ids, self.features, self.sparse = table.ids, table.features, table.sparse
+        self.ids, self.features, self.sparse, self.weights = table.ids, table.features, table.sparse, None
         self.y = None if table.y is None else one_against_rest(table.y, class_code(name))
         self._table = table
 

@@ -6,7 +6,7 @@ Only a demonstration has all tables in one place. It pools and prepares them as 
 the optimum that the run is to reach.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -43,13 +43,12 @@ def scale_of(shards: Mapping[str, Shard]) -> Literal["standard", "rms"]:
 
 
 def pooled(name: str, shards: Mapping[str, Shard]) -> Dataset:
-    """The samples that have a label, with the features of all parties, scaled and filled in over all values."""
-    labels = {
-        sample: float(label)
-        for shard in shards.values()
-        if shard.y is not None
-        for sample, label in zip(shard.ids, shard.y, strict=True)
-    }
+    """The samples that have a label, with the features of all parties, scaled and filled in over all values.
+
+    Labels and weights are as the tables have them.
+    """
+    labels = _by_sample((shard.ids, shard.y) for shard in shards.values())
+    weights = _by_sample((shard.ids, shard.weights) for shard in shards.values())
     if not labels:
         raise InvalidInput(f"{name}: no table has labels; name their column under [label] in a shard.toml")
     features = tuple(sorted({feature for shard in shards.values() for feature in shard.features}))
@@ -57,7 +56,22 @@ def pooled(name: str, shards: Mapping[str, Shard]) -> Dataset:
     column_of = {feature: column for column, feature in enumerate(features)}
     shape = (len(row_of), len(features))
     prepare = _standardised if scale_of(shards) == "standard" else _divided
-    return Dataset(name, prepare(shards, row_of, column_of, shape), np.array(list(labels.values())), features)
+    return Dataset(
+        name,
+        prepare(shards, row_of, column_of, shape),
+        np.array(list(labels.values())),
+        features,
+        np.array([weights[sample] for sample in labels]) if weights else None,
+    )
+
+
+def _by_sample(columns: Iterable[tuple[Sequence[str], Array | None]]) -> dict[str, float]:
+    return {
+        sample: float(value)
+        for ids, values in columns
+        if values is not None
+        for sample, value in zip(ids, values, strict=True)
+    }
 
 
 Indices = Mapping[str, int]

@@ -67,7 +67,7 @@ def test_each_problem_is_that_of_a_run_of_its_own() -> None:
     together.run(4)
     for name, w in zip(NAMES, together.weights(DATA.features).T, strict=True):
         own = of_class(DATA, name)
-        alone = at_level(Problem(own, class_settings().loss_function, 0.05, 0.0), (2, 2), "plain")
+        alone = at_level(Problem(own, class_settings().loss_function, 0.05, 0.0, own.y, {}), (2, 2), "plain")
         alone.run(4)
         np.testing.assert_array_equal(alone.weights(DATA.features), w)
 

@@ -37,7 +37,7 @@ def sorting_order(keys: Sequence[K]) -> NDArray[np.int64]:
 
 
 def _content_key(shard: Shard) -> bytes:
-    """A digest of ids, values and labels that does not depend on the order of the rows."""
+    """A digest of ids, values, labels and weights that does not depend on the order of the rows."""
     by_id = sorting_order(shard.ids)
     digest = hashlib.sha256(_LABEL)
     for sample_id in sorted(shard.ids):
@@ -45,8 +45,9 @@ def _content_key(shard: Shard) -> bytes:
     for start in range(0, len(by_id), _ROWS_AT_ONCE):
         rows = by_id[start : start + _ROWS_AT_ONCE]
         _absorb_values(digest, shard.X, rows)
-        if shard.y is not None:
-            _absorb(digest, shard.y[rows].data)
+        for values in (shard.y, shard.weights):
+            if values is not None:
+                _absorb(digest, values[rows].data)
     return digest.digest()
 
 

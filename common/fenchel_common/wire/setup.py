@@ -126,6 +126,7 @@ def party_run_to_bytes(kept: PartyRun) -> bytes:
         round=kept.round,
         view_before=kept.view_before,
         scaling=kept.scaling,
+        labels=kept.labels,
         companies=[setup_pb2.Company(state=one.state, members=one.members) for one in kept.companies],
         changes_of_company=kept.changes_of_company,
         format=PARTY_RUN_FORMAT,
@@ -152,6 +153,7 @@ def party_run_from_bytes(data: bytes) -> PartyRun:
         round=RoundId(message.round),
         view_before=message.view_before,
         scaling=message.scaling,
+        labels=message.labels,
         companies=tuple(Company(one.state, one.members) for one in message.companies),
         changes_of_company=message.changes_of_company,
     )

@@ -30,7 +30,7 @@ from fenchel_common.wire.corrective_classes import (
 )
 from fenchel_common.wire.counting import values_in
 from fenchel_common.wire.setup import model_release_from_bytes, model_release_to_bytes
-from fenchel_deploy.reference import Reference
+from fenchel_deploy.reference import Problems
 from support.classes import LAMBDA, NAMES, class_run, class_settings, coloured, objective, optimum
 
 THREE = ["red", "green", "blue"]
@@ -70,6 +70,8 @@ def test_labels_of_other_classes_are_counted_and_not_shown() -> None:
         ("hyfdca", {"classes": ["", "1", "2"]}, "classes: every class needs a name of its own"),
         ("hyfdca", {"classes": THREE, "local": "paper"}, "classes: this local method trains on two classes"),
         ("hyfdca", {"classes": THREE, "loss": "huber"}, "classes: huber predicts numbers and has no classes"),
+        ("hyfdca", {"classes": THREE, "class_weight": "balanced"}, "classes: a run of several classes has no weights"),
+        ("hyfdca", {"classes": THREE, "sample_weights": True}, "classes: a run of several classes has no weights"),
         ("fedavg", {"classes": THREE}, "classes: "),
         ("scaffpd", {"classes": THREE}, "classes: "),
     ],
@@ -153,15 +155,17 @@ def test_no_pad_hides_two_tags(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_reference_of_a_demonstration_is_the_optimum_of_every_class() -> None:
     data = coloured()
-    reference = Reference.of(data, loss=class_settings().loss_function, lambda_=LAMBDA, classes=NAMES)
+    problems = Problems.of(data.X, data.y, loss=class_settings().loss_function, lambda_=LAMBDA, classes=NAMES)
+    best = problems.solved()
     optima = [optimum(data, name, loss="hinge") for name in NAMES]
-    assert reference.primal == pytest.approx(np.mean(optima))
-    assert reference.least == min(optima)
+    assert best.primal == pytest.approx(np.mean(optima))
+    assert best.least == min(optima)
+    assert best.w.shape == (8, 3)
     weights = np.random.default_rng(0).standard_normal((8, 3))
     found = [objective(data, name, w, loss="hinge") for name, w in zip(NAMES, weights.T, strict=True)]
-    assert reference.objective(weights) == pytest.approx(np.mean(found))
+    assert problems.objective(weights) == pytest.approx(np.mean(found))
     predicted = np.array([class_code(name) for name in NAMES])[(data.X @ weights).argmax(axis=1)]
-    assert reference.fit_of(weights).accuracy == (predicted == data.y).mean()
+    assert problems.fit_of_classes(weights).accuracy == (predicted == data.y).mean()
 
 
 def test_a_released_model_has_a_row_of_weights_for_each_feature() -> None:

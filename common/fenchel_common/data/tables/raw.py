@@ -1,6 +1,6 @@
 """A table as its reader leaves it, and the shard that is made of it once every missing cell is dealt with."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -45,6 +45,8 @@ class RawTable:
         (rows,), NaN where a label is missing; None for a table without labels.
     missing
         What to do about missing cells, by position of the feature. A category has several features of one column.
+    weights
+        (rows,), NaN where a weight is missing; None for a table without weights.
     """
 
     source: str
@@ -53,6 +55,7 @@ class RawTable:
     X: Matrix
     y: NDArray[np.float64] | None
     missing: Mapping[int, MissingCells] = field(default_factory=dict)
+    weights: NDArray[np.float64] | None = None
 
 
 def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]:
@@ -61,8 +64,13 @@ def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]
     Changes `raw.X` in place. Raises `InvalidInput`, or `Refusal` for duplicate ids, with the rows and columns at fault.
     """
     if not raw.ids:
-        raise InvalidInput(f"{raw.source}: has no rows")
-    check_ids(raw.ids, raw.source)
+        raise InvalidInput(f"{raw.source}: has no rows; give a table with a row for each sample")
+    if not raw.features:
+        raise InvalidInput(
+            f"{raw.source}: no column is a feature; name some under [features] in {DECLARATION_FILE}, or take them out "
+            "of leave_out"
+        )
+    check_ids(raw.ids, f"{raw.source}: {_columns(declaration.id)}" if declaration.id else raw.source)
     notes: list[str] = []
     rows, positions = _missing_cells(raw.X)
     default = MissingCells("", declaration.missing, declaration.fill)
@@ -92,9 +100,9 @@ def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]
         notes.append(f"{raw.source}: {dropped} of {len(raw.ids)} rows are dropped for a missing cell")
         X = X[kept]
     ids = tuple(sample for sample, keep in zip(raw.ids, kept, strict=True) if keep) if dropped else tuple(raw.ids)
-    y = raw.y[kept] if dropped and raw.y is not None else raw.y
+    y, weights = (None if values is None else values[kept] for values in (raw.y, raw.weights))
     try:
-        shard = Shard(ids, features, X, y, frozenset(imputed))
+        shard = Shard(ids, features, X, y, frozenset(imputed), weights)
     except InvalidInput as error:
         raise InvalidInput(f"{raw.source}: {error}") from None
     return shard, notes + _cautions(raw.source, shard)
@@ -154,11 +162,18 @@ def _labelled(raw: RawTable, declaration: Declaration) -> NDArray[np.bool_]:
     if raw.y is None:
         return np.ones(len(raw.ids), dtype=bool)
     without = np.isnan(raw.y)
-    policy = "refuse" if declaration.label is None else declaration.label.missing
-    if without.any() and policy == "refuse":
+    label = declaration.label
+    if without.any() and (label is None or label.missing == "refuse"):
+        column = "" if label is None or label.column is None else f", {_columns(label.column)}"
         raise InvalidInput(
-            f"{raw.source}: row {int(without.argmax()) + 1}: the label is missing (of all: {int(without.sum())}); "
-            f'remove these rows, or write missing = "drop" under [label] in {DECLARATION_FILE}'
+            f"{raw.source}: row {int(without.argmax()) + 1}{column}: the label is missing (missing labels: "
+            f'{int(without.sum())}); remove these rows, or write missing = "drop" under [label] in {DECLARATION_FILE}'
+        )
+    if raw.weights is not None and not (raw.weights[~without] > 0.0).all():
+        at_fault = ~without & ~(raw.weights > 0.0)
+        raise InvalidInput(
+            f"{raw.source}: row {int(at_fault.argmax()) + 1}: the weight is missing or not positive (of all: "
+            f"{int(at_fault.sum())}); correct the weights, or remove rows that are not to count"
         )
     return ~without
 
@@ -184,6 +199,10 @@ def _cautions(source: str, shard: Shard) -> list[str]:
             "does not scale them, so bring them to the scale of the others first"
         )
     return notes
+
+
+def _columns(names: str | Sequence[str]) -> str:
+    return f"column {names!r}" if isinstance(names, str) else f"columns {', '.join(map(repr, names))}"
 
 
 def _names(shard: Shard, positions: NDArray[np.int64]) -> str:
