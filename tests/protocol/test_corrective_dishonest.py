@@ -60,7 +60,7 @@ def ignoring_disagreement(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def half_and_whole_rows(monkeypatch: pytest.MonkeyPatch) -> Simulation:
     """All hold the features of FIRST, which holds half of those that SECOND does; nobody shares samples."""
-    monkeypatch.setattr(cohorts, "_check_linked", lambda *_: None)
+    monkeypatch.setattr(cohorts, "check_linked", lambda *_: None)
     case = problem(**LARGER)
     X = np.asarray(case.data.X)
     parts = [(slice(60), slice(4)), (slice(60, 120), slice(8))]
