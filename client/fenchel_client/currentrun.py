@@ -180,7 +180,9 @@ class CurrentRun:
         release = _release(active, part, weights)
         figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
         preparation = model_preparation(active, features=len(features))
-        self._records.folder.keep_model(active.run, features, weights, figures, preparation)
+        self._records.folder.keep_model(
+            active.run, features, weights, figures, preparation, active.settings.class_names
+        )
         return release
 
     def _mark(self, active: ActiveRun, task: Task, admitted: PartyRun) -> None:
@@ -245,5 +247,5 @@ def _release(active: ActiveRun, part: ModelPart, weights: NDArray[np.float64]) -
         gap = max(gap, part.gap)
     given = released_weights(weights, gap=gap, layout=active.layout, noise=active.noise)
     exact = "exact" if active.noise is None else f"with noise of standard deviation {active.noise.sigma:.3g}"
-    log.info("run %s: %d weights go to the server, %s, as the roster says", active.run, len(given), exact)
+    log.info("run %s: %d weights go to the server, %s, as the roster says", active.run, given.size, exact)
     return model_release_to_bytes(given)

@@ -71,19 +71,25 @@ class StateFolder:
         weights: NDArray[np.float64],
         figures: dict[str, float | None],
         preparation: Mapping[str, NDArray[np.float64]] = NOT_PREPARED,
+        classes: tuple[str, ...] = (),
     ) -> None:
         """Stores the model; `figures` are P, D and the gap, and an unknown one is stored as NaN.
 
         With a `preparation`, the weights are those of prepared features and labels, and the file has what prepares
-        them. The weight of the constant feature is stored as the intercept of the model.
+        them. The weight of the constant feature is stored as the intercept of the model. With the names of `classes`,
+        weights are (m, classes), a column for each name.
         """
         arrays = {name: np.array(np.nan if value is None else value) for name, value in figures.items()}
         arrays |= {"weights": weights, **preparation}
+        if classes:
+            arrays["classes"] = np.array(classes)
         if INTERCEPT in features:
             position = features.index(INTERCEPT)
             arrays["intercept"] = weights[position] / preparation["scale"][position]
             features = [name for name in features if name != INTERCEPT]
-            arrays |= {name: np.delete(arrays[name], position) for name in ("weights", "shift", "scale", "missing")}
+            arrays |= {
+                name: np.delete(arrays[name], position, axis=0) for name in ("weights", "shift", "scale", "missing")
+            }
         content = io.BytesIO()
         np.savez(content, allow_pickle=False, features=np.array(features), **arrays)
         write_private(self._file(run, MODEL), content.getvalue())

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
+from fenchel_common.classlabels import class_code, one_against_rest
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.data.missingcells import missing_cells
 from fenchel_common.data.shard import Matrix, Shard
@@ -134,6 +135,18 @@ class PartyTable:
         row_of = np.repeat(np.arange(self._X.shape[0]), np.diff(self._X.indptr))
         ignored = np.pad(ignored, (0, len(self._rows) - len(ignored)))
         return (np.flatnonzero(ignored[row_of] & np.isin(self._X.indices, cut.features)),)
+
+
+class OneClass(PartyTable):
+    """The rows of `table`, with the label +1 for samples of one class and −1 for all others."""
+
+    def __init__(self, table: PartyTable, name: str) -> None:
+        self.ids, self.features, self.sparse, self.weights = table.ids, table.features, table.sparse, None
+        self.y = None if table.y is None else one_against_rest(table.y, class_code(name))
+        self._table = table
+
+    def matrix(self, layout: ClientLayout) -> Matrix:
+        return self._table.matrix(layout)
 
 
 def _by_name(shard: Shard, order: Positions) -> Matrix:

@@ -52,8 +52,7 @@ class LabelScaling:
     @classmethod
     def of_labels(cls, rules: LabelRules, y: Array) -> Self:
         """The scaling if `y` are the labels of all samples."""
-        one = column_moments(y)
-        return cls.of(rules, Moments(*([number] for number in one)))
+        return cls.of(rules, Moments(*([number] for number in column_moments(y))) if rules.learns else None)
 
     def applied(self, y: Array, weights: Array | None, rules: LabelRules) -> Array:
         """(n,) the labels, or (n, 2) labels and weights for a loss that is `Weighted`."""

@@ -14,17 +14,21 @@ It is in the unit of the labels or, if the run standardises them, in standard de
 R2: Final = "r2"
 """Of the figures of a round of regression with standardised labels: the share of their variance that is explained."""
 
+CLASS_ACCURACY: Final = "mean_accuracy_of_classes"
+"""Of the figures of a round of several classes: the mean accuracy of telling one class from the rest."""
+
 
 @dataclass(frozen=True, slots=True)
 class RoundMetrics:
     """One round's record.
 
     `primal`, `dual`, `gap` and `accuracy` certify the model that *entered* the round; they are None if the round did
-    not certify it. An algorithm without a certificate has no `dual` and no `gap`; regression has no `accuracy`, and has
-    `RMSE` among its figures. `gap` includes `gap_error`, the most that fixed-point rounding can have hidden. `figures`
-    are further figures of the algorithm, by name. `phases` are the round's phases in order; the server's round ledger
-    adds them, an algorithm leaves them empty. A `closing` round only certifies the model, and does not count towards
-    the limit of rounds; the server's driver adds this.
+    not certify it. An algorithm without a certificate has no `dual` and no `gap`; regression has no `accuracy`, and
+    has `RMSE` among its figures. `gap` includes `gap_error`, the most that fixed-point rounding can have hidden.
+    `figures` are further figures of the algorithm, by name; with several classes, `primal` and `dual` are means over
+    the classes, `gap` is the largest one, and the figures have those of each class. `phases` are the round's phases
+    in order; the server's round ledger adds them, an algorithm leaves them empty. A `closing` round only certifies
+    the model, and does not count towards the limit of rounds; the server's driver adds this.
     """
 
     round: RoundId
@@ -60,6 +64,8 @@ class RoundMetrics:
         """How well the model predicts, for people to read: its accuracy or its root mean squared error."""
         if self.accuracy is not None:
             return f"accuracy {self.accuracy:.4f}"
+        if CLASS_ACCURACY in self.figures:
+            return f"mean accuracy of classes {self.figures[CLASS_ACCURACY]:.4f}"
         if R2 in self.figures:
             return f"RMSE {self.figures[RMSE]:.4g} standard deviations, R² {self.figures[R2]:.4f}"
         return f"RMSE {self.figures[RMSE]:.4g}" if RMSE in self.figures else "accuracy unknown"

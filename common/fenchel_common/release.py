@@ -95,6 +95,10 @@ def checked_goal(settings: AlgorithmSettings, *, gap: float | None, quorum: floa
             "release: needs algorithm = 'hyfdca' with settings.local = 'corrective', which proves how far its model is "
             "from the optimum and lets every party see how long its rows are"
         )
+    if settings.class_names:
+        raise InvalidConfig(
+            "release: the noise is for one model; a run of several classes cannot release models with it"
+        )
     if quorum < 1.0:
         raise InvalidConfig(
             "release: needs round.quorum = 1.0, so that no run goes on without a party whose rows are long"

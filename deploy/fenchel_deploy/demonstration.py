@@ -24,10 +24,9 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FederationFailed, InvalidConfig
 from fenchel_common.labelscaling import LabelScaling
 from fenchel_common.losses import LOSSES, Fit, Loss
-from fenchel_common.objectives import primal
 from fenchel_common.privacy import CipherWord, Privacy
 from fenchel_common.runconfig import RunConfig
-from fenchel_deploy.experiments.centralized import CentralizedSolution, solve_centralized
+from fenchel_deploy.reference import Optimum, Problems
 from fenchel_deploy.tablefolder import pooled, read_tables, scale_of
 from fenchel_server.rounds.outcome import RunOutcome
 
@@ -42,7 +41,7 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DemonstrationOptions:
-    """The choices of a demonstration. `local` and `h` are HyFDCA's; `parameters` are other settings of an algorithm.
+    """The choices of a demonstration. `local`, `h` and `classes` are HyFDCA's; `parameters` are other settings.
 
     With `tables`, the parties are these, each with the table in its folder. Otherwise `dataset` is split over parties.
     """
@@ -57,6 +56,7 @@ class DemonstrationOptions:
     lambda_: float = defaults.LAMBDA
     local: str = defaults.LOCAL
     h: str | int | float | None = None
+    classes: tuple[str, ...] = ()
     participation: str = defaults.PARTICIPATION
     privacy: Privacy = defaults.PRIVACY
     cipher: CipherWord = defaults.CIPHER
@@ -94,7 +94,7 @@ class DemonstrationOptions:
     def settings(self) -> dict[str, object]:
         """The algorithm's settings, as in the `[settings]` of a run's file."""
         known = SETTINGS[self.algorithm].parameters()
-        given = {"local": self.local, "h": self.h}
+        given = {"local": self.local, "h": self.h, "classes": self.classes or None}
         own = {name: value for name, value in given.items() if name in known and value is not None}
         common = {"loss": self.loss, "lambda": self.lambda_, "participation": self.participation}
         return {**common, **own, **self.parameters}
@@ -143,7 +143,7 @@ class Demonstration:
         """Loads and splits the data set that the options name, or pools the tables."""
         options.check()
         if not options.tables:
-            return cls.of(load_dataset(options.dataset), options)
+            return cls.of(load_dataset(options.dataset, options.classes), options)
         shards = read_tables(options.tables)
         return cls(_for_labels_of(shards, options), pooled(options.dataset, shards), shards)
 
@@ -164,20 +164,27 @@ class Demonstration:
 
     @cached_property
     def labels(self) -> NDArray[np.float64]:
-        """The labels of the data set as the loss takes them."""
+        """The labels of the data set as the loss takes them; in a run of several classes their codes."""
         rules = self.options.parsed().label_rules
         return self.label_scaling.applied(self.dataset.y, self.dataset.weights, rules)
 
     @cached_property
-    def optimum(self) -> CentralizedSolution:
+    def problems(self) -> Problems:
+        settings = self.options.parsed()
+        return Problems.of(
+            self.dataset.X, self.labels, loss=self.loss, lambda_=settings.lambda_, classes=settings.class_names
+        )
+
+    @cached_property
+    def optimum(self) -> Optimum:
         """Found when it is first asked for: on wide data that takes longer than the federation."""
-        return solve_centralized(self.dataset.X, self.labels, loss=self.loss, lambda_=self.options.lambda_)
+        return self.problems.solved()
 
     def config(self, name: str) -> RunConfig:
         """The run's configuration. If the options name no gap, the run stops at 0.1 % of the optimum."""
         options = self.options
         # P(w) ≤ P* + gap, so this gap proves the promised distance.
-        gap = options.gap or defaults.DEMO_RELATIVE_GAP * self.optimum.primal
+        gap = options.gap or defaults.DEMO_RELATIVE_GAP * self.optimum.least
         return RunConfig.from_mapping(
             {
                 "name": name,
@@ -237,8 +244,7 @@ class Demonstration:
     def _report(self, ended: Event, weights: NDArray[np.float64]) -> Report:
         options, dataset = self.options, self.dataset
         outcome = RunOutcome.from_mapping(ended["outcome"])
-        reached_primal = primal(dataset.X, self.labels, weights, loss=self.loss, lambda_=options.lambda_)
-        fit = self._fit(weights)
+        reached_primal, fit = self.problems.objective(weights), self._fit(weights)
         return {
             "algorithm": options.algorithm,
             "certified": options.profile.certified,
@@ -268,6 +274,8 @@ class Demonstration:
 
     def _fit(self, weights: NDArray[np.float64]) -> Fit:
         """How well a model predicts; the error of numbers is in the unit in which they were given."""
+        if weights.ndim == 2:
+            return self.problems.fit_of_classes(weights)
         count = len(self.labels)
         fit = self.loss.fit(self.loss.fit_sum(self.dataset.X @ weights, self.labels) / count)
         if fit.rmse is None:

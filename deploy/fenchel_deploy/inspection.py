@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from fenchel_common.classlabels import class_code
 from fenchel_common.data.canonical import RULE
 from fenchel_common.data.tables.declaration import Declaration
 from fenchel_common.data.tables.guess import guessed
@@ -42,8 +43,32 @@ class Inspection:
             "guesses": list(self.guesses),
             "problems": list(self.problems),
             "cautions": [] if self.loaded is None else list(self.loaded.cautions),
-            "shard": None if self.loaded is None else shard_facts(self.loaded),
+            "shard": None if self.loaded is None else self.shard_facts(self.loaded),
         }
+
+    def shard_facts(self, loaded: LoadedShard) -> dict[str, object]:
+        """Counts of the shard; labels of several classes by their names."""
+        shard = loaded.shard
+        facts: dict[str, object] = {"samples": len(shard.ids), "features": len(shard.features), "labels": None}
+        if shard.y is not None:
+            names = self._class_names()
+            labels, counts = np.unique(shard.y, return_counts=True)
+            facts["labels"] = (
+                {names.get(label, f"{label:+g}"): int(count) for label, count in zip(labels, counts, strict=True)}
+                if len(labels) <= SHOWN_VALUES
+                else "numbers"
+                if not names
+                else f"{len(labels)} classes"
+            )
+        return facts
+
+    def _class_names(self) -> dict[float, str]:
+        """The names of classes by their codes, if the labels are names of several classes."""
+        label = None if self.declaration is None else self.declaration.label
+        if label is None or label.type != "names":
+            return {}
+        labels = [column for column in self.columns() if self.use_of(column) == "label"]
+        return {class_code(text): text for column in labels for text in column.values or {}}
 
     def columns(self) -> list[ColumnProfile]:
         labels = [] if self.profile.labels is None else [self.profile.labels]
@@ -101,20 +126,6 @@ def inspect(path: Path) -> Inspection:
         except FenchelError as error:
             problems.append(str(error))
     return Inspection(profile, declaration, table.declaration is not None, tuple(guesses), tuple(problems), loaded)
-
-
-def shard_facts(loaded: LoadedShard) -> dict[str, object]:
-    """Counts of a shard."""
-    shard = loaded.shard
-    facts: dict[str, object] = {"samples": len(shard.ids), "features": len(shard.features), "labels": None}
-    if shard.y is not None:
-        labels, counts = np.unique(shard.y, return_counts=True)
-        facts["labels"] = (
-            {f"{label:+g}": int(count) for label, count in zip(labels, counts, strict=True)}
-            if len(labels) <= SHOWN_VALUES
-            else "numbers"
-        )
-    return facts
 
 
 def bad_cells(profile: TableProfile, declaration: Declaration) -> list[str]:

@@ -73,4 +73,10 @@ class FederationRun:
             return None
         layout = federation_layout_from_bytes(setup.layout)
         noise = self._config.release_noise(layout.sample_count)
-        return put_together(results, layout=layout, certificate=self._certificate(), noise=noise)
+        return put_together(
+            results,
+            layout=layout,
+            certificate=self._certificate(),
+            noise=noise,
+            classes=self._config.algorithm_settings().class_names,
+        )

@@ -33,6 +33,8 @@ class ReleaseSummary:
 class Release:
     """The whole model, in the order of `features`; or no weights, and the reason why the model is not whole.
 
+    In a run of several `classes`, the weights have a column for each of them.
+
     `certificate` proves how good the exact model is. It is empty beside a noisy model: it would tell more about the
     exact model than the noise allows.
     """
@@ -42,6 +44,7 @@ class Release:
     reason: str = ""
     certificate: LastCertificate = field(default_factory=LastCertificate)
     noise: ReleaseNoise | None = None
+    classes: tuple[str, ...] = ()
 
     def summary(self) -> ReleaseSummary:
         return ReleaseSummary(whole=self.weights is not None, reason=self.reason, noise=self.noise)
@@ -53,13 +56,16 @@ def put_together(
     layout: FederationLayout,
     certificate: LastCertificate,
     noise: ReleaseNoise | None,
+    classes: tuple[str, ...] = (),
 ) -> Release:
     """The model that the parties' answers to the last phase make; a part that is missing or wrong leaves no model."""
     try:
-        weights = _whole(results, layout, _due_exact(layout) if noise is None else _due_noisy(layout))
+        due = _due_exact(layout) if noise is None else _due_noisy(layout)
+        weights = _whole(results, layout, due, classes=len(classes))
     except InvalidInput as error:
         return Release(layout.features, reason=_why(str(error), certificate, noise), noise=noise)
-    return Release(layout.features, weights, certificate=LastCertificate() if noise else certificate, noise=noise)
+    shown = LastCertificate() if noise else certificate
+    return Release(layout.features, weights, certificate=shown, noise=noise, classes=classes)
 
 
 def _why(reason: str, certificate: LastCertificate, noise: ReleaseNoise | None) -> str:
@@ -85,14 +91,14 @@ def _due_noisy(layout: FederationLayout) -> Mapping[ClientId, Indices]:
 
 
 def _whole(
-    results: Mapping[ClientId, bytes], layout: FederationLayout, due: Mapping[ClientId, Indices]
+    results: Mapping[ClientId, bytes], layout: FederationLayout, due: Mapping[ClientId, Indices], *, classes: int
 ) -> NDArray[np.float64]:
-    weights = np.full(len(layout.features), np.nan)
+    weights = np.full((len(layout.features), classes) if classes else len(layout.features), np.nan)
     for client in layout.clients:
         if client not in results:
             continue
         try:
-            given = model_release_from_bytes(results[client], features=len(due[client]))
+            given = model_release_from_bytes(results[client], features=len(due[client]), classes=classes)
         except InvalidInput as error:
             raise InvalidInput(f"{client}: {error}") from None
         positions = due[client][: len(given)]
@@ -100,6 +106,6 @@ def _whole(
         if not (np.isnan(known) | (known == given)).all():
             raise InvalidInput(f"{client}: its weights differ from those that another party gave for the same features")
         weights[positions] = given
-    if missing := np.count_nonzero(np.isnan(weights)):
+    if missing := np.count_nonzero(np.isnan(weights).reshape(len(weights), -1).any(axis=1)):
         raise InvalidInput(f"no party gave the weights of {missing} features")
     return weights

@@ -74,7 +74,10 @@ def write_model(directory: Path, run: RunId, release: Release) -> Path:
         raise AssertionError("only a whole model is written")
     proof = _known_of(release.certificate) if release.noise is None else asdict(release.noise)
     content = io.BytesIO()
-    np.savez(content, features=np.array(release.features), weights=release.weights, **proof)
+    named = {"features": np.array(release.features), "weights": release.weights}
+    if release.classes:
+        named["classes"] = np.array(release.classes)
+    np.savez(content, allow_pickle=False, **named, **proof)
     return _written(directory / f"{run}.model.npz", content.getvalue())
 
 

@@ -7,9 +7,11 @@ Their seeds are whatever crossed in a short run that they take.
 import functools
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, get_type_hints
 
+import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
@@ -20,14 +22,25 @@ from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.privacy import Privacy
-from fenchel_common.wire import corrective, corrective_snapshot, hyfdca, hyfdca_records, hyfdca_snapshot, records, scope
+from fenchel_common.wire import (
+    corrective,
+    corrective_classes,
+    corrective_snapshot,
+    hyfdca,
+    hyfdca_records,
+    hyfdca_snapshot,
+    records,
+    scope,
+)
 from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, run_key
 from support.problems import problem
 from support.simulation import Simulation
 
-MODULES = (hyfdca, hyfdca_records, hyfdca_snapshot, corrective, corrective_snapshot, scope)
-METHODS = ("paper", "corrective")
+MODULES = (hyfdca, hyfdca_records, hyfdca_snapshot, corrective, corrective_classes, corrective_snapshot, scope)
+CLASSES = (0, 1, 2)
+METHODS = ("paper", "corrective", "classes")
+"""Values of `local`, and corrective steps of several classes."""
 LEVELS = ("plain", "sealed")
 SEEDS = 4
 
@@ -52,9 +65,13 @@ def _decoders_of(module: ModuleType) -> Iterator[Callable[..., Any]]:
 def _run(method: str, level: str) -> Simulation:
     """A few rounds of a small federation, in which one party was absent for one."""
     case = problem(rows=40, columns=8, lambda_=0.05)
-    chosen = {"lambda": case.lambda_, "local": method, "privacy": level, "certificate_every": 2}
+    chosen: dict[str, object] = {"lambda": case.lambda_, "privacy": level, "certificate_every": 2}
+    data = case.data
+    if method == "classes":
+        data = replace(data, y=np.arange(40.0) % 3)
+    chosen |= {"classes": CLASSES} if method == "classes" else {"local": method}
     settings = SETTINGS["hyfdca"].parse({**chosen, "stop": {"gap": None}})
-    shards = partition(case.data, grid=(2, 2))
+    shards = partition(data, grid=(2, 2))
     if level == "plain":
         run = Simulation.of(shards, settings)
     else:
@@ -95,6 +112,8 @@ def _bound(function: Callable[..., Any], run: Simulation, level: str) -> dict[st
         "field": "field",
         "clients": run.alignment.federation.clients,
         "label_holders": run.alignment.federation.label_holders,
+        "problems": len(CLASSES),
+        "classes": CLASSES,
     }
     _, *further = inspect.signature(function).parameters
     return {parameter: known[parameter] for parameter in further}
@@ -108,7 +127,9 @@ def _kind(function: Callable[..., Any]) -> type[Message]:
         return found
     module = function.__module__.rpartition(".")[2]
     words = function.__name__.removesuffix("_from_bytes").split("_")
-    if module.endswith("_snapshot"):
+    if module == "corrective_snapshot" and words[0] == "class":
+        words = ["class", "snapshot"]
+    elif module.endswith("_snapshot"):
         words = ["snapshot"]
     name = "".join(word.capitalize() for word in (module.partition("_")[0], *words))
     named: type[Message] = getattr(corrective_pb2 if module.startswith("corrective") else hyfdca_pb2, name)

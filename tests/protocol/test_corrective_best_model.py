@@ -7,7 +7,7 @@ import pytest
 
 from fenchel_common.errors import Refusal
 from fenchel_server.algorithms.corrective.ending import UNREPORTED, VOID
-from fenchel_server.algorithms.corrective.server import UNCERTIFIED
+from fenchel_server.algorithms.corrective.problems import UNCERTIFIED
 from fenchel_server.contract import Outcome
 from support.corrective import CASE, FIRST, FIXED_POINT, LAST, SECOND, Ascent, error_of, simulation
 from support.halves import half_a_round

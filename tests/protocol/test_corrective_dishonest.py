@@ -24,6 +24,7 @@ from fenchel_server.algorithms.corrective import ending
 from fenchel_server.algorithms.corrective import server as corrective_server
 from fenchel_server.algorithms.corrective.ending import RoundEnd, end_round
 from fenchel_server.algorithms.corrective.exchange import CorrectiveAnswer
+from fenchel_server.algorithms.corrective.problems import CorrectiveRounds
 from fenchel_server.algorithms.corrective.round import CorrectiveRound, dual_tasks
 from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.algorithms.intake import Answers
@@ -59,7 +60,7 @@ def ignoring_disagreement(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def half_and_whole_rows(monkeypatch: pytest.MonkeyPatch) -> Simulation:
     """All hold the features of FIRST, which holds half of those that SECOND does; nobody shares samples."""
-    monkeypatch.setattr(cohorts, "_check_linked", lambda *_: None)
+    monkeypatch.setattr(cohorts, "check_linked", lambda *_: None)
     case = problem(**LARGER)
     X = np.asarray(case.data.X)
     parts = [(slice(60), slice(4)), (slice(60, 120), slice(8))]
@@ -149,9 +150,10 @@ class Unrestored(CorrectiveServer):
     after = RoundId(0)
     intact: frozenset[ClientId] = frozenset()
 
-    def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> CorrectiveRound:
+    def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> CorrectiveRounds:
         if round_id == self.after + 1:
-            self._state = replace(self._state, memories=replace(self._state.memories, intact=self.intact))
+            (state,) = self._states
+            self._states = [replace(state, memories=replace(state.memories, intact=self.intact))]
         return super()._begin(round_id, available, closing=closing)
 
 

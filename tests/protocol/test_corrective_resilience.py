@@ -7,7 +7,7 @@ from fenchel_client.algorithms.corrective.points import ANCHOR, BEST
 from fenchel_common.errors import InvalidInput, StateDamaged
 from fenchel_common.ids import RoundId
 from fenchel_server.algorithms.corrective.ending import STANDSTILL, VOID
-from fenchel_server.algorithms.corrective.server import UNCERTIFIED
+from fenchel_server.algorithms.corrective.problems import UNCERTIFIED
 from fenchel_server.contract import Outcome, RoundReport
 from support.corrective import (
     CASE,

@@ -57,9 +57,8 @@ WRONG: list[Wrong] = [missing, doubled, swapped_for_another, older]
 
 
 def state_of(run: Simulation) -> HyfdcaState:
-    state = run.server._state
-    assert isinstance(state, HyfdcaState)
-    return state
+    assert isinstance(run.server, HyfdcaServer)
+    return run.server._state
 
 
 def vertical(**values: Any) -> Simulation:

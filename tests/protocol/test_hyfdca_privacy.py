@@ -12,7 +12,7 @@ from fenchel_common.crypto.words import PlainVector
 from fenchel_common.data.partition import partition
 from fenchel_common.ids import ClientId
 from fenchel_deploy.inprocess.layouts import IN_CLEAR
-from fenchel_server.algorithms.hyfdca.state import HyfdcaState
+from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
 from support.keys import MASKS, cipher, run_key
 from support.messages import vectors_in
 from support.problems import problem
@@ -114,8 +114,8 @@ def test_a_sealed_transcript_has_no_number_in_clear_but_the_sums_over_all() -> N
 def test_the_server_holds_the_kind_of_vectors_of_its_level_and_no_model(level: str) -> None:
     run = simulation(level, (2, 2))
     run.run(2)
+    assert isinstance(run.server, HyfdcaServer)
     state = run.server._state
-    assert isinstance(state, HyfdcaState)
     by_sample = PlainVector if level == "plain" else EncryptedVector
     by_feature = EncryptedVector if level == "sealed" else PlainVector
     assert {type(vector) for vector in state.alpha.values()} == {by_sample}

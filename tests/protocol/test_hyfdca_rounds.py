@@ -10,7 +10,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.objectives import primal_point
-from fenchel_server.algorithms.hyfdca.state import HyfdcaState
+from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
 from fenchel_server.cohorts import OverlapRule
 from fenchel_server.contract import Outcome
 from support.hyfdca import CASE, FIRST, GRIDS, LAST, settings, simulation
@@ -197,8 +197,8 @@ def test_cached_inner_products_of_clients_that_left_are_those_of_the_present_mod
     run = simulation(case, (1, 4), participation="cyclic:2", certificate_every=0)
     for _ in range(12):
         run.round()
+        assert isinstance(run.server, HyfdcaServer)
         state = run.server._state
-        assert isinstance(state, HyfdcaState)
         w, contributions = np.zeros(len(case.data.features)), state.summed_contributions()
         for block in run.alignment.federation.feature_blocks:
             if block.id in contributions:

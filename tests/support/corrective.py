@@ -84,7 +84,8 @@ def chained() -> tuple[Problem, list[Shard]]:
 
 def state_of(run: Simulation) -> CorrectiveState:
     assert isinstance(run.server, CorrectiveServer)
-    return run.server._state
+    (state,) = run.server._states
+    return state
 
 
 def halves_of(run: Simulation) -> dict[ClientId, CorrectiveClient]:

@@ -19,3 +19,6 @@ BY_FAMILY: Final[dict[str, AlgorithmSettings]] = {
     "averaging": EVERY["scaffold"],
 }
 """One algorithm's settings by the name of the family."""
+
+SEVERAL_CLASSES: Final = SETTINGS["hyfdca"].parse({"classes": ["red", "green", "blue"]})
+"""Of a corrective run of several classes, whose messages are others than those of one problem."""

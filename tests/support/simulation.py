@@ -6,6 +6,7 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fenchel_client.algorithms.corrective.classes import corrective_half
 from fenchel_client.algorithms.corrective.client import CorrectiveClient
 from fenchel_client.algorithms.hyfdca.client import HyfdcaClient
 from fenchel_client.crypto.cipher import PaillierCipher
@@ -22,7 +23,7 @@ from support.halves import Halves
 
 Array = NDArray[np.float64]
 
-CLIENTS: Final[Mapping[str, Any]] = {"hyfdca": HyfdcaClient, "corrective": CorrectiveClient}
+CLIENTS: Final[Mapping[str, Any]] = {"hyfdca": HyfdcaClient, "corrective": corrective_half}
 SERVERS: Final[Mapping[str, Any]] = {"hyfdca": HyfdcaServer, "corrective": CorrectiveServer}
 """Halves by the name of the family."""
 
@@ -63,7 +64,9 @@ class Simulation(Halves[HyfdcaClient | CorrectiveClient, HyfdcaServer | Correcti
     def alpha(self, ids: Sequence[str]) -> Array:
         """The server's α, which it could not read in an encrypted run, in the order of these samples."""
         alpha = (
-            self.server._state.anchor.alpha if isinstance(self.server, CorrectiveServer) else self.server._state.alpha
+            self.server._states[0].anchor.alpha
+            if isinstance(self.server, CorrectiveServer)
+            else self.server._state.alpha
         )
         values: dict[str, float] = {}
         for client, layout in self.alignment.clients.items():

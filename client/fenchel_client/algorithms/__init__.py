@@ -19,12 +19,12 @@ from fenchel_client.algorithms.averaging.scaffnew import ScaffnewClient
 from fenchel_client.algorithms.averaging.scaffold import ScaffoldClient
 from fenchel_client.algorithms.averaging.scaffpd import ScaffpdClient
 from fenchel_client.algorithms.base import ClientHalf
-from fenchel_client.algorithms.corrective.client import CorrectiveClient
+from fenchel_client.algorithms.corrective.classes import corrective_half
 from fenchel_client.algorithms.hyfdca.client import HyfdcaClient
 
 ALGORITHMS: Final[Mapping[str, Mapping[str, ClientHalf]]] = {
     "hyfdca": {"hyfdca": HyfdcaClient},
-    "corrective": {"hyfdca": CorrectiveClient},
+    "corrective": {"hyfdca": corrective_half},
     "averaging": {
         "fedavg": FedavgClient,
         "hyfem": HyfemClient,

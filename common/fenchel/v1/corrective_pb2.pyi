@@ -482,6 +482,7 @@ class CorrectiveSnapshot(_message.Message):
     CONJUGATES_AND_PRODUCTS_FIELD_NUMBER: _builtins.int
     COLLAPSES_FIELD_NUMBER: _builtins.int
     RELATIVE_ROUNDS_FIELD_NUMBER: _builtins.int
+    REACHED_FIELD_NUMBER: _builtins.int
     round: _builtins.int
     """The last round that has ended."""
     memory_round: _builtins.int
@@ -514,6 +515,10 @@ class CorrectiveSnapshot(_message.Message):
     def conjugates_and_products(self) -> _vectors_pb2.Vector:
         """As in CorrectiveRoundStart."""
 
+    @_builtins.property
+    def reached(self) -> Global___CorrectiveReached:
+        """Only for a problem that stands still while those of other classes go on."""
+
     def __init__(
         self,
         *,
@@ -531,11 +536,172 @@ class CorrectiveSnapshot(_message.Message):
         conjugates_and_products: _vectors_pb2.Vector | None = ...,
         collapses: _builtins.int = ...,
         relative_rounds: _builtins.int = ...,
+        reached: Global___CorrectiveReached | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates_and_products", b"conjugates_and_products"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates_and_products", b"conjugates_and_products", "reached", b"reached"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "anchor_round", b"anchor_round", "collapses", b"collapses", "conjugates_and_products", b"conjugates_and_products", "intact", b"intact", "memory_round", b"memory_round", "model", b"model", "norms", b"norms", "participants", b"participants", "point", b"point", "relative_rounds", b"relative_rounds", "round", b"round", "vertex", b"vertex", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "anchor_round", b"anchor_round", "collapses", b"collapses", "conjugates_and_products", b"conjugates_and_products", "intact", b"intact", "memory_round", b"memory_round", "model", b"model", "norms", b"norms", "participants", b"participants", "point", b"point", "reached", b"reached", "relative_rounds", b"relative_rounds", "round", b"round", "vertex", b"vertex", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CorrectiveSnapshot: _TypeAlias = CorrectiveSnapshot  # noqa: Y015
+
+@_typing.final
+class CorrectiveReached(_message.Message):
+    """The certificate of a problem that has reached the gap of the run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PRIMAL_FIELD_NUMBER: _builtins.int
+    DUAL_FIELD_NUMBER: _builtins.int
+    GAP_FIELD_NUMBER: _builtins.int
+    GAP_ERROR_FIELD_NUMBER: _builtins.int
+    ACCURACY_FIELD_NUMBER: _builtins.int
+    primal: _builtins.float
+    dual: _builtins.float
+    gap: _builtins.float
+    gap_error: _builtins.float
+    accuracy: _builtins.float
+    def __init__(
+        self,
+        *,
+        primal: _builtins.float = ...,
+        dual: _builtins.float = ...,
+        gap: _builtins.float = ...,
+        gap_error: _builtins.float = ...,
+        accuracy: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "dual", b"dual", "gap", b"gap", "gap_error", b"gap_error", "primal", b"primal"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CorrectiveReached: _TypeAlias = CorrectiveReached  # noqa: Y015
+
+@_typing.final
+class CorrectiveClassTasks(_message.Message):
+    """A run of several classes trains one problem for each class, one-vs-rest. A message of such a run has the message of
+    each problem that is under way, in the order of the classes. All of them are of the kind that a run of one problem
+    has in the same place.
+
+    What the server sends to a client: the tasks of a phase, or the models (CorrectiveModel) at the end of the run.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASKS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def tasks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
+    def __init__(
+        self,
+        *,
+        tasks: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tasks", b"tasks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CorrectiveClassTasks: _TypeAlias = CorrectiveClassTasks  # noqa: Y015
+
+@_typing.final
+class CorrectiveClassResults(_message.Message):
+    """A client's results of a phase."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def results(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
+    def __init__(
+        self,
+        *,
+        results: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CorrectiveClassResults: _TypeAlias = CorrectiveClassResults  # noqa: Y015
+
+@_typing.final
+class CorrectiveClassRoundChoices(_message.Message):
+    """The choices of the server in the record with which a round begins."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLASSES_FIELD_NUMBER: _builtins.int
+    ROUND_FIELD_NUMBER: _builtins.int
+    classes: _builtins.bytes
+    """The problems under way, as unsigned 32-bit positions in the list of classes, ascending."""
+    @_builtins.property
+    def round(self) -> Global___CorrectiveRoundChoices:
+        """The same for all of them."""
+
+    def __init__(
+        self,
+        *,
+        classes: _builtins.bytes = ...,
+        round: Global___CorrectiveRoundChoices | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["round", b"round"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classes", b"classes", "round", b"round"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CorrectiveClassRoundChoices: _TypeAlias = CorrectiveClassRoundChoices  # noqa: Y015
+
+@_typing.final
+class CorrectiveClassPrimalChoices(_message.Message):
+    """The choices of the server in the record of the phase primal."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    REPORTED_FIELD_NUMBER: _builtins.int
+    accepted: _builtins.bytes
+    """The problems whose combined dual variables are the anchor from now on, as in CorrectiveClassRoundChoices."""
+    reported: _builtins.bool
+    """All clients that report on a part of the best models have done so."""
+    def __init__(
+        self,
+        *,
+        accepted: _builtins.bytes = ...,
+        reported: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "reported", b"reported"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CorrectiveClassPrimalChoices: _TypeAlias = CorrectiveClassPrimalChoices  # noqa: Y015
+
+@_typing.final
+class CorrectiveClassSnapshot(_message.Message):
+    """The server's state in a run of several classes. Never leaves the server."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedCompositeFieldContainer[Global___CorrectiveSnapshot]:
+        """For each class; the norms are in the first one alone."""
+
+    def __init__(
+        self,
+        *,
+        problems: _abc.Iterable[Global___CorrectiveSnapshot] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["problems", b"problems"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CorrectiveClassSnapshot: _TypeAlias = CorrectiveClassSnapshot  # noqa: Y015

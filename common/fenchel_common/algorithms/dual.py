@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from fenchel_common.algorithms.settings import ANY_PARTITION, AlgorithmSettings, Profile
 from fenchel_common.blocks import BlockVector
+from fenchel_common.classlabels import check_classes, class_codes, class_name
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.errors import InvalidInput
 from fenchel_common.labelrules import LabelRules
@@ -33,6 +34,9 @@ ABOUT_CERTIFICATES: Final = (
     "Rounds between two certificates, which need all parties; 0: only at the end. The default is 5 with local = paper "
     "or theory, where a certificate takes extra work."
 )
+
+MAX_CLASSES: Final = 100
+"""The most classes of a run; every class is a problem of its own."""
 
 LARGEST_TARGET: Final = 500.0
 """The largest magnitude of a label that is a number: means of squared errors then stay within `PRODUCT_FORMAT`."""
@@ -92,6 +96,22 @@ class DualSettings(AlgorithmSettings):
         description="Numbers to predict: standard gives them mean 0 and deviation 1 over all parties.",
     )
 
+    classes: Annotated[tuple[str | int, ...], Field(strict=False)] = Field(
+        default=(),
+        description="The names of three or more classes: a model for each, one-vs-rest; needs local = corrective.",
+    )
+
+    @field_validator("classes")
+    @classmethod
+    def _several_classes(cls, names: tuple[str | int, ...]) -> tuple[str | int, ...]:
+        if names and not 3 <= len(names) <= MAX_CLASSES:
+            raise ValueError(
+                f"name 3 to {MAX_CLASSES} classes; a run of two classes needs no names, but labels -1 and +1 "
+                "(`positive` and `negative` in shard.toml)"
+            )
+        class_codes([class_name(name) for name in names])
+        return names
+
     @model_validator(mode="after")
     def _labels_fit(self) -> Self:
         regression = LOSSES[self.loss].regression
@@ -99,6 +119,10 @@ class DualSettings(AlgorithmSettings):
             raise ValueError(f"class_weight: {self.loss} predicts numbers and has no classes; leave it out")
         if self.target_scale == "standard" and not regression:
             raise ValueError(f"target_scale: {self.loss} predicts classes, which have no scale; leave it out")
+        if self.classes and regression:
+            raise ValueError(f"classes: {self.loss} predicts numbers and has no classes; leave them out")
+        if self.classes and (self.class_weight is not None or self.sample_weights):
+            raise ValueError("classes: a run of several classes has no weights; leave out class_weight, sample_weights")
         return self
 
     @property
@@ -128,14 +152,21 @@ class DualSettings(AlgorithmSettings):
         return replace(found, r2=1.0 - mean) if self.target_scale == "standard" else found
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        return tuple(class_name(name) for name in self.classes)
+
+    @property
     def alpha_format(self) -> VectorFormat:
         """The format of vectors of dual variables and of their changes."""
         return alpha_format(self.loss_function)
 
     def check_labels(self, y: Array, weights: Array | None = None) -> None:
         loss, rules = LOSSES[self.loss], self.label_rules
-        loss.check_labels(y)
         rules.check_weights(weights)
+        if self.classes:
+            check_classes(y, self.class_names)
+            return
+        loss.check_labels(y)
         if loss.regression and not rules.standardise and (np.abs(y) > LARGEST_TARGET).any():
             raise InvalidInput(
                 f"y: numbers to predict must not exceed {LARGEST_TARGET:g} in magnitude; let the run have target_scale "

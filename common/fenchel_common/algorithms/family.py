@@ -5,8 +5,8 @@ folder; the settings of its algorithms name that value as their `family`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Generic, Self, TypeVar
 
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.layout import FederationLayout
@@ -28,15 +28,28 @@ class Carried:
     numbers: int = 0
     width: int = 1
 
+    def times(self, count: int) -> Self:
+        """The vectors of so many such messages."""
+        return replace(
+            self,
+            by_sample=count * self.by_sample,
+            by_feature=count * self.by_feature,
+            numbers=count * self.numbers,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """The task and the result of a phase: the names of the messages in `proto/`, and the vectors that each carries."""
+    """The task and the result of a phase: the names of the messages in `proto/`, and the vectors that each carries.
+
+    `inside` names, for each field of bytes as Message.field, the message that its bytes are.
+    """
 
     task: str
     result: str
     task_carries: Carried
     result_carries: Carried
+    inside: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +62,9 @@ class Messages:
         The exchange of each phase of a round.
     preparation
         The message that a party sends before the first round, with one vector by sample; None if there is none.
-    state
-        The message from which a party makes its model when the run ends.
+    state, state_inside
+        The message from which a party makes its model when the run ends, and the messages in its fields of bytes, as
+        for `Exchange`.
     choices
         The message of the server's choices in the record of each phase that has some; `ROUND` is the beginning of a
         round.
@@ -61,6 +75,7 @@ class Messages:
     state: str
     state_carries: Carried
     choices: Mapping[str, str]
+    state_inside: Mapping[str, str] = field(default_factory=dict)
 
 
 def _leaks_no_rows(_settings: object, _changes: int | None, _width: int) -> str | None:

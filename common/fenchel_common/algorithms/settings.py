@@ -149,6 +149,11 @@ class AlgorithmSettings(_Section):
         return self.loss_function.fit(mean)
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        """The canonical names of the classes that have a model each; empty in a run of one model."""
+        return ()
+
+    @property
     def widths(self) -> tuple[int, ...]:
         """The widths of slots that vectors by sample can have, ascending."""
         return (64,)

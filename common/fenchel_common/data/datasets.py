@@ -9,7 +9,7 @@ balanced classes need none.
 Labels become −1 and +1; the class that sorts first becomes −1. The numbers to predict of `diabetes` are standardised.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from fenchel_common.classlabels import class_code
 from fenchel_common.data.shard import Matrix, float_array, load_arrays, matrix_from_arrays
 from fenchel_common.errors import InvalidInput
 from fenchel_common.objectives import squared_row_norms
@@ -25,7 +26,7 @@ from fenchel_common.objectives import squared_row_norms
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """X (N, M) conditioned as the module says, y (N,) of −1 and +1 or numbers, and a name for each column.
+    """X (N, M) conditioned as the module says, y (N,) of −1 and +1, codes or numbers, and a name for each column.
 
     `weights` (N,) says how much each sample counts; None if each counts once.
     """
@@ -37,11 +38,14 @@ class Dataset:
     weights: NDArray[np.float64] | None = None
 
 
-def load_dataset(name: str) -> Dataset:
+def load_dataset(name: str, classes: Sequence[str] = ()) -> Dataset:
     """`breast_cancer`, `digits` (even against odd), `diabetes` (regression), or the path of an .npz file.
 
-    The file has X, or CSR parts, and y of two classes.
+    The file has X, or CSR parts, and y of two classes. With the names of `classes`, the samples of these classes, with
+    their codes as labels: `digits` has the classes 0 to 9, and a file may have any.
     """
+    if classes and name == "digits":
+        return of_classes(_digits_by_value(), classes)
     if name in BUILT_IN:
         return BUILT_IN[name]()
     if not name.endswith(".npz"):
@@ -50,6 +54,9 @@ def load_dataset(name: str) -> Dataset:
     if "y" not in arrays:
         raise InvalidInput(f"y: missing in {name}; save X and y together with numpy.savez")
     X = matrix_from_arrays(arrays)
+    if classes:
+        y = float_array(arrays["y"], "y")
+        return of_classes(Dataset(Path(name).stem, X, y, numbered_features(X.shape[1])), classes)
     return prepared(Path(name).stem, X, float_array(arrays["y"], "y"), numbered_features(X.shape[1]))
 
 
@@ -78,6 +85,24 @@ def _digits() -> Dataset:
     return prepared("digits", bunch.data, bunch.target % 2 == 0, features)
 
 
+def _digits_by_value() -> Dataset:
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    features = tuple(str(name) for name in bunch.feature_names)
+    return Dataset("digits", bunch.data, np.asarray(bunch.target, dtype=np.float64), features)
+
+
+def of_classes(raw: Dataset, classes: Sequence[str]) -> Dataset:
+    """The samples of these classes, conditioned as the module says; the labels of `raw` are codes of classes."""
+    kept = np.isin(raw.y, [class_code(name) for name in classes])
+    if not kept.any():
+        raise InvalidInput(f"y: no sample of {raw.name} is of one of the classes {', '.join(classes)}")
+    X = raw.X[np.flatnonzero(kept)]
+    _check_finite(X)
+    return Dataset(raw.name, _conditioned(X), raw.y[kept], raw.features)
+
+
 def _diabetes() -> Dataset:
     from sklearn.datasets import load_diabetes
 
@@ -98,14 +123,18 @@ def prepared(name: str, X: Matrix, labels: NDArray[np.generic], features: tuple[
     """A data set of raw columns and labels of two classes, conditioned as the module says."""
     if labels.shape != (X.shape[0],) or not len(labels):
         raise InvalidInput(f"y: has the shape {labels.shape}, but X has {X.shape[0]} rows; give one label for each row")
+    _check_finite(X)
+    classes = np.unique(labels)
+    if len(classes) != 2:
+        raise InvalidInput(f"y: has {len(classes)} classes; name them all, keep two, or merge them into two")
+    y = np.where(labels == classes[1], 1.0, -1.0)
+    return Dataset(name, _conditioned(X), y, features)
+
+
+def _check_finite(X: Matrix) -> None:
     values = X.data if isinstance(X, csr_array) else X
     if not np.isfinite(values).all():
         raise InvalidInput("X: has NaN or infinite values; impute or drop them first")
-    classes = np.unique(labels)
-    if len(classes) != 2:
-        raise InvalidInput(f"y: has {len(classes)} classes; keep two, or merge them into two")
-    y = np.where(labels == classes[1], 1.0, -1.0)
-    return Dataset(name, _conditioned(X), y, features)
 
 
 def _conditioned(X: Matrix) -> Matrix:

@@ -49,7 +49,8 @@ class MarginLoss(Loss):
     def check_labels(self, labels: Array) -> None:
         if not np.isin(labels, (-1.0, 1.0)).all():
             raise InvalidInput(
-                f"y: the {self.name} loss takes the labels -1 and +1 only; map the two classes to these values"
+                f"y: the {self.name} loss takes the labels -1 and +1 only; map the two classes to these values, or "
+                "list the names of several classes in settings.classes"
             )
 
     def fit_sum(self, z: Array, y: Array) -> float:

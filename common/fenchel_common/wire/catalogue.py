@@ -87,6 +87,7 @@ def phases_of(settings: AlgorithmSettings) -> dict[str, PhaseMessages]:
             {
                 "RoundTask.body": _KINDS[exchange.task],
                 "RoundResult.body": _KINDS[exchange.result],
+                **_inside(exchange.inside),
                 **_choices(messages),
             },
             task_carries=exchange.task_carries,
@@ -105,6 +106,7 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
     state: dict[str, type[Message]] = {
         "ModelPart.state": records_pb2.RoundTask,
         "RoundTask.body": _KINDS[messages.state],
+        **_inside(messages.state_inside),
         **_choices(messages),
     }
     return {
@@ -138,6 +140,10 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
             result_carries=Carried(width=messages.state_carries.width),
         ),
     }
+
+
+def _inside(names: Mapping[str, str]) -> dict[str, type[Message]]:
+    return {field_name: _KINDS[name] for field_name, name in names.items()}
 
 
 def _choices(messages: Messages) -> dict[str, type[Message]]:

@@ -3,8 +3,9 @@
 The privacy level says which vectors of the state are ciphertexts; the server adds ciphertexts and cannot read them.
 """
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 
 from fenchel.v1 import corrective_pb2 as pb
 from fenchel_common.crypto.runkey import RunKey
@@ -58,8 +59,19 @@ class PendingPoints:
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """The certificate with which a problem reached the gap of the run; the gap includes the bound `gap_error`."""
+
+    primal: float
+    dual: float
+    gap: float
+    gap_error: float
+    accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
 class CorrectiveState:
-    """All that the server knows of a run between two rounds.
+    """All that the server knows of a problem between two rounds; a run of several classes has one for each class.
 
     Attributes
     ----------
@@ -70,6 +82,8 @@ class CorrectiveState:
     collapses, relative_rounds
         How often the anchor was rounded, and the number of rounds whose results were differences from the anchor's
         model.
+    reached
+        In a run of several classes, the certificate of a problem that stands still while others go on.
     """
 
     norms: Blocks = field(default_factory=dict)
@@ -79,6 +93,7 @@ class CorrectiveState:
     pending: PendingPoints = PendingPoints()
     collapses: int = 0
     relative_rounds: int = 0
+    reached: Reached | None = None
 
     def without_memories_of(self, clients: Set[ClientId]) -> "CorrectiveState":
         """The state after these clients have restarted or failed: their memories are not intact any more."""
@@ -94,6 +109,16 @@ class CorrectiveSnapshot:
 
 
 def snapshot_to_bytes(snapshot: CorrectiveSnapshot) -> bytes:
+    return _snapshot_to_proto(snapshot).SerializeToString(deterministic=True)
+
+
+def class_snapshot_to_bytes(snapshots: Sequence[CorrectiveSnapshot]) -> bytes:
+    """The snapshots of the problems of all classes."""
+    problems = [_snapshot_to_proto(snapshot) for snapshot in snapshots]
+    return pb.CorrectiveClassSnapshot(problems=problems).SerializeToString(deterministic=True)
+
+
+def _snapshot_to_proto(snapshot: CorrectiveSnapshot) -> pb.CorrectiveSnapshot:
     state = snapshot.state
     return pb.CorrectiveSnapshot(
         round=snapshot.round_id,
@@ -110,16 +135,33 @@ def snapshot_to_bytes(snapshot: CorrectiveSnapshot) -> bytes:
         conjugates_and_products=numbers_to_proto(state.pending.conjugates_and_products),
         collapses=state.collapses,
         relative_rounds=state.relative_rounds,
-    ).SerializeToString(deterministic=True)
+        reached=None if state.reached is None else pb.CorrectiveReached(**asdict(state.reached)),
+    )
 
 
 def snapshot_from_bytes(data: bytes, key: RunKey, *, privacy: Privacy) -> CorrectiveSnapshot:
     """Reads a snapshot that `snapshot_to_bytes` wrote; raises `StateDamaged` for any other bytes."""
+    with _damage():
+        return _snapshot_from_proto(parsed_message(pb.CorrectiveSnapshot, data, limit=None), key, privacy)
+
+
+def class_snapshot_from_bytes(data: bytes, key: RunKey, *, privacy: Privacy) -> list[CorrectiveSnapshot]:
+    """Reads what `class_snapshot_to_bytes` wrote; raises `StateDamaged` for any other bytes."""
+    with _damage():
+        message = parsed_message(pb.CorrectiveClassSnapshot, data, limit=None)
+        return [_snapshot_from_proto(problem, key, privacy) for problem in message.problems]
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
     try:
-        message = parsed_message(pb.CorrectiveSnapshot, data, limit=None)
-        return CorrectiveSnapshot(RoundId(message.round), _state_from_proto(message, key, key.by_feature(privacy)))
+        yield
     except (InvalidInput, CryptoError) as error:
         raise StateDamaged(f"the snapshot of a HyFDCA run cannot be read: {error}") from None
+
+
+def _snapshot_from_proto(message: pb.CorrectiveSnapshot, key: RunKey, privacy: Privacy) -> CorrectiveSnapshot:
+    return CorrectiveSnapshot(RoundId(message.round), _state_from_proto(message, key, key.by_feature(privacy)))
 
 
 def _state_from_proto(message: pb.CorrectiveSnapshot, by_sample: RunKey, by_feature: RunKey) -> CorrectiveState:
@@ -146,4 +188,9 @@ def _state_from_proto(message: pb.CorrectiveSnapshot, by_sample: RunKey, by_feat
         ),
         collapses=message.collapses,
         relative_rounds=message.relative_rounds,
+        reached=_reached_from_proto(message.reached) if message.HasField("reached") else None,
     )
+
+
+def _reached_from_proto(message: pb.CorrectiveReached) -> Reached:
+    return Reached(message.primal, message.dual, message.gap, message.gap_error, message.accuracy)

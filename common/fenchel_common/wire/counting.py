@@ -120,8 +120,9 @@ def _count(message: Message, context: _Context, inside: Mapping[str, type[Messag
             for record in records_from_bytes(value):
                 _count_record(record, inside, content)
         elif field.label in inside:
-            if value:
-                _count_body(inside[field.label], value, inside, content)
+            for part in value if field.repeated else (value,):
+                if part or field.repeated:
+                    _count_body(inside[field.label], part, inside, content)
         elif count := _length(message, field, value):
             content.tally[_sight(field, context)] += count
             if field.label in ENCRYPTED:

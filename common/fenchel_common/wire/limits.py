@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fenchel_common.algorithms.averaging.family import LOG_ENTRIES
+from fenchel_common.algorithms.dual import MAX_CLASSES
 from fenchel_common.algorithms.family import Carried
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.blocks import piece_count
@@ -166,7 +167,7 @@ def finish_task_limit(*, features: int, parties: int, round_id: int) -> int:
     """The limit of `finish` for a party that holds `features` features and no longer knows the terms of the run."""
     extent = Extent(features, 0, feature_blocks=features, block_bytes=_block_bytes(MAX_KEY_BITS), parties=parties)
     records = _records(round_id, parties, NUMBER_BYTES * features)
-    return _limits(_carried(Carried(by_feature=LOG_ENTRIES), extent) + records, 0).task
+    return _limits(_carried(Carried(by_feature=max(LOG_ENTRIES, MAX_CLASSES)), extent) + records, 0).task
 
 
 def _records(round_id: int, parties: int, chosen: int) -> int:

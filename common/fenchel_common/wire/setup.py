@@ -185,12 +185,16 @@ def model_release_to_bytes(weights: NDArray[np.float64]) -> bytes:
     return setup_pb2.ModelRelease(weights=doubles_to_bytes(weights)).SerializeToString()
 
 
-def model_release_from_bytes(data: bytes, *, features: int) -> NDArray[np.float64]:
-    """Reads a party's weights, one for each of its `features` features; none if the party does not release them."""
+def model_release_from_bytes(data: bytes, *, features: int, classes: int = 0) -> NDArray[np.float64]:
+    """Reads a party's weights, one for each of its `features` features; none if the party does not release them.
+
+    In a run of several classes, each feature has a weight for each of them, in a row of the result.
+    """
     weights = doubles_from_bytes(parsed_message(setup_pb2.ModelRelease, data).weights, field="weights")
-    if weights.shape not in ((features,), (0,)) or not np.isfinite(weights).all():
-        raise InvalidInput(f"weights: {features} finite numbers are due, or none")
-    return weights
+    due = features * max(1, classes)
+    if weights.shape not in ((due,), (0,)) or not np.isfinite(weights).all():
+        raise InvalidInput(f"weights: {due} finite numbers are due, or none")
+    return weights.reshape(-1, classes) if classes else weights
 
 
 def phase_result_to_bytes(body: bytes, spent: Spent) -> bytes:

@@ -67,3 +67,8 @@ def parse_local(value: str) -> str:
     """The value of --local; raises `InvalidInput` if HyFDCA has no such local steps."""
     local: str = parse_choice("--local", value, *SETTINGS["hyfdca"].by_local)
     return local
+
+
+def parse_classes(text: str | None) -> tuple[str, ...]:
+    """The names of classes, separated by commas; none without the option."""
+    return () if text is None else tuple(name.strip() for name in text.split(","))

@@ -20,7 +20,7 @@ from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format, print_json, printable
 from fenchel_deploy.exampletables import ARCHIVE, write_example
-from fenchel_deploy.inspection import SHOWN_VALUES, Inspection, bad_cells, inspect, shard_facts
+from fenchel_deploy.inspection import SHOWN_VALUES, Inspection, bad_cells, inspect
 
 SHOWN_COLUMNS = 200
 NAMES = ", ".join(known.name for known in FORMATS)
@@ -148,7 +148,7 @@ def _show(found: Inspection) -> None:
     lines.append(f"ids are compared as {RULE}")
     if found.loaded is not None:
         lines += [f"caution: {caution}" for caution in found.loaded.cautions]
-        facts = shard_facts(found.loaded)
+        facts = found.shard_facts(found.loaded)
         labels = "no labels" if facts["labels"] is None else f"labels {facts['labels']}"
         lines.append(f"usable: {facts['samples']} samples, {facts['features']} features, {labels}")
     lines += [f"problem: {problem}" for problem in found.problems]

@@ -9,7 +9,7 @@ import typer
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION
 from fenchel_common import defaults
 from fenchel_common.errors import InvalidInput
-from fenchel_deploy.cli.choices import parse_choice, parse_local, parse_parameters, parse_samples
+from fenchel_deploy.cli.choices import parse_choice, parse_classes, parse_local, parse_parameters, parse_samples
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.demonstration import common_options, demonstrate
 from fenchel_deploy.cli.manual import epilog
@@ -68,6 +68,10 @@ def demo(
             "--h", help="Samples that a party updates a round, with --local paper: auto, a number, a fraction."
         ),
     ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(help="Names of three or more classes, such as 0,1,2: a model for each, one-vs-rest."),
+    ] = None,
     privacy: PrivacyOption = defaults.PRIVACY,
     cipher: CipherOption = defaults.CIPHER,
     parameters: Annotated[
@@ -99,6 +103,7 @@ def demo(
         columns=parse_choice("--columns", columns, "contiguous", "shuffled"),
         local=parse_local(local),
         h=None if h is None else parse_samples(h),
+        classes=parse_classes(classes),
         participation=participation,
         key_kind=parse_choice("--key-kind", key_kind, "standard", "subgroup"),
         parameters=parse_parameters(parameters or []),

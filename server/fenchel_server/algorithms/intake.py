@@ -36,6 +36,30 @@ class PhaseSums:
             {(name, vector.length): vector for name, vector in numbers.items() if vector is not None},
         )
 
+    @classmethod
+    def of_problems(cls, parts: Mapping[int, "PhaseSums"]) -> "PhaseSums":
+        """The sums of several problems beside each other; `of_problem` gives those of one."""
+        return cls(
+            {f"{problem}/{name}": added for problem, sums in parts.items() for name, added in sums.blocks.items()},
+            {
+                (f"{problem}/{name}", length): vector
+                for problem, sums in parts.items()
+                for (name, length), vector in sums.numbers.items()
+            },
+        )
+
+    def of_problem(self, problem: int) -> "PhaseSums":
+        """The sums of one of several problems."""
+        prefix = f"{problem}/"
+        return PhaseSums(
+            {name.removeprefix(prefix): added for name, added in self.blocks.items() if name.startswith(prefix)},
+            {
+                (name.removeprefix(prefix), length): vector
+                for (name, length), vector in self.numbers.items()
+                if name.startswith(prefix)
+            },
+        )
+
     def plus(self, other: "PhaseSums") -> "PhaseSums":
         blocks, numbers = dict(self.blocks), dict(self.numbers)
         for name, added in other.blocks.items():

@@ -9,6 +9,7 @@ from fenchel_client.crypto.obfuscators import Obfuscator, ObfuscatorPool
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.averaging.family import AVERAGING, LOG_ENTRIES
 from fenchel_common.algorithms.corrective.family import CORRECTIVE, NUMBER_CIPHERTEXTS
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.family import Carried, Messages
 from fenchel_common.algorithms.hyfdca.family import HYFDCA
 from fenchel_common.algorithms.row_leak import row_leak
@@ -84,6 +85,7 @@ def test_a_corrective_round_takes_as_many_nonces_as_its_family_counts(
     taken.clear()
     run.round()
     layouts = run.alignment.clients.values()
+    assert isinstance(run.settings, CorrectiveSettings)
     made = sum(CORRECTIVE.ciphertexts(run.settings, layout) for layout in layouts)
     numbers = len(layouts) * NUMBER_CIPHERTEXTS if level == "sealed" else 0
     assert made - numbers < sum(taken) <= made if numbers else sum(taken) == made

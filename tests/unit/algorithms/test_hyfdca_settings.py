@@ -51,6 +51,7 @@ def test_a_person_is_shown_all_parameters_whatever_local_is() -> None:
         "sample_weights": False,
         "largest_weight": 20.0,
         "target_scale": "none",
+        "classes": (),
         "local": "corrective",
         "certificate_every": 1,
         "h": "auto",

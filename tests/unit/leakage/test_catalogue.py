@@ -26,7 +26,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.records import ROUND
 from fenchel_common.setup import FINISH, LABELS, LAYOUT
 from fenchel_common.wire.catalogue import LATER_ALIGNMENT, SETUP, messages_of, phases_of
-from support.families import BY_FAMILY
+from support.families import BY_FAMILY, SEVERAL_CLASSES
 
 ROOT = Path(__file__).resolve().parents[3]
 IN_RECORDS = {
@@ -37,6 +37,8 @@ IN_RECORDS = {
     "AveragingClosing",
     "CorrectiveRoundChoices",
     "CorrectivePrimalChoices",
+    "CorrectiveClassRoundChoices",
+    "CorrectiveClassPrimalChoices",
     "HyfdcaRoundChoices",
     "HyfdcaLeftOut",
     # In `RoundTask.records`.
@@ -57,6 +59,8 @@ NEVER_SENT = {
     "HyfdcaClientState",
     "HyfdcaBlockState",
     "CorrectiveSnapshot",
+    "CorrectiveClassSnapshot",
+    "CorrectiveReached",
     "PartyRun",
     "Company",
     "ServerState",
@@ -143,7 +147,7 @@ def reachable() -> set[str]:
                 if field.message_type is not None:
                     add(field.message_type.name)
 
-    for phases in (SETUP, *map(phases_of, BY_FAMILY.values())):
+    for phases in (SETUP, *map(phases_of, [*BY_FAMILY.values(), SEVERAL_CLASSES])):
         for messages in phases.values():
             for kind in (messages.task, messages.result, *messages.inside.values()):
                 if kind is not None:

@@ -10,6 +10,8 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from fenchel.v1 import hyfdca_pb2, vectors_pb2
+from fenchel_common.algorithms import SETTINGS
+from fenchel_common.algorithms.dual import MAX_CLASSES
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.errors import InvalidInput
@@ -41,7 +43,7 @@ from fenchel_common.wire.limits import (
     setup_limits,
 )
 from fenchel_common.wire.records import record_to_bytes, round_task_to_bytes
-from support.families import BY_FAMILY, EVERY
+from support.families import BY_FAMILY, EVERY, SEVERAL_CLASSES
 from support.keys import private_key
 from support.layouts import A, B, client_layout, small_federation_layout
 
@@ -121,8 +123,19 @@ def test_a_million_samples_and_two_million_features_fit_every_round(family: str)
             assert blocks * (LARGE.block_bytes + 4) < limit <= MAX_BODY_BYTES, phase
 
 
+def test_messages_of_several_classes_have_room_for_each_of_them() -> None:
+    for phase in ("inner_product", "local_dual", "primal"):
+        one, several = (phases_of(settings)[phase] for settings in (BY_FAMILY["corrective"], SEVERAL_CLASSES))
+        assert several.task_carries == one.task_carries.times(3)
+        assert several.result_carries == one.result_carries.times(3)
+        limits = [round_limits(phase, SMALL, settings) for settings in (BY_FAMILY["corrective"], SEVERAL_CLASSES)]
+        assert limits[1].task > limits[0].task
+        assert limits[1].result > limits[0].result
+
+
 def test_the_end_told_again_fits_a_party_that_forgot_the_run() -> None:
-    for settings in BY_FAMILY.values():
+    many = SETTINGS["hyfdca"].parse({"classes": list(range(MAX_CLASSES))})
+    for settings in (*BY_FAMILY.values(), many):
         assert round_limits(FINISH, SMALL, settings).task <= finish_task_limit(features=3, parties=PARTIES, round_id=0)
 
 

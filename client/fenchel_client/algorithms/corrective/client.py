@@ -70,6 +70,11 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
         """(n,) ‖x_i‖² of whole rows; None until it is known."""
         return self._norms
 
+    @squared_norms.setter
+    def squared_norms(self, norms: Array | None) -> None:
+        """Takes the norms that another half with the same rows was told."""
+        self._norms = norms
+
     def first_book(self) -> CorrectiveBook:
         return CorrectiveBook(self._layout, self._settings)
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -65,6 +65,10 @@ class CorrectiveSettings(DualSettings):
             if slope * error <= TOLERATED * self.stop.gap:
                 return bits
         return self.widths[-1]
+
+    def of_one_class(self) -> Self:
+        """The settings of the problem of one class, in a run of several: labels are then −1 and +1."""
+        return self.model_copy(update={"classes": ()})
 
     def formats(self, parties: int) -> SampleFormats:
         """The formats of vectors by sample in a federation of so many parties."""

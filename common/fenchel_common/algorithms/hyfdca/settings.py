@@ -40,6 +40,13 @@ class HyfdcaSettings(DualSettings):
             return h
         raise ValueError("use auto, a whole number of samples from 1, or a fraction above 0.0 and at most 1.0")
 
+    @field_validator("classes")
+    @classmethod
+    def _two_classes(cls, names: tuple[str | int, ...]) -> tuple[str | int, ...]:
+        if names:
+            raise ValueError("this local method trains on two classes; use local = 'corrective' for several")
+        return names
+
     @model_validator(mode="after")
     def _theorems_hold(self) -> Self:
         if self.local == "theory" and not math.isfinite(self.loss_function.lipschitz):

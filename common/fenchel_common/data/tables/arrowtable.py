@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from fenchel_common.classlabels import class_code
 from fenchel_common.data.canonical import canonical, joined
 from fenchel_common.data.shard import Matrix
 from fenchel_common.data.tables.cells import Spot, ids, numbers, texts
@@ -163,6 +164,8 @@ class _Assembly:
         if self._declaration.label.type == "number":
             return numbers(array, spot, self._declaration.csv)
         known, codes = texts(array, spot)
+        if self._declaration.label.type == "names":
+            return np.array([*(class_code(text) for text in known), np.nan])[codes]
         classes = self._declaration.label.classes()
         of_text = np.array([*(classes.get(text, np.inf) for text in known), np.nan])
         y = of_text[codes]

@@ -58,13 +58,13 @@ class LibsvmOptions(_Section):
 
 
 class LabelDeclaration(_Section):
-    """The labels: two classes by their names, or numbers; `weight` is the column with the weight of each sample.
+    """The labels: two classes, several classes by their names, or numbers; `weight` is the column of sample weights.
 
     `column` is left out for formats that know labels by themselves (LIBSVM and NPZ).
     """
 
     column: Name | None = None
-    type: Literal["classes", "number"] = "classes"
+    type: Literal["classes", "names", "number"] = "classes"
     positive: Scalar | None = None
     negative: Scalar | None = None
     missing: Literal["refuse", "drop"] = "refuse"
@@ -181,9 +181,9 @@ class Declaration(_Section):
 
     def _check_label(self, label: LabelDeclaration, source: str) -> None:
         given = [value for value in (label.positive, label.negative) if value is not None]
-        if label.type == "number":
+        if label.type != "classes":
             if given:
-                raise InvalidInput(f'{source}: label: type = "number" has no positive and no negative value')
+                raise InvalidInput(f'{source}: label: type = "{label.type}" has no positive and no negative value')
             return
         if len(given) != 2:
             raise InvalidInput(

@@ -107,6 +107,9 @@ def _label_of(
     if column is None:
         return None
     values = list(column.values or {})
+    if len(values) > 2 and column.kind == "text" and positive is None:
+        notes.append(f"the labels in {column.name!r} are the names of {len(values)} classes, which run.toml must list")
+        return LabelDeclaration(column=column.name, type="names")
     if len(values) != 2:
         if column.kind != "number" or positive is not None or len(values) == 1:
             raise InvalidInput(

@@ -62,7 +62,7 @@ def _declared_labels(raw: RawTable, label: LabelDeclaration) -> NDArray[np.float
             f"{raw.source}: has no columns to be weights; take weight out of [label] in {DECLARATION_FILE}, and give "
             "weights as the array `weights` of an NPZ file"
         )
-    if label.type == "number":
+    if label.type != "classes":
         return raw.y
     classes, y = label.classes(), np.full(len(raw.y), np.nan)
     known = np.isnan(raw.y)

@@ -4,11 +4,14 @@ A round has the phases `inner_product`, `local_dual` and `primal`. Where every c
 `inner_product`. The clients remember the points; the server stores the anchor, the best model and the pending points.
 The run's model is the best model, at which P was least so far.
 
+A run of several classes has a problem for each class, with its own points, anchor and best model. A message of such a
+run has the messages of all problems under way.
+
 D at the anchor cannot fall, and a round in which a client fails before `primal` changes no vector on record.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Final, TypeVar
 
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
@@ -17,37 +20,40 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
-from fenchel_common.metrics import RoundMetrics
 from fenchel_common.wire import corrective as wire
-from fenchel_common.wire.corrective_snapshot import (
-    CorrectiveSnapshot,
-    CorrectiveState,
-    Memories,
-    snapshot_from_bytes,
-    snapshot_to_bytes,
-)
+from fenchel_common.wire.corrective_snapshot import CorrectiveSnapshot, CorrectiveState, Memories
 from fenchel_common.wire.records import server_state_from_bytes
 from fenchel_server.algorithms.answers import check_agree
-from fenchel_server.algorithms.certificate import with_certificate
+from fenchel_server.algorithms.corrective.bodies import Bodies
 from fenchel_server.algorithms.corrective.ending import RoundEnd, end_round, void_end
 from fenchel_server.algorithms.corrective.exchange import CorrectiveAnswer, CorrectiveExchange
+from fenchel_server.algorithms.corrective.problems import (
+    CorrectiveRounds,
+    answers_of,
+    round_metrics,
+    run_outcome,
+    states_after,
+)
 from fenchel_server.algorithms.corrective.round import (
     CorrectiveRound,
     begin_round,
     check_memories,
     dual_tasks,
     primal_tasks,
-    updated_samples,
 )
 from fenchel_server.algorithms.intake import Answers, PhaseSums
 from fenchel_server.algorithms.phased import OTHER_CLIENTS, PhasedServer
 from fenchel_server.algorithms.rownorms import summed_row_norms
 from fenchel_server.contract import PhaseRequest, RoundReport
 
-UNCERTIFIED: Final = "no certificate: a party was missing"
+OTHER_CLASSES: Final = "the snapshot is of other classes than the settings"
 
 
-class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound, CorrectiveAnswer]):
+Kept = Mapping[int, CorrectiveAnswer]
+"""What is kept of a client's answer, for each problem under way."""
+
+
+class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRounds, Kept]):
     """The server half of HyFDCA with `local = "corrective"`.
 
     Parameters
@@ -66,8 +72,10 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound, Correct
         records: Sequence[bytes],
     ) -> None:
         norms = summed_row_norms(preparations, layout=layout, key=key, privacy=settings.privacy)
-        state = CorrectiveState(norms=norms, memories=Memories(intact=frozenset(layout.clients)))
-        self._setup(settings, layout, key, CorrectiveSnapshot(RoundId(0), state), records)
+        memories = Memories(intact=frozenset(layout.clients))
+        others = [CorrectiveState(memories=memories) for _ in settings.classes[1:]]
+        states = [CorrectiveState(norms=norms, memories=memories), *others]
+        self._setup(settings, layout, key, RoundId(0), states, records)
 
     @classmethod
     def restore(
@@ -75,11 +83,13 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound, Correct
     ) -> "CorrectiveServer":
         """A server that continues after the round of the snapshot; a client that has lost its memory will say so."""
         records, saved_state = server_state_from_bytes(snapshot)
-        saved = snapshot_from_bytes(saved_state, key, privacy=settings.privacy)
-        if not saved.state.memories.participants <= set(layout.clients):
+        saved = Bodies(settings, layout.clients).saved(saved_state, key)
+        if len(saved) != max(1, len(settings.classes)):
+            raise StateDamaged(OTHER_CLASSES)
+        if not all(one.state.memories.participants <= set(layout.clients) for one in saved):
             raise StateDamaged(OTHER_CLIENTS)
         server = cls.__new__(cls)
-        server._setup(settings, layout, key, saved, records)
+        server._setup(settings, layout, key, saved[0].round_id, [one.state for one in saved], records)
         return server
 
     def _setup(
@@ -87,103 +97,154 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound, Correct
         settings: CorrectiveSettings,
         layout: FederationLayout,
         key: RunKey,
-        saved: CorrectiveSnapshot,
+        round_id: RoundId,
+        states: list[CorrectiveState],
         records: Iterable[bytes],
     ) -> None:
-        super().__init__(settings, layout, round_id=saved.round_id, records=records)
-        self._state = saved.state
+        super().__init__(settings, layout, round_id=round_id, records=records)
+        self._states = states
+        self._bodies = Bodies(settings, layout.clients)
         self._exchange = CorrectiveExchange(layout, key, settings)
         self._knowing_norms: frozenset[ClientId] = frozenset()
 
     def _last_state(self, client: ClientId) -> bytes:
-        """The best model on a client's features."""
-        return wire.model_to_bytes(joined_on(self.layout.feature_index.of(client), self._state.model))
+        """The best model on a client's features, of each problem."""
+        features = self.layout.feature_index.of(client)
+        return self._bodies.tasks([wire.model_to_bytes(joined_on(features, state.model)) for state in self._states])
 
     def _snapshot(self) -> bytes:
-        return snapshot_to_bytes(CorrectiveSnapshot(self._round_id, self._state))
+        saved = [CorrectiveSnapshot(self._round_id, state) for state in self._states]
+        return self._bodies.snapshot(saved)
 
     def _forget(self, clients: Set[ClientId]) -> None:
-        self._state = self._state.without_memories_of(clients)
+        self._states = [state.without_memories_of(clients) for state in self._states]
         self._knowing_norms -= clients
 
-    def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> CorrectiveRound:
-        self._state, begun = begin_round(
-            self._state, round_id, available, closing=closing, settings=self.settings, layout=self.layout
-        )
-        return begun
+    def _begin(self, round_id: RoundId, available: frozenset[ClientId], *, closing: bool) -> CorrectiveRounds:
+        begun = {}
+        for problem, state in enumerate(self._states):
+            if state.reached is None:
+                self._states[problem], begun[problem] = begin_round(
+                    state, round_id, available, closing=closing, settings=self.settings, layout=self.layout
+                )
+        return CorrectiveRounds.of(begun)
 
     def _round_choices(self) -> bytes:
-        return wire.round_choices_to_bytes(self._current().choices, self.layout.clients)
+        current = self._current()
+        return self._bodies.round_choices(tuple(current.problems), current.first.choices)
 
     def _first_request(self) -> PhaseRequest:
         if self.layout.partition == "horizontal":
             return self._dual_request()
-        starts = self._current().starts
-        tasks = {client: wire.product_task_to_bytes(start) for client, start in starts.items()}
-        return self._request(INNER_PRODUCT, tasks)
+        return self._request_of_all(
+            INNER_PRODUCT, lambda _, current: _encoded(current.starts, wire.product_task_to_bytes)
+        )
 
-    def _read(self, phase: str, client: ClientId, body: bytes) -> tuple[CorrectiveAnswer, PhaseSums]:
-        return self._exchange.read(phase, self._current(), client, body)
+    def _read(self, phase: str, client: ClientId, body: bytes) -> tuple[Kept, PhaseSums]:
+        problems = self._current().problems
+        bodies = self._bodies.results(body, len(problems))
+        parts = {
+            problem: self._exchange.read(phase, current, client, part)
+            for (problem, current), part in zip(problems.items(), bodies, strict=True)
+        }
+        sums = PhaseSums.of_problems({problem: sums for problem, (_, sums) in parts.items()})
+        return {problem: kept for problem, (kept, _) in parts.items()}, sums
 
-    def _take(self, phase: str, answers: Answers[CorrectiveAnswer]) -> PhaseRequest | RoundReport:
+    def _take(self, phase: str, answers: Answers[Kept]) -> PhaseRequest | RoundReport:
         if phase == INNER_PRODUCT:
             return self._take_products(answers) or self._dual_request()
         if phase == LOCAL_DUAL:
             return self._take_duals(answers) or self._primal_request()
         return self._take_primals(answers)
 
-    def _take_products(self, answers: Answers[CorrectiveAnswer]) -> RoundReport | None:
+    def _take_products(self, answers: Answers[Kept]) -> RoundReport | None:
         self._put_on_record(self._without_failed(answers))
-        check_memories(answers.sums)
+        sums = {problem: answers.sums.of_problem(problem) for problem in self._current().problems}
+        for of_problem in sums.values():
+            check_memories(of_problem)
         if (void := self._void_after(answers)) is None:
-            self._current().products = answers.sums
+            for problem, current in self._current().problems.items():
+                current.products = sums[problem]
         return void
 
     def _dual_request(self) -> PhaseRequest:
-        tasks = dual_tasks(self._current(), self._state.norms, knowing_norms=self._knowing_norms, layout=self.layout)
-        return self._request(LOCAL_DUAL, {client: wire.dual_task_to_bytes(task) for client, task in tasks.items()})
+        problems = self._current().problems
+        everybody = frozenset(self.layout.clients)
+        # All problems have the same norms: the clients get them with the first one.
+        knowing = {problem: everybody if number else self._knowing_norms for number, problem in enumerate(problems)}
 
-    def _take_duals(self, answers: Answers[CorrectiveAnswer]) -> RoundReport | None:
-        current, good = self._current(), self._without_failed(answers)
+        def tasks(problem: int, current: CorrectiveRound) -> Mapping[ClientId, bytes]:
+            made = dual_tasks(current, self._states[0].norms, knowing_norms=knowing[problem], layout=self.layout)
+            return _encoded(made, wire.dual_task_to_bytes)
+
+        return self._request_of_all(LOCAL_DUAL, tasks)
+
+    def _take_duals(self, answers: Answers[Kept]) -> RoundReport | None:
+        good = self._without_failed(answers)
         self._put_on_record(good)
         self._knowing_norms |= good.keys()
         if (void := self._void_after(answers)) is not None:
             return void
-        combinations = (answer.combination for answer in good.values())
-        check_agree(combinations, "combination: clients found different weights for the same points")
-        current.duals = answers.sums
-        current.solvers = frozenset(client for client, answer in good.items() if answer.solved)
+        for problem, current in self._current().problems.items():
+            combinations = (kept[problem].combination for kept in good.values())
+            check_agree(combinations, "combination: clients found different weights for the same points")
+            current.duals = answers.sums.of_problem(problem)
+            current.solvers = frozenset(client for client, kept in good.items() if kept[problem].solved)
         return None
 
     def _primal_request(self) -> PhaseRequest:
-        tasks = primal_tasks(self._current(), self.layout)
-        return self._request(PRIMAL, {client: wire.primal_task_to_bytes(task) for client, task in tasks.items()})
+        return self._request_of_all(
+            PRIMAL, lambda _, current: _encoded(primal_tasks(current, self.layout), wire.primal_task_to_bytes)
+        )
 
-    def _take_primals(self, answers: Answers[CorrectiveAnswer]) -> RoundReport:
-        current, good = self._current(), self._without_failed(answers)
-        end = end_round(self._state, current, answers, settings=self.settings, layout=self.layout)
-        self._put_on_record(good, wire.primal_choices_to_bytes(end.choices))
-        return self._report(end)
+    def _take_primals(self, answers: Answers[Kept]) -> RoundReport:
+        good = self._without_failed(answers)
+        ends = {
+            problem: end_round(
+                self._states[problem], current, answers_of(answers, problem), settings=self.settings, layout=self.layout
+            )
+            for problem, current in self._current().problems.items()
+        }
+        self._put_on_record(good, self._bodies.primal_choices({problem: end.choices for problem, end in ends.items()}))
+        return self._report(ends)
 
-    def _without_failed(self, answers: Answers[CorrectiveAnswer]) -> dict[ClientId, CorrectiveAnswer]:
+    def _request_of_all(
+        self, phase: str, tasks_of: Callable[[int, CorrectiveRound], Mapping[ClientId, bytes]]
+    ) -> PhaseRequest:
+        """Begins a phase, in which each client gets its tasks of all problems under way."""
+        current = self._current()
+        tasks = [tasks_of(problem, of_problem) for problem, of_problem in current.problems.items()]
+        clients = current.first.blocks
+        return self._request(
+            phase, {client: self._bodies.tasks([of_problem[client] for of_problem in tasks]) for client in clients}
+        )
+
+    def _without_failed(self, answers: Answers[Kept]) -> dict[ClientId, Kept]:
         """The good answers; the memory of each other client is not intact any more."""
         self._forget(answers.failed.keys())
         return super()._without_failed(answers)
 
-    def _void_after(self, answers: Answers[CorrectiveAnswer]) -> RoundReport | None:
+    def _void_after(self, answers: Answers[Kept]) -> RoundReport | None:
         """The report of the round if it is void after the answers to a phase before `primal`, else None."""
-        end = void_end(self._state, answers)
-        return None if end is None else self._report(end)
+        ends = {}
+        for problem in self._current().problems:
+            if (end := void_end(self._states[problem], answers_of(answers, problem))) is None:
+                return None
+            ends[problem] = end
+        return self._report(ends)
 
-    def _report(self, end: RoundEnd) -> RoundReport:
+    def _report(self, ends: Mapping[int, RoundEnd]) -> RoundReport:
         """Ends the round."""
-        current, certificate = self._current(), end.certificate
-        self._state = end.state
-        metrics = RoundMetrics(
-            round=current.id,
-            samples_updated=updated_samples(current, self.layout),
-            participants=tuple(current.present),
-            absences=current.absences,
+        metrics = round_metrics(
+            self._current(), self._states, ends, layout=self.layout, classes=self.settings.class_names
         )
-        notes = (end.void, UNCERTIFIED if current.certifying and certificate is None else "")
-        return self._ended(with_certificate(metrics, certificate, notes), end.outcome, end.reason)
+        outcome, reason = run_outcome(ends)
+        self._states = states_after(self._states, ends)
+        return self._ended(metrics, outcome, reason)
+
+
+T = TypeVar("T")
+
+
+def _encoded(tasks: Mapping[ClientId, T], encode: Callable[[T], bytes]) -> dict[ClientId, bytes]:
+    return {client: encode(task) for client, task in tasks.items()}
