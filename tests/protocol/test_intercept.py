@@ -1,6 +1,7 @@
 """A run with an intercept: the model is that of the pooled table with an intercept that is not regularised."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -92,9 +93,9 @@ def model_in(directory: Path) -> tuple[Array, float]:
     return whole_model(parts, NAMES), intercept
 
 
-def objective(w: Array, intercept: float, loss: str, prepared: Array = PREPARED) -> float:
+def objective(w: Array, intercept: float, loss: str, prepared: Array = PREPARED, *, y: Array = Y) -> float:
     """P without regularisation of the intercept."""
-    values = LOSSES[loss].value(prepared @ w + intercept, Y)
+    values = LOSSES[loss].value(prepared @ w + intercept, y)
     return float(LAMBDA / 2.0 * w @ w + values.mean())
 
 
@@ -192,3 +193,22 @@ def test_a_column_of_the_name_of_the_constant_feature_is_refused(tmp_path: Path)
     shards["p1"] = Shard(p1.ids, (INTERCEPT, *p1.features[1:]), p1.X, p1.y)
     ending, _ = ended(tmp_path, shards, config())
     assert "p1 (refused: its data do not fit this run)" in ending.reason
+
+
+def test_each_of_several_classes_has_an_intercept_of_its_own(tmp_path: Path) -> None:
+    kinds = np.arange(len(Y)) % 10 // 4  # two common classes and a rare one
+    shards = {
+        name: replace(shard, y=kinds[[int(one[1:]) for one in shard.ids]]) for name, shard in whole_rows().items()
+    }
+    settings = {"lambda": LAMBDA, "loss": "logistic", "classes": [0, 1, 2]}
+    ending, _ = ended(tmp_path, shards, config(settings=settings))
+    assert ending.status is RunStatus.COMPLETED, ending.reason
+    with np.load(next(tmp_path.glob("p2/*.model.npz"))) as part:
+        assert part["features"].tolist() == list(NAMES)
+        weights, intercepts = part["weights"], part["intercept"]
+        assert (weights.shape, intercepts.shape) == ((6, 3), (3,))
+    for kind in range(3):
+        y = np.where(kinds == kind, 1.0, -1.0)
+        best = LogisticRegression(C=1.0 / (LAMBDA * len(Y)), tol=1e-10, max_iter=10_000).fit(PREPARED, y)
+        least = objective(np.ravel(best.coef_), float(best.intercept_[0]), "logistic", y=y)
+        assert least - 1e-6 <= objective(weights[:, kind], intercepts[kind], "logistic", y=y) <= least + GAP
