@@ -31,6 +31,8 @@ class ActiveRun:
     ----------
     kept
         The record of the run on disk.
+    table
+        The party's table, with the features of the run, as they are before the run prepares them.
     extent
         The extent of the layout, by which tasks are limited.
     participant
@@ -43,6 +45,7 @@ class ActiveRun:
     kept: PartyRun
     settings: AlgorithmSettings
     layout: ClientLayout
+    table: PartyTable
     extent: Extent
     participant: Participant
     cipher: Cipher
@@ -78,14 +81,15 @@ class ActiveRun:
         seed = seed_of(tag_secret, run, kept.view) if config.seed is None else config.seed
         settings = config.algorithm_settings().model_copy(update={"seed": seed})
         layout = layout.in_columns(columns_by_pseudonym(table.features, tag_secret=tag_secret, run=run))
-        if config.features is not None and kept.scaling:
-            table = PreparedTable.recorded(table, kept.scaling)
+        prepared = PreparedTable.recorded(table, kept.scaling) if kept.scaling else table
         untimed, key, pool = run_cipher(run, kept, kept.secrets, layout)
         cipher = TimedCipher(untimed, stopwatch)
         try:
             noise = config.release_noise(layout.sample_count) if releases else None
             participant = Participant.of(
-                client_half(config, settings, layout=layout, table=table, cipher=cipher, key=key, stopwatch=stopwatch),
+                client_half(
+                    config, settings, layout=layout, table=prepared, cipher=cipher, key=key, stopwatch=stopwatch
+                ),
                 layout=layout,
                 tag_secret=tag_secret,
                 run=run,
@@ -101,6 +105,7 @@ class ActiveRun:
             kept=kept,
             settings=settings,
             layout=layout,
+            table=table,
             extent=Extent.of_client(layout, key_bits=config.key.bits),
             participant=participant,
             cipher=cipher,

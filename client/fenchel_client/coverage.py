@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from fenchel_client.alignment import run_vocabulary
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput
@@ -24,8 +25,12 @@ FEWEST_USED: Final = 10
 
 
 def client_layout_of(kept: PartyRun, table: PartyTable, *, party: ClientId) -> ClientLayout:
-    """The layout in the record of a run, with features counted as the server does."""
-    return client_layout_from_bytes(kept.layout, party=party, samples=len(table.ids), features=len(table.features))
+    """The layout in the record of a run, with features counted as the server does.
+
+    `table` is the party's own or that of the run.
+    """
+    features = len(table.expanded_names(run_vocabulary(table, kept.vocabulary)))
+    return client_layout_from_bytes(kept.layout, party=party, samples=len(table.ids), features=features)
 
 
 def check_coverage(layout: ClientLayout, *, table: PartyTable, config: RunConfig, roster: Roster) -> None:

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from fenchel_client.activerun import ActiveRun
 from fenchel_client.algorithms.base import MayDiverge
+from fenchel_client.alignment import run_table, run_vocabulary
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.layoutnotes import layout_notes
 from fenchel_client.preparedtable import PreparedTable
 from fenchel_client.release import reason_not_to_release, released_weights
-from fenchel_client.runrecords import MAX_REFUSALS, RunRecords
+from fenchel_client.runrecords import MAX_REFUSALS, NO_KEY, RunRecords
 from fenchel_client.table import PartyTable
 from fenchel_client.task import Task
-from fenchel_client.tasklimits import NO_KEY
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import FenchelError, InvalidInput, Refusal, ValueNotFinite, ValueOutOfRange
 from fenchel_common.identity import Kit
@@ -62,6 +62,7 @@ class CurrentRun:
         due: PartyRun,
         *,
         introductions: bytes,
+        table: PartyTable,
         check: Callable[[ClientLayout], None],
         kit: Kit,
         attempt: int,
@@ -69,9 +70,9 @@ class CurrentRun:
         """Makes a run active whose set-up has reached its layout, and stores its record for a restart.
 
         `due` has no view yet; it follows from the layout and from `introductions`, the digest of the introductions.
-        `check` raises `InvalidInput` for a layout that the party knows to be wrong.
+        `table` is that of the run. `check` raises `InvalidInput` for a layout that the party knows to be wrong.
         """
-        layout = self._checked_layout(due, check, kit)
+        layout = self._checked_layout(due, table, check, kit)
         view = first_view(
             terms=due.config.digest(),
             roster_fingerprint=kit.roster.fingerprint(),
@@ -79,7 +80,7 @@ class CurrentRun:
             layout_root=layout.root,
         )
         kept = self._records.with_layout(run, replace(due, view=view))
-        active = self._activated(run, kept, layout, kit, attempt=attempt)
+        active = self._activated(run, kept, layout, table, kit, attempt=attempt)
         self._records.keep_layout(run, kept)
         for note in layout_notes(layout):
             log.info("run %s: %s", run, note)
@@ -98,14 +99,15 @@ class CurrentRun:
                     public_reason="it restarted during the set-up",
                 )
             layout = client_layout_of(kept, self._table, party=kit.client_id)
-            self.active = self._activated(run, kept, layout, kit)
+            self.active = self._activated(run, kept, layout, run_table(self._table, kept.vocabulary), kit)
         return self.active
 
     def prepare(self, active: ActiveRun, whole: Callable[[], Moments]) -> ActiveRun:
         """Makes the run one of prepared features; `whole` opens their moments over all holders of each."""
         config = active.kept.config.features
         assert config is not None, "without [features] there are no moments"
-        table = PreparedTable.learnt(self._table, self.guarded(active, whole), config)
+        flags = run_vocabulary(active.table, active.kept.vocabulary).flags()
+        table = PreparedTable.learnt(active.table, self.guarded(active, whole), config, flags=flags)
         kept = replace(active.kept, scaling=table.scaling.to_bytes())
         self._records.folder.keep_run(active.run, kept)
         self.active = active.prepared(kept, table, self._stopwatch)
@@ -161,7 +163,7 @@ class CurrentRun:
 
     def keep_model(self, active: ActiveRun, body: bytes) -> bytes:
         """Stores this party's part of the model on disk; returns the release for the server, empty if there is none."""
-        features = sorted(self._table.features)
+        features = sorted(active.table.features)
         part = model_part_from_bytes(body)
         weights = self.guarded(active, lambda: active.participant.final_model(part.state))
         release = _release(active, part, weights)
@@ -169,23 +171,27 @@ class CurrentRun:
         self._records.folder.keep_model(active.run, features, weights, figures, active.kept.scaling)
         return release
 
-    def _checked_layout(self, kept: PartyRun, check: Callable[[ClientLayout], None], kit: Kit) -> ClientLayout:
+    def _checked_layout(
+        self, kept: PartyRun, table: PartyTable, check: Callable[[ClientLayout], None], kit: Kit
+    ) -> ClientLayout:
         """The layout in the record; `Refusal` if it does not cover the party's data as it must."""
         try:
-            layout = client_layout_of(kept, self._table, party=kit.client_id)
-            check_coverage(layout, table=self._table, config=kept.config, roster=kit.roster)
+            layout = client_layout_of(kept, table, party=kit.client_id)
+            check_coverage(layout, table=table, config=kept.config, roster=kit.roster)
             check(layout)
         except InvalidInput as error:
             raise Refusal(str(error), public_reason=f"it refused its layout: {error}") from error
         return layout
 
-    def _activated(self, run: RunId, kept: PartyRun, layout: ClientLayout, kit: Kit, *, attempt: int = 0) -> ActiveRun:
+    def _activated(
+        self, run: RunId, kept: PartyRun, layout: ClientLayout, table: PartyTable, kit: Kit, *, attempt: int = 0
+    ) -> ActiveRun:
         self._consent.check(kept.config)
         return ActiveRun.of(
             run,
             kept,
             layout,
-            table=self._table,
+            table=table,
             releases=kit.roster.release_model_to_server,
             stopwatch=self._stopwatch,
             attempt=attempt,

@@ -3,7 +3,6 @@
 from fenchel_client.activerun import ActiveRun
 from fenchel_client.labels import LabelComparison
 from fenchel_client.moments import FeatureMoments
-from fenchel_client.table import PartyTable
 from fenchel_common.ids import RunId
 from fenchel_common.setup import LayoutResult
 
@@ -19,8 +18,8 @@ class FirstResults:
         The moments of the features, until they are prepared; None in a run without `[features]`.
     """
 
-    def __init__(self, active: ActiveRun, table: PartyTable, *, secret: bytes, run: RunId) -> None:
-        seal = active.participant.seal
+    def __init__(self, active: ActiveRun, *, secret: bytes, run: RunId) -> None:
+        seal, table = active.participant.seal, active.table
         self.labels = LabelComparison(
             active.layout, table, cipher=active.cipher, key=active.key, seal=seal, secret=secret, run=run
         )

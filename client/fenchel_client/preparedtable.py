@@ -1,5 +1,7 @@
 """A party's table as a run with `[features]` uses it: shifted, scaled, without missing cells."""
 
+from collections.abc import Collection
+
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -19,14 +21,22 @@ class PreparedTable(PartyTable):
 
     def __init__(self, table: PartyTable, scaling: Scaling) -> None:
         self.ids, self.features, self.y, self.sparse = table.ids, table.features, table.y, table.sparse
+        self.categories = table.categories
         self._table = table
         self.scaling = scaling
         self._prepared: tuple[ClientLayout, Matrix] | None = None
 
     @classmethod
-    def learnt(cls, table: PartyTable, moments: Moments, config: FeaturesConfig) -> "PreparedTable":
-        """The table, prepared by the moments of its features over all their holders."""
-        return cls(table, Scaling.of(moments, config))
+    def learnt(
+        cls, table: PartyTable, moments: Moments, config: FeaturesConfig, *, flags: Collection[str]
+    ) -> "PreparedTable":
+        """The table, prepared by the moments of its features over all their holders.
+
+        `flags` are the names of features of 0 and 1 that the run has made, at any party.
+        """
+        return cls(
+            table, Scaling.of(moments, config, flags=np.array([name in flags for name in sorted(table.features)]))
+        )
 
     @classmethod
     def recorded(cls, table: PartyTable, scaling: bytes) -> "PreparedTable":

@@ -6,6 +6,7 @@ phase           task                   result                             partie
 `introduce`     the run's terms        `Introduction`                     all
 `key_make`      all introductions      `KeyMade`                          the key holder
 `key_take`      `KeyTake`              the fingerprint of the key         all but the key holder
+`vocabulary`    nothing                sealed vocabulary                  all; only with `[features]`
 `align_…`       see `wire/alignment`   see `wire/alignment`               all
 `names`         sealed names of        nothing                            all
                 all parties' features
@@ -38,6 +39,7 @@ INTRODUCTIONS_LABEL = b"fenchel/v1/introductions\x00"
 INTRODUCE = "introduce"
 KEY_MAKE = "key_make"
 KEY_TAKE = "key_take"
+VOCABULARY = "vocabulary"
 NAMES = "names"
 GROUP_KEYS = "group_keys"
 LAYOUT = "layout"
@@ -180,7 +182,8 @@ class PartyRun:
     `layout` is the message that the party got, byte for byte, and `view` the view before the first record. `setups`
     counts the set-ups of this run that reached their layout, `refusals` the tasks that the party refused after it had
     opened something in them. `attempt` and `round` are those of the newest task that the party answered in a round, and
-    `view_before` is its view before that round. `scaling` is how the features are prepared, once the party knows it.
+    `view_before` is its view before that round. `scaling` is how the features are prepared, once the party knows it,
+    and `vocabulary` the agreed vocabulary; both are empty in a run without `[features]`.
     """
 
     config: RunConfig
@@ -194,6 +197,7 @@ class PartyRun:
     round: RoundId = FIRST_ROUND
     view_before: bytes = field(default=b"", repr=False)
     scaling: bytes = field(default=b"", repr=False)
+    vocabulary: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from fenchel_common.errors import FederationFailed, InvalidConfig
 from fenchel_common.losses.base import Loss
 from fenchel_common.objectives import primal
 from fenchel_common.privacy import CipherWord, Privacy
-from fenchel_common.runconfig import RunConfig
+from fenchel_common.runconfig import FeaturesConfig, RunConfig
 from fenchel_deploy.experiments.centralized import CentralizedSolution, solve_centralized
 from fenchel_deploy.tablefolder import pooled, read_tables, scale_of
 from fenchel_server.rounds.outcome import RunOutcome
@@ -144,7 +144,8 @@ class Demonstration:
         if not options.tables:
             return cls.of(load_dataset(options.dataset), options)
         shards = read_tables(options.tables)
-        return cls._solved(pooled(options.dataset, shards), shards, options)
+        features = FeaturesConfig(scale=scale_of(shards))
+        return cls._solved(pooled(options.dataset, shards, features), shards, options)
 
     @classmethod
     def of(cls, dataset: Dataset, options: DemonstrationOptions) -> "Demonstration":

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from fenchel_common.data.canonical import RULE
+from fenchel_common.data.categories import listed_names
 from fenchel_common.data.tables.declaration import Declaration
 from fenchel_common.data.tables.guess import guessed
 from fenchel_common.data.tables.profile import ColumnProfile, TableProfile
@@ -104,7 +105,11 @@ def inspect(path: Path) -> Inspection:
 def shard_facts(loaded: LoadedShard) -> dict[str, object]:
     """Counts of a shard."""
     shard = loaded.shard
-    facts: dict[str, object] = {"samples": len(shard.ids), "features": len(shard.features), "labels": None}
+    facts: dict[str, object] = {
+        "samples": len(shard.ids),
+        "features": len(listed_names(shard.features, shard.categories)),
+        "labels": None,
+    }
     if shard.y is not None:
         labels, counts = np.unique(shard.y, return_counts=True)
         facts["labels"] = (

@@ -4,5 +4,23 @@ from fenchel_client.alignment.client import AlignmentClient
 from fenchel_client.alignment.names import columns_by_pseudonym, pseudonyms
 from fenchel_client.alignment.order import arrange
 from fenchel_client.alignment.ring import Ring
+from fenchel_client.alignment.vocabularies import (
+    agreed_vocabulary,
+    run_table,
+    run_vocabulary,
+    vocabulary_answer,
+    vocabulary_hints,
+)
 
-__all__ = ["AlignmentClient", "Ring", "arrange", "columns_by_pseudonym", "pseudonyms"]
+__all__ = [
+    "AlignmentClient",
+    "Ring",
+    "agreed_vocabulary",
+    "arrange",
+    "columns_by_pseudonym",
+    "pseudonyms",
+    "run_table",
+    "run_vocabulary",
+    "vocabulary_answer",
+    "vocabulary_hints",
+]

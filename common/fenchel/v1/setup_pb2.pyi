@@ -280,6 +280,7 @@ class PartyRun(_message.Message):
     ROUND_FIELD_NUMBER: _builtins.int
     VIEW_BEFORE_FIELD_NUMBER: _builtins.int
     SCALING_FIELD_NUMBER: _builtins.int
+    VOCABULARY_FIELD_NUMBER: _builtins.int
     config: _builtins.str
     layout: _builtins.bytes
     """A ClientLayout."""
@@ -300,6 +301,8 @@ class PartyRun(_message.Message):
     """The party's view before that round."""
     scaling: _builtins.bytes
     """Shift, scale and value of missing cells of the party's features, as doubles; empty in a run without [features]."""
+    vocabulary: _builtins.bytes
+    """The Vocabulary that the parties agreed on; empty in a run without [features]."""
     @_builtins.property
     def secrets(self) -> Global___RunSecrets:
         """Missing once the party has deleted the key."""
@@ -319,10 +322,11 @@ class PartyRun(_message.Message):
         round: _builtins.int = ...,
         view_before: _builtins.bytes = ...,
         scaling: _builtins.bytes = ...,
+        vocabulary: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["secrets", b"secrets"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "config", b"config", "format", b"format", "key_digest", b"key_digest", "layout", b"layout", "refusals", b"refusals", "round", b"round", "scaling", b"scaling", "secrets", b"secrets", "setups", b"setups", "view", b"view", "view_before", b"view_before"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "config", b"config", "format", b"format", "key_digest", b"key_digest", "layout", b"layout", "refusals", b"refusals", "round", b"round", "scaling", b"scaling", "secrets", b"secrets", "setups", b"setups", "view", b"view", "view_before", b"view_before", "vocabulary", b"vocabulary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

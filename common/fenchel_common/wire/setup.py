@@ -27,7 +27,7 @@ from fenchel_common.setup import (
 from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes
 from fenchel_common.wire.parsing import parsed_message
 
-PARTY_RUN_FORMAT = 4
+PARTY_RUN_FORMAT = 5
 """The version of a party's record of a run."""
 
 
@@ -125,6 +125,7 @@ def party_run_to_bytes(kept: PartyRun) -> bytes:
         round=kept.round,
         view_before=kept.view_before,
         scaling=kept.scaling,
+        vocabulary=kept.vocabulary,
         format=PARTY_RUN_FORMAT,
     ).SerializeToString()
 
@@ -149,6 +150,7 @@ def party_run_from_bytes(data: bytes) -> PartyRun:
         round=RoundId(message.round),
         view_before=message.view_before,
         scaling=message.scaling,
+        vocabulary=message.vocabulary,
     )
 
 

@@ -104,7 +104,7 @@ def test_the_shard_stays_as_it_is(sparse: bool) -> None:
 def test_more_rows_than_are_copied_in_one_step_all_arrive() -> None:
     count = 2 * ROWS_AT_ONCE + 1
     X = np.random.default_rng(0).standard_normal((count, 2))
-    table = PartyTable(Shard(tuple(map(str, range(count))), ("b", "a"), X, None), shuffled(0, count))
+    table = PartyTable.of(Shard(tuple(map(str, range(count))), ("b", "a"), X, None), shuffled(0, count))
     laid_out = client_layout(
         dict.fromkeys(range(count), 1), slots=3, rows=shuffled(1, count), feature_blocks={0: np.arange(2)}
     )
@@ -114,7 +114,7 @@ def test_more_rows_than_are_copied_in_one_step_all_arrive() -> None:
 
 def test_a_change_of_runs_takes_the_memory_of_a_few_columns() -> None:
     X = np.ones((12, 100_000))
-    table = PartyTable(Shard(IDS, tuple(map(str, range(100_000))), X, None), shuffled(0))
+    table = PartyTable.of(Shard(IDS, tuple(map(str, range(100_000))), X, None), shuffled(0))
     first, second = (
         client_layout({0: 12}, slots=1024, rows=shuffled(seed), feature_blocks=blocks_of(100_000)) for seed in range(2)
     )
