@@ -1,6 +1,6 @@
 """What a party's own log says of its layout: which of its samples the run uses, and how the table is spread."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fenchel_common.clientlayout import ClientLayout
 
@@ -19,8 +19,18 @@ def layout_notes(layout: ClientLayout) -> list[str]:
         f"others hold {layout.block_sizes[layout.shared].sum()} of these samples and {shared} of this party's "
         f"{sum(features.values())} features too"
     )
+    if shared:
+        others += f" ({', '.join(_co_holders(layout, features))})"
     samples, columns = _spread("sample", layout.samples_by_holders), _spread("feature", layout.features_by_holders)
     return [used, others, f"in all there are {samples}, and {columns}"]
+
+
+def _co_holders(layout: ClientLayout, features: Mapping[int, int]) -> Iterator[str]:
+    """How many of this party's features each other party holds too: whoever holds a feature opens its sums."""
+    for other in layout.clients:
+        held = sum(size for block, size in features.items() if other in layout.feature_holders[block])
+        if other != layout.party and held:
+            yield f"{other} {held}"
 
 
 def _spread(noun: str, by_holders: Sequence[int]) -> str:

@@ -18,4 +18,4 @@ def run_demo(options: DemonstrationOptions, *, directory: Path | None, tell: Tel
         folder = directory or Path(scratch)
         config = demonstration.config("demo")
         with LocalFederation(folder, demonstration.shards, config, tables=options.tables) as federation:
-            return demonstration.follow(federation, tell)
+            return demonstration.compare(federation, tell)

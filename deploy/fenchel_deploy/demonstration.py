@@ -6,6 +6,7 @@ problem, the run's configuration, the events and the report.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -127,38 +128,39 @@ class RunningFederation(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Demonstration:
     """A data set, its shards by party, and the centralized optimum that the federation is to reach."""
 
     options: DemonstrationOptions
     dataset: Dataset
     shards: Mapping[str, Shard]
-    loss: Loss
-    optimum: CentralizedSolution
 
     @classmethod
     def prepare(cls, options: DemonstrationOptions) -> "Demonstration":
-        """Loads and splits the data set that the options name, or pools the tables; finds the centralized optimum."""
+        """Loads and splits the data set that the options name, or pools the tables."""
         options.check()
         if not options.tables:
             return cls.of(load_dataset(options.dataset), options)
         shards = read_tables(options.tables)
         features = FeaturesConfig(scale=scale_of(shards))
-        return cls._solved(pooled(options.dataset, shards, features), shards, options)
+        return cls(options, pooled(options.dataset, shards, features), shards)
 
     @classmethod
     def of(cls, dataset: Dataset, options: DemonstrationOptions) -> "Demonstration":
-        """Splits a data set and finds its centralized optimum."""
+        """Splits a data set."""
         options.check()
         shards = {f"hospital-{number}": shard for number, shard in enumerate(_dealt_out(dataset, options), 1)}
-        return cls._solved(dataset, shards, options)
+        return cls(options, dataset, shards)
 
-    @classmethod
-    def _solved(cls, dataset: Dataset, shards: Mapping[str, Shard], options: DemonstrationOptions) -> "Demonstration":
-        loss = options.parsed().loss_function
-        optimum = solve_centralized(dataset.X, dataset.y, loss=loss, lambda_=options.lambda_)
-        return cls(options, dataset, shards, loss, optimum)
+    @cached_property
+    def loss(self) -> Loss:
+        return self.options.parsed().loss_function
+
+    @cached_property
+    def optimum(self) -> CentralizedSolution:
+        """Found when it is first asked for: on wide data that takes longer than the federation."""
+        return solve_centralized(self.dataset.X, self.dataset.y, loss=self.loss, lambda_=self.options.lambda_)
 
     def config(self, name: str) -> RunConfig:
         """The run's configuration. If the options name no gap, the run stops at 0.1 % of the optimum."""
@@ -182,8 +184,18 @@ class Demonstration:
             }
         )
 
+    def compare(self, federation: RunningFederation, tell: Tell) -> Report:
+        """Follows the run to its end; the report compares its model with the centralized optimum."""
+        report = self.follow(federation, tell)
+        return report | {
+            "centralized_primal": self.optimum.primal,
+            "relative_error": (report["primal"] - self.optimum.primal) / self.optimum.primal,
+            "centralized_accuracy": self.optimum.fit.accuracy,
+            "centralized_rmse": self.optimum.fit.rmse,
+        }
+
     def follow(self, federation: RunningFederation, tell: Tell) -> Report:
-        """Passes the events to `tell` until the run ends, and returns the report.
+        """Passes the events to `tell` until the run ends, and returns a report on the run alone.
 
         Raises `FederationFailed` if the run ended without a model.
         """
@@ -219,12 +231,8 @@ class Demonstration:
             "primal": reached_primal,
             "dual": jsonrecord.jsonable(outcome.certificate.dual),
             "gap": jsonrecord.jsonable(outcome.certificate.gap),
-            "centralized_primal": self.optimum.primal,
-            "relative_error": (reached_primal - self.optimum.primal) / self.optimum.primal,
             "accuracy": fit.accuracy,
-            "centralized_accuracy": self.optimum.fit.accuracy,
             "rmse": fit.rmse,
-            "centralized_rmse": self.optimum.fit.rmse,
             "rounds": outcome.rounds,
             "rtc_per_round": outcome.rtc_per_round,
             "clients": len(self.shards),

@@ -86,3 +86,14 @@ def test_a_run_of_complete_samples_leaves_out_those_that_lack_features(
     w = trained(tmp_path, shards, samples="complete")
     check_optimal(w, np.asarray(DATASET.X)[30:60], DATASET.y[30:60])
     assert caplog.text.count("not used: 30 of which some feature is held by nobody") == 2
+
+
+def test_a_party_is_told_who_else_holds_its_features(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    shards = {
+        CLINIC: held(range(30), slice(0, 4), labels=True),
+        LAB: held(range(30, 60), slice(0, 4), labels=True),
+    }
+    trained(tmp_path, shards)
+    assert f"others hold 0 of these samples and 4 of this party's 4 features too ({LAB} 4)" in caplog.text
+    assert f"others hold 0 of these samples and 4 of this party's 4 features too ({CLINIC} 4)" in caplog.text

@@ -38,5 +38,5 @@ def run_up(options: DemonstrationOptions, deployment: Deployment, *, tell: Tell)
         rtt_s = federation.round_trip_s()
         stage(f"{name}: starting {len(demonstration.shards)} parties")
         federation.start_parties()
-        report = demonstration.follow(federation, tell)
+        report = demonstration.compare(federation, tell)
     return report | {"federation": name, "wan": deployment.wan.report(report, measured_rtt_s=rtt_s)}
