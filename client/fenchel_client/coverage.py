@@ -29,7 +29,7 @@ def client_layout_of(kept: PartyRun, table: PartyTable, *, party: ClientId) -> C
 
     `table` is the party's own or that of the run.
     """
-    features = len(table.expanded_names(run_vocabulary(table, kept.vocabulary)))
+    features = table.feature_count(run_vocabulary(table, kept.vocabulary))
     return client_layout_from_bytes(kept.layout, party=party, samples=len(table.ids), features=features)
 
 

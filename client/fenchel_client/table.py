@@ -78,16 +78,18 @@ class PartyTable:
             tuple(category.taken(order) for category in shard.categories),
         )
 
-    def expanded_names(self, vocabulary: Vocabulary) -> tuple[str, ...]:
-        """The names of the features that `expanded` gives, sorted."""
-        return expanded_names(self.features, self.categories, vocabulary)
+    def feature_count(self, vocabulary: Vocabulary) -> int:
+        """The number of features that `expanded` gives."""
+        if not self.categories and not vocabulary.indicators:
+            return len(self.features)
+        return len(expanded_names(self.features, self.categories, vocabulary))
 
     def expanded(self, vocabulary: Vocabulary) -> "PartyTable":
         """The table with the features that a run's vocabulary makes; this very table if there are none.
 
         Raises `InvalidInput` if two features would have the same name.
         """
-        if not self.categories and len(self.expanded_names(vocabulary)) == len(self.features):
+        if not self.categories and self.feature_count(vocabulary) == len(self.features):
             return self
         X, features = expanded(self._listed(), sorted(self.features), self.categories, vocabulary)
         return PartyTable(self.ids, features, X, self.y)

@@ -173,10 +173,13 @@ def expanded(
     columns side by side in memory. Raises `InvalidInput` if two features would have the same name.
     """
     position_of = {name: position for position, name in enumerate(features)}
-    added = dict(_added(X, position_of, categories, vocabulary))
-    twice = next((name for name in added if name in position_of), None)
-    if twice is not None:
-        raise InvalidInput(f"column {twice!r}: has the name of a feature that is made of a category; rename the column")
+    added: dict[str, Callable[[], Array]] = {}
+    for name, make in _added(X, position_of, categories, vocabulary):
+        if name in position_of or name in added:
+            raise InvalidInput(
+                f"column {name!r}: has the name of a feature that is made of a category; rename one of them"
+            )
+        added[name] = make
     names = expanded_names(features, categories, vocabulary)
     if isinstance(X, csr_array):
         together = csr_array(hstack([X, *(csr_array(make()[:, None]) for make in added.values())], format="csr"))

@@ -31,13 +31,13 @@ def test_only_values_of_enough_rows_are_offered() -> None:
 
 def test_values_that_are_listed_and_that_no_row_has_are_not_offered() -> None:
     offered = Vocabulary.offered([category("ab", [0] * 5)], least=5)
-    assert (offered.values, offered.others) == ({"pain": ("a",)}, frozenset())
+    assert offered == Vocabulary({"pain": ("a",)})
 
 
 @pytest.mark.parametrize("value", ["x" * (MAX_NAME_CHARS + 1), "a\0b"])
 def test_a_value_that_cannot_be_told_is_one_of_the_others(value: str) -> None:
     offered = Vocabulary.offered([Category("pain", (value,), np.zeros(9, dtype=np.int32))], least=5)
-    assert (offered.values, offered.others) == ({"pain": ()}, {"pain"})
+    assert offered == Vocabulary({"pain": ()}, frozenset({"pain"}))
 
 
 def test_the_union_does_not_depend_on_the_order_of_the_parties() -> None:
@@ -88,6 +88,9 @@ def test_a_declared_indicator_takes_the_place_of_the_run_s() -> None:
 def test_a_column_with_the_name_of_a_category_s_feature_is_refused() -> None:
     with pytest.raises(InvalidInput, match="column 'pain=a': has the name of a feature"):
         expanded(np.ones((2, 1)), ["pain=a"], [category("a", [0, 0])], Vocabulary({"pain": ("a",)}))
+    one, other = Category("a", ("b=c",), np.zeros(2, np.int32)), category("c", [0, 0], column="a=b")
+    with pytest.raises(InvalidInput, match="column 'a=b=c': has the name of a feature"):
+        expanded(np.ones((2, 0)), [], [one, other], Vocabulary.listed([one, other]))
 
 
 def test_a_shard_can_have_categories_alone_and_shows_no_value() -> None:
