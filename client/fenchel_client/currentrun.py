@@ -21,7 +21,7 @@ from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.layoutnotes import layout_notes
 from fenchel_client.preparedtable import PreparedTable
 from fenchel_client.release import reason_not_to_release, released_weights
-from fenchel_client.runrecords import MAX_REFUSALS, NO_KEY, RunRecords
+from fenchel_client.runrecords import MAX_REFUSALS, NO_KEY, RunRecords, with_company
 from fenchel_client.table import PartyTable
 from fenchel_client.task import Task
 from fenchel_common.clientlayout import ClientLayout
@@ -30,7 +30,7 @@ from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
 from fenchel_common.moments import Moments
 from fenchel_common.records import first_view
-from fenchel_common.setup import NOT_USABLE, ModelPart, PartyRun
+from fenchel_common.setup import NOT_USABLE, Company, ModelPart, PartyRun
 from fenchel_common.wire.setup import model_part_from_bytes, model_release_to_bytes
 
 OUTGROWN: Final = "its values outgrow the encrypted vectors; columns of a smaller scale, or a larger lambda, would fit"
@@ -116,7 +116,8 @@ class CurrentRun:
     def answer(self, active: ActiveRun, task: Task) -> bytes:
         """The result of a task of a round; that the party has come so far is on disk before the result leaves.
 
-        `Refusal` for a task of an earlier round or attempt than the party has answered, also before a restart.
+        `Refusal` for a task of an earlier round or attempt than the party has answered, also before a restart, and for
+        one that asks for the same contribution in too many companies.
         """
         kept = active.kept
         if task.attempt < kept.attempt or task.round < kept.round:
@@ -125,12 +126,16 @@ class CurrentRun:
                 f"round {task.round} in attempt {task.attempt}",
                 public_reason="it has come further in this run",
             )
-        result = self.guarded(active, lambda: active.participant.answer(task.moment, task.body))
-        if self.active is not None and (task.attempt, task.round) != (kept.attempt, kept.round):
-            before = active.participant.transcript.view_before_round
-            marked = replace(self.active.kept, attempt=task.attempt, round=task.round, view_before=before)
-            self._records.folder.keep_run(active.run, marked)
-            self.active = replace(self.active, kept=marked)
+        admitted = kept
+
+        def admit(company: Company) -> None:
+            nonlocal admitted
+            if active.key.masked:
+                admitted = with_company(kept, company)
+
+        result = self.guarded(active, lambda: active.participant.answer(task.moment, task.body, admit=admit))
+        if self.active is not None:
+            self._mark(self.active, task, admitted)
         return result
 
     def guarded(self, active: ActiveRun, work: Callable[[], T]) -> T:
@@ -170,6 +175,16 @@ class CurrentRun:
         figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
         self._records.folder.keep_model(active.run, features, weights, figures, active.kept.scaling)
         return release
+
+    def _mark(self, active: ActiveRun, task: Task, admitted: PartyRun) -> None:
+        """Stores how far the party has come, and in which companies; nothing if both are on disk already."""
+        kept = replace(active.kept, companies=admitted.companies, changes_of_company=admitted.changes_of_company)
+        if (task.attempt, task.round) != (kept.attempt, kept.round):
+            before = active.participant.transcript.view_before_round
+            kept = replace(kept, attempt=task.attempt, round=task.round, view_before=before)
+        if kept != active.kept:
+            self._records.folder.keep_run(active.run, kept)
+            self.active = replace(active, kept=kept)
 
     def _checked_layout(
         self, kept: PartyRun, table: PartyTable, check: Callable[[ClientLayout], None], kit: Kit

@@ -15,6 +15,7 @@ from fenchel_client.transcript import Transcript
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.ids import RoundId, RunId
 from fenchel_common.records import Moment
+from fenchel_common.setup import Company
 from fenchel_common.wire.records import round_result_to_bytes, round_task_from_bytes
 
 
@@ -77,9 +78,16 @@ class Participant:
         body = make()
         return round_result_to_bytes(body, nonce=stamp.nonce, confirmation=self.transcript.confirmation(stamp))
 
-    def answer(self, moment: Moment, task: bytes) -> bytes:
-        """The result of a task of a round; raises as `AlgorithmClient.answer` and `Transcript.take` do."""
+    def answer(self, moment: Moment, task: bytes, *, admit: Callable[[Company], None] = lambda _company: None) -> bytes:
+        """The result of a task of a round; raises as `AlgorithmClient.answer` and `Transcript.take` do.
+
+        `admit` raises `Refusal` for a company in which the party does not contribute; it is called before anything of
+        the task is opened.
+        """
         body = self._body(task)
+        company = self.transcript.book.company(moment.phase)
+        if company is not None:
+            admit(company)
         return self.contribution(moment, lambda: self.algorithm.answer(moment.phase, body, self.transcript.book))
 
     def final_model(self, state: bytes) -> NDArray[np.float64]:

@@ -1,7 +1,8 @@
 """The records that a party keeps of its runs in its state folder, with counters that limit what a server can ask for.
 
 A run has one layout for each key. The number of a party's unfinished runs is bounded, and so is the number of set-ups
-of a run. After a few refusals of tasks in which a vector was opened, the run is locked at this party for ever.
+of a run. After a few refusals of tasks in which a vector was opened, the run is locked at this party for ever. From
+one state of the model a party contributes in two companies at most (`companies`), and in a second one few times.
 """
 
 from dataclasses import replace
@@ -11,7 +12,7 @@ from fenchel_client.ledger import PartyLedger
 from fenchel_client.statefolder import StateFolder
 from fenchel_common.errors import InvalidInput, KeyFileError, Refusal
 from fenchel_common.ids import ClientId, RunId
-from fenchel_common.setup import PartyRun
+from fenchel_common.setup import FIRST_STATE, Company, PartyRun
 
 MAX_REFUSALS: Final = 3
 """After so many refusals of tasks in which a vector was opened a run is locked; an honest server causes fewer."""
@@ -24,6 +25,14 @@ MAX_UNFINISHED_RUNS: Final = 128
 
 NO_KEY: Final = "it does not have the key of this run"
 LOCKED: Final = "it takes no further part in this run; its own log says why"
+
+MAX_COMPANIES_OF_A_STATE: Final = 2
+"""The most companies in which a party contributes from one state of the model."""
+MAX_CHANGES_OF_COMPANY: Final = 3
+"""The most times in a run that a party contributes from the same state in a second company."""
+OTHER_COMPANY: Final = (
+    "it has contributed from this state of the model in another company already, and goes on in the same company alone"
+)
 
 
 class RunRecords:
@@ -82,7 +91,13 @@ class RunRecords:
                 )
             return due
         if kept.key_digest != due.key_digest:
-            return replace(due, setups=kept.setups + 1, refusals=kept.refusals)
+            return replace(
+                due,
+                setups=kept.setups + 1,
+                refusals=kept.refusals,
+                companies=kept.companies,
+                changes_of_company=kept.changes_of_company,
+            )
         if kept.secrets is None:
             raise Refusal(
                 "this party has deleted the key of this set-up, and the server sends it again",
@@ -118,3 +133,25 @@ class RunRecords:
         """Saves the ledger of a run, if it is the run whose tasks are counted now."""
         if self._ledger is not None and self._ledger.run == run:
             self._ledger.save()
+
+
+def with_company(kept: PartyRun, company: Company) -> PartyRun:
+    """The record of a run in which the party contributes in this company; `Refusal` if its bounds do not allow it.
+
+    Companies of the first state are kept for good, because a new set-up of the run begins with that state again. A
+    server cannot go back to any other state once the party has contributed from a later one.
+    """
+    known = tuple(one for one in kept.companies if one.state in (FIRST_STATE, company.state))
+    if company in known:
+        return replace(kept, companies=known)
+    earlier = sum(one.state == company.state for one in known)
+    if earlier >= MAX_COMPANIES_OF_A_STATE or (earlier and kept.changes_of_company >= MAX_CHANGES_OF_COMPANY):
+        raise Refusal(
+            "the server asks for the same contribution again, to be added to those of other parties or with other "
+            "weights; the difference of such sums shows one party's part. This happened "
+            f"{kept.changes_of_company} times in this run, and this party allows it {MAX_CHANGES_OF_COMPANY} times, "
+            "and once for each state of the model. The run goes on when the parties are back that took part before",
+            public_reason=OTHER_COMPANY,
+        )
+    changes = kept.changes_of_company + bool(earlier)
+    return replace(kept, companies=(*known, company), changes_of_company=changes)

@@ -18,7 +18,7 @@ from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.framing import framed
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import CONFIRMATION_BYTES, ROUND, Moment, Record, seed_to_bytes, view_after
-from fenchel_common.setup import LAYOUT, PREPARE
+from fenchel_common.setup import LAYOUT, PREPARE, Company
 from fenchel_common.wire.records import record_from_bytes
 
 MAX_REPEATS: Final = 64
@@ -41,6 +41,14 @@ class Book(Protocol):
     @property
     def rounds_done(self) -> int:
         """The number of training rounds to which everybody contributed whom the rule of participation names."""
+        ...
+
+    def company(self, phase: str) -> Company | None:
+        """The company of this party's contributions in a phase of the round under way.
+
+        None if the party contributes to no sum that a round begun anew could have from the same state over other
+        parties: where a sum needs all holders of a block, or nobody but two parties can open it.
+        """
         ...
 
     def after(self, record: StampedRecord) -> Self:

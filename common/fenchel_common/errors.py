@@ -10,7 +10,7 @@
     └── PermanentError                  a retry cannot
         ├── InvalidInput                a value that a person or a peer gave is not acceptable
         │   └── InvalidConfig           a run's configuration has an unknown key or a value out of range
-        ├── ResultRejected              a client's result is not one that its task can have
+        ├── ResultRejected              a client's result is missing, or not one that its task can have
         ├── StoreError                  the durable state refused
         │   ├── NoState                 the directory has no state of a server
         │   ├── SchemaTooNew            written by a newer Fenchel
@@ -107,7 +107,7 @@ class InvalidConfig(InvalidInput):
 
 
 class ResultRejected(PermanentError):
-    """A client's result is not one that its task can have; the round is tried again without that client."""
+    """A client's result is not one that its task can have, or is missing where all are due; the round begins anew."""
 
     def __init__(self, client: str, reason: str) -> None:
         super().__init__(f"result of {client} rejected: {reason}")

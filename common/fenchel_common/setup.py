@@ -53,6 +53,8 @@ MAX_SIGNATURE_BYTES = 72
 """An ECDSA signature by a P-256 key, in DER form."""
 SECRET_BYTES = 32
 FIRST_ROUND = RoundId(0)
+FIRST_STATE = b""
+"""The name of the state of the model before the first round that changes it."""
 
 NOT_USABLE = "it cannot use what it opened; its own log says why"
 """The only reason a party gives for a refusal after decryption: a more exact one could tell the server a value."""
@@ -175,6 +177,17 @@ class RunSecrets:
 
 
 @dataclass(frozen=True, slots=True)
+class Company:
+    """The parties that contribute with a party to sums under masks, and the weights of their contributions.
+
+    `members` is a digest of both. `state` names the state of the model that the contribution follows from.
+    """
+
+    state: bytes
+    members: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class PartyRun:
     """The record of a run that a party keeps until the run is over.
 
@@ -184,6 +197,8 @@ class PartyRun:
     opened something in them. `attempt` and `round` are those of the newest task that the party answered in a round, and
     `view_before` is its view before that round. `scaling` is how the features are prepared, once the party knows it,
     and `vocabulary` the agreed vocabulary; both are empty in a run without `[features]`.
+    `companies` are those in which the party contributed from the first and from the newest state of the model, and
+    `changes_of_company` counts how often it contributed from a state in another company than before.
     """
 
     config: RunConfig
@@ -198,6 +213,8 @@ class PartyRun:
     view_before: bytes = field(default=b"", repr=False)
     scaling: bytes = field(default=b"", repr=False)
     vocabulary: bytes = field(default=b"", repr=False)
+    companies: tuple[Company, ...] = ()
+    changes_of_company: int = 0
 
 
 @dataclass(frozen=True, slots=True)

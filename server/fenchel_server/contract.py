@@ -124,7 +124,8 @@ class AlgorithmServer(Protocol):
         Raises
         ------
         ResultRejected
-            If the result of one client makes it impossible to continue the round; the round can be tried again.
+            If the result of one client, or its absence, makes it impossible to continue the round; the round can be
+            tried again.
         InvalidInput
             If `phase` is not under way, or if results contradict each other. The run then fails.
         """

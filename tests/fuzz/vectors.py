@@ -21,7 +21,7 @@ from fenchel_common.errors import (
     ProtocolViolation,
 )
 from fenchel_common.layout import MAX_FEATURES
-from fenchel_common.wire.parsing import MAX_ELEMENTS
+from fenchel_common.wire.parsing import MAX_ELEMENTS, MAX_LAYOUT_ELEMENTS
 from fenchel_common.wire.vectors import vector_to_proto
 from fuzz.wire_decoders import BITS, FORMAT, federation
 from support import tagged
@@ -135,7 +135,7 @@ def _archive(members: dict[str, bytes]) -> bytes:
 
 def _crowds() -> list[Vector]:
     """Messages of a few hundred kilobytes that became objects of many megabytes."""
-    many = MAX_ELEMENTS + 1
+    many, too_many_groups = MAX_ELEMENTS + 1, MAX_LAYOUT_ELEMENTS + 1
     too_many = alignment_pb2.AlignmentListing(
         elements=bytes(32), tag=bytes(32), features=bytes(16 * (MAX_FEATURES + 1))
     )
@@ -144,8 +144,8 @@ def _crowds() -> list[Vector]:
         ("alignment.listing_from_bytes", "pseudonyms", too_many.SerializeToString()),
         ("alignment.listing_from_bytes", "empty pseudonyms one by one", b"\x0a\x00" * many),
         ("alignment.relay_from_bytes", "one character again and again", b"\x0a\x01a" * many),
-        (layout, "empty messages", b"\x42\x00" * many),
-        (layout, "empty cohorts", b"\x62\x00" * many),
+        (layout, "empty messages", b"\x42\x00" * too_many_groups),
+        (layout, "empty cohorts", b"\x62\x00" * too_many_groups),
         (layout, "numbers", _inside(7, b"\x01" * many)),
         ("setup.key_made_from_bytes", "empty messages", b"\x12\x00" * many),
         ("averaging.task_from_bytes", "messages in a message", _inside(1, b"\x1a\x00" * many)),

@@ -91,7 +91,7 @@ def client_layout(
         *_cohorts(sizes, holders or {}, party, features=False),
         *_cohorts(feature_sizes, feature_holders or {}, party, features=True),
     ]
-    opened = tuple(OpenedCohort(cohort, leaf, bytes([leaf]) * SALT_BYTES) for leaf, cohort in enumerate(cohorts))
+    opened = tuple(OpenedCohort(cohort, leaf, bytes([leaf % 256]) * SALT_BYTES) for leaf, cohort in enumerate(cohorts))
     count = sum(sizes.values())
     return ClientLayout(
         party=party,

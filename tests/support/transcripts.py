@@ -25,6 +25,9 @@ class Listed:
     records: tuple[StampedRecord, ...] = ()
     rounds_done: int = 0
 
+    def company(self, _phase: str) -> None:
+        return None
+
     def after(self, record: StampedRecord) -> "Listed":
         if record.choices == b"not that":
             raise InvalidInput("choices: not that")

@@ -280,6 +280,8 @@ class PartyRun(_message.Message):
     ROUND_FIELD_NUMBER: _builtins.int
     VIEW_BEFORE_FIELD_NUMBER: _builtins.int
     SCALING_FIELD_NUMBER: _builtins.int
+    COMPANIES_FIELD_NUMBER: _builtins.int
+    CHANGES_OF_COMPANY_FIELD_NUMBER: _builtins.int
     VOCABULARY_FIELD_NUMBER: _builtins.int
     config: _builtins.str
     layout: _builtins.bytes
@@ -301,11 +303,17 @@ class PartyRun(_message.Message):
     """The party's view before that round."""
     scaling: _builtins.bytes
     """Shift, scale and value of missing cells of the party's features, as doubles; empty in a run without [features]."""
+    changes_of_company: _builtins.int
+    """How often the party contributed from a state in another company than before."""
     vocabulary: _builtins.bytes
     """The Vocabulary that the parties agreed on; empty in a run without [features]."""
     @_builtins.property
     def secrets(self) -> Global___RunSecrets:
         """Missing once the party has deleted the key."""
+
+    @_builtins.property
+    def companies(self) -> _containers.RepeatedCompositeFieldContainer[Global___Company]:
+        """The companies in which the party contributed from the first and from the newest state of the model."""
 
     def __init__(
         self,
@@ -322,15 +330,43 @@ class PartyRun(_message.Message):
         round: _builtins.int = ...,
         view_before: _builtins.bytes = ...,
         scaling: _builtins.bytes = ...,
+        companies: _abc.Iterable[Global___Company] | None = ...,
+        changes_of_company: _builtins.int = ...,
         vocabulary: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["secrets", b"secrets"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "config", b"config", "format", b"format", "key_digest", b"key_digest", "layout", b"layout", "refusals", b"refusals", "round", b"round", "scaling", b"scaling", "secrets", b"secrets", "setups", b"setups", "view", b"view", "view_before", b"view_before", "vocabulary", b"vocabulary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "changes_of_company", b"changes_of_company", "companies", b"companies", "config", b"config", "format", b"format", "key_digest", b"key_digest", "layout", b"layout", "refusals", b"refusals", "round", b"round", "scaling", b"scaling", "secrets", b"secrets", "setups", b"setups", "view", b"view", "view_before", b"view_before", "vocabulary", b"vocabulary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PartyRun: _TypeAlias = PartyRun  # noqa: Y015
+
+@_typing.final
+class Company(_message.Message):
+    """In a party's record: the parties that contributed with it to sums under masks, and the weights of their contributions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    state: _builtins.bytes
+    """A digest of the messages that made the state of the model; empty for the first state."""
+    members: _builtins.bytes
+    """A digest of the parties and their weights."""
+    def __init__(
+        self,
+        *,
+        state: _builtins.bytes = ...,
+        members: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["members", b"members", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Company: _TypeAlias = Company  # noqa: Y015
 
 @_typing.final
 class ModelPart(_message.Message):

@@ -19,7 +19,10 @@ M = TypeVar("M", bound=Message)
 
 MAX_ELEMENTS: Final = 1 << 16
 """The most elements of a message from outside. A list that grows with samples or features is one field of bytes."""
+MAX_LAYOUT_ELEMENTS: Final = 1 << 20
+"""The most elements of a message that grows with the sets of holders: all of them in a federation of 16 parties."""
 
+_OF_GROUPS: Final = frozenset({"ClientLayout", "GroupKeys"})
 _VARINT, _WIDE, _DELIMITED, _NARROW = 0, 1, 2, 5
 _FIXED_BYTES: Final = {_WIDE: 8, _NARROW: 4}
 _MAX_VARINT_BYTES: Final = 10
@@ -43,10 +46,12 @@ def parsed_message(kind: type[M], data: bytes, *, limit: int | None = MAX_ELEMEN
     Parameters
     ----------
     limit
-        The most elements of the message (see `count_elements`); None for bytes that this process wrote itself.
+        The most elements of the message (see `count_elements`); None for bytes that this process wrote itself. Layouts
+        and keys of groups may have `MAX_LAYOUT_ELEMENTS`.
     """
     if limit is not None:
-        count_elements(kind, data, limit=limit)
+        grows_with_groups = kind.DESCRIPTOR.name in _OF_GROUPS
+        count_elements(kind, data, limit=MAX_LAYOUT_ELEMENTS if grows_with_groups else limit)
     try:
         return kind.FromString(data)
     except DecodeError:

@@ -15,6 +15,7 @@ from fenchel_common.setup import (
     MAX_SIGNATURE_BYTES,
     POINT_BYTES,
     SECRET_BYTES,
+    Company,
     Introduction,
     KeyMade,
     KeyTake,
@@ -126,6 +127,8 @@ def party_run_to_bytes(kept: PartyRun) -> bytes:
         view_before=kept.view_before,
         scaling=kept.scaling,
         vocabulary=kept.vocabulary,
+        companies=[setup_pb2.Company(state=one.state, members=one.members) for one in kept.companies],
+        changes_of_company=kept.changes_of_company,
         format=PARTY_RUN_FORMAT,
     ).SerializeToString()
 
@@ -151,6 +154,8 @@ def party_run_from_bytes(data: bytes) -> PartyRun:
         view_before=message.view_before,
         scaling=message.scaling,
         vocabulary=message.vocabulary,
+        companies=tuple(Company(one.state, one.members) for one in message.companies),
+        changes_of_company=message.changes_of_company,
     )
 
 

@@ -162,7 +162,7 @@ class PhasedServer(ABC, Generic[S, C, K]):
         """Takes the answers to the phase under way and gives the next phase, or the report.
 
         The next phase is made by `_request`, the report by `_ended`. Raises `InvalidInput` if answers contradict each
-        other; the run then fails.
+        other; the run then fails. Raises `ResultRejected` if an answer is missing without which the round cannot go on.
         """
 
     def taking_part(self, round_id: RoundId) -> frozenset[ClientId]:

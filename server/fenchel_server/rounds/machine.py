@@ -3,12 +3,14 @@
 A try at the set-up or at a round is abandoned when too few clients are present or answer. Its results are void, and
 the next try begins from the last commit, with an algorithm restored from it. That algorithm assumes nothing about the
 clients' memories, because a client may have seen more of the abandoned try than was committed. A client that failed
-one try is left out of the next if the others suffice. After `attempts` tries the run is stopped, with the names of the
-clients that it waits for, and can be resumed. A run has failed if a party opened a sum that no honest run can have.
+one try is left out of the next if the others suffice, unless it failed the first one and has restarted since. After
+`attempts` tries the run is stopped, with the names of the clients that it waits for, and can be resumed. A run has
+failed if a party opened a sum that no honest run can have.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.setup import NOT_USABLE
@@ -40,6 +42,7 @@ from fenchel_server.store import Ending, RunStatus
 from fenchel_server.store.base import SETUP_ROUND, WITH_MODEL
 
 Step = tuple[RunState, tuple[Effect, ...]]
+SECOND_TRY: Final = 2
 
 _ALTERED = (
     f"{NOT_USABLE}. A party or the server has altered a sum, or values outgrow the encrypted vectors; going on would "
@@ -82,11 +85,7 @@ def _started(state: RunState, event: Started) -> Step:
 def _clients_present(state: RunState, event: ClientsPresent) -> Step:
     if event.stop is not None:
         return _close(state, RunStatus.STOPPED, event.stop)
-    trusted = {
-        client: incarnation
-        for client, incarnation in event.incarnations.items()
-        if client not in state.attempt.left_out
-    }
+    trusted = {client: name for client, name in event.incarnations.items() if _is_trusted(state.attempt, client, name)}
     enough = _enough(state)
     chosen = trusted if len(trusted) >= enough else event.incarnations
     if len(chosen) < enough:
@@ -134,7 +133,7 @@ def _next_round(state: RunState, commit: Effect) -> Step:
 def _abandon(state: RunState) -> Step:
     if state.attempt.number >= state.rules.attempts:
         return _close(state, RunStatus.STOPPED, _paused(state.attempt.left_out))
-    again = Attempt(number=state.attempt.number + 1, left_out=state.attempt.left_out)
+    again = replace(state.attempt, number=state.attempt.number + 1)
     return _wait(replace(state, attempt=again, synced={}), BeginAttempt(), grace_s=state.rules.deadline_s)
 
 
@@ -158,6 +157,12 @@ def _completed(state: RunState, event: PhaseGathered) -> Step:
 
 def _close(state: RunState, status: RunStatus, reason: str) -> Step:
     return replace(state, stage=Stage.ENDED), (Close(Ending(status, reason)),)
+
+
+def _is_trusted(attempt: Attempt, client: ClientId, incarnation: str) -> bool:
+    """Whether a client can be in the next try: it has not failed, or failed once, because its process started anew."""
+    restarted = attempt.incarnations.get(client, incarnation) != incarnation
+    return client not in attempt.left_out or (restarted and attempt.number == SECOND_TRY)
 
 
 def _without(state: RunState, absent: Mapping[ClientId, str]) -> RunState:

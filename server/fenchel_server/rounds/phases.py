@@ -47,7 +47,8 @@ class Rules:
 class Attempt:
     """One try at the set-up or at a round.
 
-    `incarnations` has the clients with which the try began. `left_out` says for each client that has failed why.
+    `incarnations` has the clients with which the try began, or the one before it while the machine waits for clients.
+    `left_out` says for each client that has failed why.
     """
 
     number: int = 1

@@ -18,6 +18,7 @@ from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import NONCE_BYTES, ROUND, Moment
+from fenchel_common.setup import FIRST_STATE, Company
 from fenchel_common.wire.averaging_choices import closing_to_bytes, plan_to_bytes, round_choices_to_bytes
 from support.averaging import Averaging
 from support.drift import DATA, DRIFT
@@ -118,6 +119,30 @@ def test_a_measurement_is_off_once_a_party_is_missing() -> None:
     answered = EVERYONE[:3]
     plan = plan_to_bytes(RecordedPlan(dict.fromkeys(answered, 1.0)))
     assert not measures(surveying.after(record(SURVEY, plan, round_id=2, by=answered)))
+    trained = book.after(begun(round_id=2)).after(record(LOCAL, closing_to_bytes({}), round_id=2, by=EVERYONE))
+    assert measures(trained.after(record(MEASURE, round_id=2, by=EVERYONE)))
+    assert not measures(trained.after(record(MEASURE, round_id=2, by=answered)))
+
+
+def test_a_company_has_the_trainers_beside_a_party_with_their_weights_and_the_state() -> None:
+    def company(book: AveragingBook, plan: RecordedPlan = PLAN) -> Company | None:
+        return book.after(begun(replace(CHOICES, plan=plan))).company(LOCAL)
+
+    first = company(first_book())
+    weighted, alone = (
+        RecordedPlan({**PLAN.weights, LAST: 0.5}),
+        RecordedPlan(dict.fromkeys(EVERYONE, 0.0) | {LAST: 1.0}),
+    )
+    assert first is not None
+    assert first.state == FIRST_STATE
+    assert first == company(first_book(), replace(PLAN, told={"norms": 2.0}))
+    assert first != company(first_book(), weighted)
+    assert company(first_book(), alone) is None, "this party does not train"
+    assert company(first_book(grid=(2, 2))) is None, "its features have one other holder"
+    trained = first_book().after(begun()).after(record(LOCAL, closing_to_bytes({}), by=EVERYONE))
+    later = trained.after(begun(round_id=2)).company(LOCAL)
+    assert later is not None
+    assert (later.members, later.state == FIRST_STATE) == (first.members, False)
 
 
 def test_whose_contributions_make_up_an_entry_follows_from_the_record() -> None:

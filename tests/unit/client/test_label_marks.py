@@ -55,6 +55,9 @@ def shard(feature: str, labels: Sequence[float] | None, ids: Sequence[str] | Non
 class Listening:
     rounds_done = 0
 
+    def company(self, _phase: str) -> None:
+        return None
+
     def after(self, _record: StampedRecord) -> "Listening":
         return self
 

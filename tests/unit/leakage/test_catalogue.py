@@ -58,6 +58,7 @@ NEVER_SENT = {
     "HyfdcaBlockState",
     "CorrectiveSnapshot",
     "PartyRun",
+    "Company",
     "ServerState",
     # Inside sealed bytes.
     "WrappedKey",

@@ -113,6 +113,21 @@ def test_a_client_that_failed_a_try_is_left_out_of_the_next_if_the_others_suffic
     )
 
 
+def test_a_client_that_failed_the_first_try_and_has_restarted_is_in_the_second_and_not_in_the_third() -> None:
+    there = dict.fromkeys(ALL, "a")
+    anew, again = {**there, WEST: "b"}, {**there, WEST: "c"}
+    play(
+        in_round_one(rules(quorum=2, attempts=3)),
+        [
+            (gathered("inner_product", NORTH, west="restarted"), (Advance("inner_product"),)),
+            (ResultRefused(WEST, "restarted"), (BeginAttempt(), wait(enough=2, grace_s=30.0))),
+            (ClientsPresent(anew), (begin_round(1, ALL, NONE),)),
+            (ResultRefused(WEST, "restarted"), (BeginAttempt(), wait(enough=2, grace_s=30.0))),
+            (ClientsPresent(again), (begin_round(1, ALL - {WEST}, NONE),)),
+        ],
+    )
+
+
 def test_a_client_that_failed_a_try_is_tried_again_if_the_quorum_needs_it() -> None:
     play(
         in_round_one(rules(quorum=3)),

@@ -63,6 +63,15 @@ class CoordinateBlocks:
     def sizes(self) -> dict[int, int]:
         return {block: len(positions) for block, positions in self.positions.items()}
 
+    @property
+    def beside(self) -> frozenset[ClientId]:
+        """The holders, this party included, of those of its blocks that three or more parties hold.
+
+        The two holders of a block know each other's part by subtraction, and need no masks between them.
+        """
+        several = (holders for holders in set(self.holders.values()) if len(holders) > 2)
+        return frozenset(holder for holders in several for holder in holders)
+
     def names(self, features: Sequence[str], *, width: int) -> list[str]:
         """The name of each coordinate: that of its feature, and its class."""
         return [f"{feature}/{number}" for feature in features for number in range(width)]

@@ -8,6 +8,7 @@ from fenchel_client.algorithms.averaging.blocks import CoordinateBlocks
 from fenchel_client.algorithms.averaging.log import OwnLog, same_origins
 from fenchel_client.algorithms.averaging.work import FIGURES_FIELD, PRODUCTS_FIELD
 from fenchel_client.algorithms.codec import Origins
+from fenchel_client.companies import company_of
 from fenchel_client.crypto.stamps import Origin, Stamp
 from fenchel_client.transcript import StampedRecord
 from fenchel_common.algorithms.averaging.choices import Occasion, RecordedPlan
@@ -17,11 +18,9 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import ROUND, Moment
-from fenchel_common.setup import LAYOUT, PREPARE
+from fenchel_common.setup import LAYOUT, PREPARE, Company
 from fenchel_common.wire.averaging_choices import closing_from_bytes, plan_from_bytes, round_choices_from_bytes
 
-MAX_VOID_ROUNDS: Final = 3
-"""The most rounds of a run with masks that a party lets the server give up after it was asked to train in them."""
 PHASES: Final = (ROUND, SURVEY, LOCAL, MEASURE, MEASURED)
 """The order of the records of a round."""
 
@@ -98,7 +97,6 @@ class AveragingBook:
     kept_among: tuple[ClientId, ...] = ()
     round: RoundOnRecord | None = None
     rounds_done: int = 0
-    void_rounds: int = 0
 
     @classmethod
     def first(cls, settings: AveragingSettings, layout: ClientLayout, *, masked: bool = False) -> "AveragingBook":
@@ -122,7 +120,12 @@ class AveragingBook:
             return self._trained(ended, record)
         _check_no_choices(record)
         if record.moment.phase == MEASURE:
-            ended = replace(ended, figures=(*ended.figures, *record.stamps.values()))
+            complete = set(record.stamps) == set(self.layout.clients)
+            ended = replace(
+                ended,
+                measuring=current.measuring and complete,
+                figures=(*ended.figures, *record.stamps.values()),
+            )
         else:
             ended = replace(ended, opened_by=frozenset(record.stamps))
         return replace(self, round=ended)
@@ -132,6 +135,15 @@ class AveragingBook:
         if phase not in PHASES or self.round is None:
             raise InvalidInput(f"phase: this algorithm has no phase {phase!r:.80}, or no round is under way")
         return self.round
+
+    def company(self, phase: str) -> Company | None:
+        """As for `Book.company`: that of the trained vectors. All other sums are over all holders or all parties."""
+        current = self.round
+        if phase != LOCAL or current is None or current.plan is None or self.layout.party not in current.trainers:
+            return None
+        beside = self.log.own.beside
+        weights = {client: current.plan.weights[client] for client in current.trainers if client in beside}
+        return company_of(self.log.made_by, weights) if weights else None
 
     def product_origins(self) -> Origins:
         """The origins of the summed inner products: all holders of a block, or `InvalidInput`."""
@@ -214,11 +226,11 @@ class AveragingBook:
             figures=tuple(record.stamps.values()) if current.measuring else (),
         )
         given = {client: stamp for client, stamp in record.stamps.items() if client in current.trainers}
-        if not given:
-            _check_no_choices(record)
-            return replace(self._with_void_round() if self.masked and current.trainers else self, round=ended)
         if self.masked and len(given) != len(current.trainers):
             raise InvalidInput("record: masks cancel only if all contribute that were to train")
+        if not given:
+            _check_no_choices(record)
+            return replace(self, round=ended)
         assert current.plan is not None, "whoever trains has a plan"
         told = closing_from_bytes(record.choices)
         self.settings.check_closing(told, current.plan, self._occasion(current))
@@ -239,19 +251,6 @@ class AveragingBook:
             kept_among=current.trainers if self.layout.party in given else self.kept_among,
             rounds_done=self.rounds_done + self._is_done(current, given),
         )
-
-    def _with_void_round(self) -> "AveragingBook":
-        """The book after a round that was given up, because somebody failed.
-
-        The next round asks for the same again of the others. So each such round shows a server that colludes with a
-        party the contribution of the one that failed.
-        """
-        if self.void_rounds >= MAX_VOID_ROUNDS:
-            raise InvalidInput(
-                f"rounds: more than {MAX_VOID_ROUNDS} were given up because a party failed; a run with the cipher "
-                "paillier goes on without it"
-            )
-        return replace(self, void_rounds=self.void_rounds + 1)
 
     def _is_done(self, current: RoundOnRecord, contributors: Collection[ClientId]) -> bool:
         """Whether all contributed that were to train, chosen among all label holders unless parties take turns."""

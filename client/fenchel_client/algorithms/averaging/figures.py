@@ -4,23 +4,28 @@ from dataclasses import dataclass
 
 from fenchel_client.algorithms.averaging.work import FIGURES_FIELD
 from fenchel_client.algorithms.codec import Origins
-from fenchel_client.crypto.plain import Among, Cipher
+from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Place, number_places
 from fenchel_common.algorithms.averaging.rails import FIGURES, MODEL_FORMAT, Measurement
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId
 
 
 @dataclass(frozen=True, slots=True)
 class FigureCodec:
-    """Turns measurements into vectors of `FIGURES` numbers, and back; `sample_count` is that of the federation."""
+    """Turns measurements into vectors of `FIGURES` numbers, and back; `sample_count` is that of the federation.
 
+    In a phase with figures all `clients` give some, and masks between them hide the figures of each.
+    """
+
+    clients: tuple[ClientId, ...]
     sample_count: int
     cipher: Cipher
     seal: Seal
 
-    def closed(self, measurement: Measurement, *, among: Among | None = None) -> Vector:
+    def closed(self, measurement: Measurement) -> Vector:
         """One party's measurement, as a field of the message that is being made."""
         return self.seal.close(
             measurement.to_figures(self.sample_count),
@@ -28,7 +33,7 @@ class FigureCodec:
             cipher=self.cipher,
             field=FIGURES_FIELD,
             places=self._places(),
-            among=among,
+            among=lambda _: self.clients,
         )
 
     def opened(self, vector: Vector, origins: Origins) -> Measurement:

@@ -96,6 +96,11 @@ class OwnLog:
     base: Mapping[int, Checkpoint] = field(default_factory=dict)
     entries: tuple[LoggedEntry, ...] = ()
 
+    @property
+    def made_by(self) -> Mapping[ClientId, Stamp]:
+        """The messages that made the present state of the one before it; none before the first entry."""
+        return self.entries[-1].stamps if self.entries else {}
+
     def due(self, since: RoundId | None) -> Due:
         """What is due to a party that has applied the entries up to round `since`, or none of them if None."""
         after = -1 if since is None else since

@@ -101,7 +101,7 @@ class AveragingClient(ABC, Generic[S]):
         self._samples = BlockCodec(
             "samples", self._rows.positions, self._rows.ids, layout.holders, layout.slots, cipher, seal
         )
-        self._figures = FigureCodec(layout.sample_count, cipher, seal)
+        self._figures = FigureCodec(layout.clients, layout.sample_count, cipher, seal)
         self._first_book = AveragingBook.first(settings, layout, masked=key.masked)
         self._own = self._first_book.log.own
         self._memory = Memory(
@@ -306,15 +306,21 @@ class AveragingClient(ABC, Generic[S]):
             np.sort(self._memory.coordinates.positions_of(self._own.first_held_of(self._layout.clients)))
         ]
         whole = replace(measured, squared_norm=float(weights @ weights))
-        return self._figures.closed(whole, among=lambda _: self._layout.clients)
+        return self._figures.closed(whole)
 
     def _shared_figures(self, task: Task, book: AveragingBook, state: State) -> Vector:
-        """Of the samples that this client reports on and holds together with others, by the secure sums."""
+        """Of the samples that this client reports on and holds together with others, by the secure sums.
+
+        A client that reports on none gives zeros, because the masks of all clients cancel only together.
+        """
         due = tuple(block for block in self._layout.reports if block in self._rows.shared)
-        if task.products is None or task.products.blocks != due:
+        if due != (() if task.products is None else task.products.blocks):
             raise InvalidInput("products.blocks: must be the shared blocks that this party reports on")
-        predictions = self._samples.put_into(self.predictions(state), task.products, book.product_origins())
-        return self._figures.closed(self._measurement(due, predictions))
+        measured = Measurement()
+        if task.products is not None:
+            predictions = self._samples.put_into(self.predictions(state), task.products, book.product_origins())
+            measured = self._measurement(due, predictions)
+        return self._figures.closed(measured)
 
     def _measurement(self, blocks: tuple[int, ...], predictions: Array) -> Measurement:
         rows = self._rows.positions_of(blocks)

@@ -10,6 +10,7 @@ from typing import Final
 
 from fenchel_client.algorithms.codec import Origins
 from fenchel_client.algorithms.duals import NORMS
+from fenchel_client.companies import company_of
 from fenchel_client.crypto.stamps import Origin, Stamp
 from fenchel_client.transcript import StampedRecord
 from fenchel_common.algorithms.corrective.messages import (
@@ -26,7 +27,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.records import ROUND
-from fenchel_common.setup import LAYOUT, PREPARE
+from fenchel_common.setup import LAYOUT, PREPARE, Company
 from fenchel_common.wire.corrective import primal_choices_from_bytes, round_choices_from_bytes
 
 LOST: Final = b"lost"
@@ -154,6 +155,16 @@ class CorrectiveBook:
         if phase == LOCAL_DUAL:
             return replace(book, duals=record.stamps)
         return book._ended(record, self.choices, primal_choices_from_bytes(record.choices))
+
+    def company(self, phase: str) -> Company | None:
+        """As for `Book.company`: all participants, in a round that begins with the anchor and the best model alone.
+
+        Without a collapse the participants of the round before go on, and no others.
+        """
+        del phase
+        if self.plan is None or not self.plan.collapse or len(self.layout.clients) < 3:
+            return None
+        return company_of(self.pending, dict.fromkeys(self.plan.participants, 1.0))
 
     @property
     def whole_rows(self) -> bool:

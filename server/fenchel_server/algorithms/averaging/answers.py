@@ -88,7 +88,7 @@ class AveragingAnswer:
         return cls(result.reported, bool(result.vectors), vectors, result.diverged, result.measurement)
 
 
-def summed_parts(result: Result, summed: Sequence[str]) -> PhaseSums:
+def vectors_to_add(result: Result, summed: Sequence[str]) -> PhaseSums:
     """The vectors of a result that are added; `summed` names those of the algorithm."""
     if result.diverged:
         return PhaseSums()

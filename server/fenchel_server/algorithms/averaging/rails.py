@@ -9,8 +9,8 @@ The plan, who takes part and the numbers at the end of a round are on record; wh
 A client that fails a phase is left out of the rest of the round, and of the sums unless its vectors had come. P(w) is
 measured every few rounds, and only if all clients answer. Each client gives its figures, encrypted: losses and correct
 predictions of the samples that it reports on, and ‖w‖² of the blocks of which it is the first holder. If samples are
-shared, the server adds the encrypted parts of x_i·w, and the reporters give the figures of these samples in a phase of
-their own. The clients open the sum of all figures and tell it to the server.
+shared, the server adds the encrypted parts of x_i·w, and in a phase of their own all clients give figures again: the
+reporters those of these samples, the others zeros. The clients open the sum of all figures and tell it to the server.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ from fenchel_common.algorithms.averaging.rails import (
 )
 from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.errors import StateDamaged
+from fenchel_common.errors import ResultRejected, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
@@ -44,8 +44,8 @@ from fenchel_server.algorithms.averaging.answers import (
     Expected,
     checkpoint_field,
     read_result,
-    summed_parts,
     vector_field,
+    vectors_to_add,
 )
 from fenchel_server.algorithms.averaging.log import AveragingLog
 from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
@@ -178,7 +178,7 @@ class AveragingServer(PhasedServer[S, AveragingRound, AveragingAnswer], Generic[
         names = self.settings.vectors
         scope = self._scope(self._log.index.of(client), samples=self.layout.sample_index.of(client))
         result = read_result(body, expected=self._current().pending[client], scope=scope)
-        return AveragingAnswer.of(result, names.kept), summed_parts(result, names.summed)
+        return AveragingAnswer.of(result, names.kept), vectors_to_add(result, names.summed)
 
     def _take(self, phase: str, answers: Answers[AveragingAnswer]) -> PhaseRequest | RoundReport:
         current, good, sums = self._current(), self._good(answers), answers.sums
@@ -191,12 +191,8 @@ class AveragingServer(PhasedServer[S, AveragingRound, AveragingAnswer], Generic[
             self._make_plan(current, {client: answer.reported for client, answer in good.items()})
             self._put_on_record(good, b"" if current.recorded is None else plan_to_bytes(current.recorded))
             return self._local_request()
-        if phase == LOCAL and self._void(current):
-            # Whoever trained has given its vectors in vain, and has advanced its memory.
-            self._forget(current.trainers)
-            self._put_on_record(())
-            return self._report()
         if phase == LOCAL:
+            self._check_complete(current)
             self._put_on_record(good, self._take_vectors(good, sums))
         else:
             self._put_on_record(good)
@@ -210,9 +206,12 @@ class AveragingServer(PhasedServer[S, AveragingRound, AveragingAnswer], Generic[
             return self._measure_request(sums)
         return self._measured_request()
 
-    def _void(self, current: AveragingRound) -> bool:
-        """Whether the round cannot go on, because masks cancel only if all contribute that were to train."""
-        return self._key.masked and len(current.active) < len(current.trainers)
+    def _check_complete(self, current: AveragingRound) -> None:
+        """Raises `ResultRejected`, so that the round is begun anew, if somebody lacks without whom no mask cancels."""
+        failed = [client for client in current.trainers if client not in current.active]
+        if self._key.masked and failed:
+            reason = f"masks cancel only if all contribute that were to train ({current.absences[failed[0]]})"
+            raise ResultRejected(failed[0], reason)
 
     def _ask(
         self, phase: str, expected: Mapping[ClientId, Expected], tasks: Mapping[ClientId, Task] | None = None
@@ -260,10 +259,10 @@ class AveragingServer(PhasedServer[S, AveragingRound, AveragingAnswer], Generic[
     def _measure_request(self, sums: PhaseSums) -> PhaseRequest:
         """The phase that gathers the losses of shared samples."""
         products, shared = sums.by_block(PRODUCTS), self.layout.sample_index.shared
+        reporters = self.layout.reporters
         tasks = {
-            client: Task(products=products.on(sorted(due)))
-            for client, blocks in self.layout.reporters.items()
-            if (due := shared.intersection(blocks))
+            client: Task(products=products.on(sorted(shared.intersection(reporters.get(client, ())))))
+            for client in self._current().present
         }
         return self._ask(MEASURE, dict.fromkeys(tasks, Expected(figures=True)), tasks)
 
