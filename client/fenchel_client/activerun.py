@@ -9,7 +9,7 @@ from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.timed import Stopwatch, TimedCipher
 from fenchel_client.participant import Participant
-from fenchel_client.preparedtable import PreparedTable
+from fenchel_client.preparedtable import table_of_run
 from fenchel_client.release import check_rows
 from fenchel_client.runcipher import run_cipher
 from fenchel_client.table import PartyTable
@@ -81,7 +81,7 @@ class ActiveRun:
         seed = seed_of(tag_secret, run, kept.view) if config.seed is None else config.seed
         settings = config.algorithm_settings().model_copy(update={"seed": seed})
         layout = layout.in_columns(columns_by_pseudonym(table.features, tag_secret=tag_secret, run=run))
-        prepared = PreparedTable.recorded(table, kept.scaling) if kept.scaling else table
+        prepared = table_of_run(table, settings.label_rules, scaling=kept.scaling, labels=kept.labels)
         untimed, key, pool = run_cipher(run, kept, kept.secrets, layout)
         cipher = TimedCipher(untimed, stopwatch)
         try:
@@ -116,13 +116,16 @@ class ActiveRun:
             opened_before=stopwatch.opened,
         )
 
-    def prepared(self, kept: PartyRun, table: PreparedTable, stopwatch: Stopwatch) -> "ActiveRun":
-        """The same run, once its features are prepared: `table` has them, and `kept` their scaling."""
+    def prepared(self, kept: PartyRun, stopwatch: Stopwatch) -> "ActiveRun":
+        """The same run, once it knows how to prepare features and labels: `kept` says how.
+
+        `InvalidInput` if the prepared data do not fit the algorithm.
+        """
         make = client_half(
             kept.config,
             self.settings,
             layout=self.layout,
-            table=table,
+            table=table_of_run(self.table, self.settings.label_rules, scaling=kept.scaling, labels=kept.labels),
             cipher=self.cipher,
             key=self.key,
             stopwatch=stopwatch,

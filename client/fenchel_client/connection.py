@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from fenchel_client.desk import Desk
+from fenchel_common.dismissal import Dismissal
 from fenchel_common.identity import Kit
 from fenchel_common.wire.frames import TaskKey
 
@@ -20,7 +21,7 @@ class Connection(Protocol):
         """Whether the server sent anything after its welcome; read by the session after `run`."""
         ...
 
-    def run(self) -> str | None:
+    def run(self) -> Dismissal | None:
         """Serves the connection until it ends.
 
         Called once, by the thread that keeps the connection. Results that the server has not acknowledged stay on the
@@ -28,8 +29,8 @@ class Connection(Protocol):
 
         Returns
         -------
-        str or None
-            The reason if the server dismissed the party; None if the desk's session has ended.
+        Dismissal or None
+            The dismissal by the server; None if the desk's session has ended.
 
         Raises
         ------

@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 
 from fenchel_client.alignment import run_vocabulary
+from fenchel_client.misfits import SAME_IDS
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
-from fenchel_common.errors import InvalidInput
+from fenchel_common.errors import DataUnfit, InvalidInput
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
@@ -37,7 +38,8 @@ def check_coverage(layout: ClientLayout, *, table: PartyTable, config: RunConfig
     """Refuses a layout that leaves out a row or a feature against the run's terms.
 
     It must not cut a cohort into more blocks than needed. It must name the parties of the roster, and this party among
-    the label holders if and only if it has labels.
+    the label holders if and only if it has labels. Raises `InvalidInput`, and `DataUnfit` where too few rows are used,
+    for which the party's ids are the likely cause.
     """
     if layout.clients != roster.names:
         raise InvalidInput("layout: clients: are not the parties of the roster, in its order")
@@ -74,10 +76,11 @@ def _check_rows(layout: ClientLayout, *, table: PartyTable, config: RunConfig) -
     if len(layout.incomplete) and layout.feature_count == len(table.features):
         raise InvalidInput("layout: incomplete: has samples of which this party has all features")
     if left_out and len(layout.rows) < FEWEST_USED:
-        raise InvalidInput(
-            f"layout: rows: uses {len(layout.rows)} of this party's {len(table.ids)} samples, leaves out the others: "
-            f"below {FEWEST_USED} a model could show single samples"
+        used = (
+            f"uses {len(layout.rows)} of this party's {len(table.ids)} samples, leaves out the others: below "
+            f"{FEWEST_USED} a model could show single samples"
         )
+        raise DataUnfit(f"the run {used}; {SAME_IDS}", public_reason=f"it refused its layout: layout: rows: {used}")
 
 
 def _check_ignored(layout: ClientLayout, *, table: PartyTable, config: RunConfig, first: bool) -> None:

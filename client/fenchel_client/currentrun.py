@@ -18,17 +18,16 @@ from fenchel_client.alignment import run_table, run_vocabulary
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
+from fenchel_client.firstresults import LearntMoments, model_preparation
 from fenchel_client.layoutnotes import layout_notes
-from fenchel_client.preparedtable import PreparedTable
 from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, NO_KEY, RunRecords, with_company
 from fenchel_client.table import PartyTable
 from fenchel_client.task import Task
 from fenchel_common.clientlayout import ClientLayout
-from fenchel_common.errors import FenchelError, InvalidInput, Refusal, ValueNotFinite, ValueOutOfRange
+from fenchel_common.errors import FenchelError, InvalidInput, Refusal, RunLocked, ValueNotFinite, ValueOutOfRange
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RunId
-from fenchel_common.moments import Moments
 from fenchel_common.records import first_view
 from fenchel_common.setup import NOT_USABLE, Company, ModelPart, PartyRun
 from fenchel_common.wire.setup import model_part_from_bytes, model_release_to_bytes
@@ -93,25 +92,26 @@ class CurrentRun:
             kept = self._records.kept(run)
             if kept is None:
                 raise Refusal(f"there is no key of run {run} in this party's state folder", public_reason=NO_KEY)
-            if kept.config.features is not None and not kept.scaling:
+            if kept.config.prepares and not kept.labels:
                 raise Refusal(
-                    f"this process started before the features of run {run} were prepared",
+                    f"this process started before the features and labels of run {run} were prepared",
                     public_reason="it restarted during the set-up",
                 )
             layout = client_layout_of(kept, self._table, party=kit.client_id)
             self.active = self._activated(run, kept, layout, run_table(self._table, kept.vocabulary), kit)
         return self.active
 
-    def prepare(self, active: ActiveRun, whole: Callable[[], Moments]) -> ActiveRun:
-        """Makes the run one of prepared features; `whole` opens their moments over all holders of each."""
-        config = active.kept.config.features
-        assert config is not None, "without [features] there are no moments"
+    def prepare(self, active: ActiveRun, learn: Callable[[], LearntMoments]) -> ActiveRun:
+        """Makes the run one of prepared features and labels; `learn` opens their moments."""
+        prepared = self.guarded(active, lambda: self._prepared(active, learn()))
+        self._records.folder.keep_run(active.run, prepared.kept)
+        self.active = prepared
+        return prepared
+
+    def _prepared(self, active: ActiveRun, learnt: LearntMoments) -> ActiveRun:
         flags = run_vocabulary(active.table, active.kept.vocabulary).flags()
-        table = PreparedTable.learnt(active.table, self.guarded(active, whole), config, flags=flags)
-        kept = replace(active.kept, scaling=table.scaling.to_bytes())
-        self._records.folder.keep_run(active.run, kept)
-        self.active = active.prepared(kept, table, self._stopwatch)
-        return self.active
+        kept = learnt.recorded(active.kept, active.settings.label_rules, active.table, flags=flags)
+        return active.prepared(kept, self._stopwatch)
 
     def answer(self, active: ActiveRun, task: Task) -> bytes:
         """The result of a task of a round; that the party has come so far is on disk before the result leaves.
@@ -173,7 +173,8 @@ class CurrentRun:
         weights = self.guarded(active, lambda: active.participant.final_model(part.state))
         release = _release(active, part, weights)
         figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
-        self._records.folder.keep_model(active.run, features, weights, figures, active.kept.scaling)
+        preparation = model_preparation(active, features=len(features))
+        self._records.folder.keep_model(active.run, features, weights, figures, preparation)
         return release
 
     def _mark(self, active: ActiveRun, task: Task, admitted: PartyRun) -> None:
@@ -217,9 +218,8 @@ class CurrentRun:
         if not isinstance(error, FenchelError):
             log.error("a task of run %s failed after a vector in it was opened", active.run, exc_info=error)
         said = f"{error}; {OUTGROWN}" if isinstance(error, ValueOutOfRange) else str(error) or type(error).__name__
-        return Refusal(
-            f"{said} (refusal {refusals}; at {MAX_REFUSALS} the run is locked here)", public_reason=NOT_USABLE
-        )
+        kind = RunLocked if refusals >= MAX_REFUSALS else Refusal
+        return kind(f"{said} (refusal {refusals}; at {MAX_REFUSALS} the run is locked here)", public_reason=NOT_USABLE)
 
     def _count_refusal(self, active: ActiveRun) -> int:
         kept = self._records.refused(active.run, active.kept)

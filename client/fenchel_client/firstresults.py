@@ -1,10 +1,63 @@
-"""What a party gives between its layout and the first round: moments of features, marks of labels, the preparation."""
+"""What a party gives between its layout and the first round: moments of features and labels, marks, the preparation."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fenchel_client.activerun import ActiveRun
+from fenchel_client.labelmoments import LabelMoments
 from fenchel_client.labels import LabelComparison
 from fenchel_client.moments import FeatureMoments
+from fenchel_client.scaling import Scaling
+from fenchel_client.table import PartyTable
+from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import RunId
-from fenchel_common.setup import LayoutResult
+from fenchel_common.labelrules import LabelRules
+from fenchel_common.labelscaling import LabelScaling
+from fenchel_common.moments import Moments
+from fenchel_common.setup import LayoutResult, PartyRun
+from fenchel_common.wire.labels import moment_sums_from_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LearntMoments:
+    """The moments of a party's features over all their holders, and those of all labels; None if the run needs none."""
+
+    features: Moments | None
+    labels: Moments | None
+
+    def recorded(self, kept: PartyRun, rules: LabelRules, table: PartyTable, *, flags: Collection[str]) -> PartyRun:
+        """The record of the run with what prepares features and labels of `table`, by the moments.
+
+        `flags` are the names of features of 0 and 1 that the run has made, at any party. `InvalidInput` for labels that
+        cannot be prepared.
+        """
+        scaling = b""
+        if self.features is not None:
+            assert kept.config.features is not None, "without [features] there are no moments of features"
+            made = np.array([name in flags for name in sorted(table.features)])
+            scaling = Scaling.of(self.features, kept.config.features, flags=made).to_bytes()
+        labels = LabelScaling.of(rules, self.labels)
+        if table.y is not None and self.labels is not None:
+            labels.check_outliers(table.y)
+        return replace(kept, scaling=scaling, labels=labels.to_bytes())
+
+
+def model_preparation(active: ActiveRun, *, features: int) -> dict[str, NDArray[np.float64]]:
+    """The figures by which a new value is prepared, and a prediction turned into the unit of the labels.
+
+    Parties without labels do not know the latter. `features` is the number of the party's features.
+    """
+    found: dict[str, NDArray[np.float64]] = {}
+    layout, kept = active.layout, active.kept
+    if kept.scaling:
+        found |= Scaling.from_bytes(kept.scaling, features=features).to_mapping()
+    if active.settings.label_rules.standardise and layout.party in layout.label_holders:
+        labels = LabelScaling.from_bytes(kept.labels)
+        found |= {"target_shift": np.array(labels.shift), "target_scale": np.array(labels.scale)}
+    return found
 
 
 class FirstResults:
@@ -14,28 +67,49 @@ class FirstResults:
     ----------
     labels
         The comparison of labels.
-    moments
-        The moments of the features, until they are prepared; None in a run without `[features]`.
+    preparing
+        Whether the run learns moments, and the party has not yet been told their sums.
     """
 
     def __init__(self, active: ActiveRun, *, secret: bytes, run: RunId) -> None:
-        seal, table = active.participant.seal, active.table
+        config, seal, cipher, table = active.kept.config, active.participant.seal, active.cipher, active.table
         self.labels = LabelComparison(
-            active.layout, table, cipher=active.cipher, key=active.key, seal=seal, secret=secret, run=run
+            active.layout, table, cipher=cipher, key=active.key, seal=seal, secret=secret, run=run
         )
-        self.moments: FeatureMoments | None = None
-        if active.kept.config.features is not None:
-            self.moments = FeatureMoments(active.layout, table, cipher=active.cipher, key=active.key, seal=seal)
+        self.preparing = config.prepares
+        self._features: FeatureMoments | None = None
+        if config.features is not None:
+            self._features = FeatureMoments(active.layout, table, cipher=cipher, seal=seal)
+        self._labels: LabelMoments | None = None
+        if active.settings.label_rules.learns:
+            self._labels = LabelMoments(active.layout, table, cipher=cipher, seal=seal)
 
     def first(self, active: ActiveRun) -> LayoutResult:
         """The answer to the layout."""
         seed = active.settings.seed if active.kept.config.seed is None else None
-        if self.moments is None:
+        if not self.preparing:
             return self._prepared(active, seed)
-        return LayoutResult(b"", None, seed, self.moments.contribution())
+        moments = () if self._features is None else self._features.contribution()
+        return LayoutResult(b"", None, seed, moments, None if self._labels is None else self._labels.contribution())
+
+    def learnt(self, body: bytes, active: ActiveRun) -> LearntMoments:
+        """The moments in the sums of `body`; raises as `Seal.open` does, or `InvalidInput`."""
+        blocks = frozenset(() if self._features is None else self._features.blocks)
+        layout, transcript = active.layout, active.participant.transcript
+        sums = moment_sums_from_bytes(body, blocks=blocks, slots=layout.feature_slots, key=active.key)
+        if (sums.features and self._features is None) or (sums.labels is not None and self._labels is None):
+            raise InvalidInput("sums: the run has no [features], or learns nothing of labels")
+        transcript.take_one(sums.record)
+        given = transcript.preparations
+        if len(given) != len(layout.clients):
+            raise InvalidInput("record: every party must have answered to its layout")
+        return LearntMoments(
+            features=None if self._features is None else self._features.whole(sums.features, given),
+            labels=None if self._labels is None else self._labels.whole(sums.labels, given),
+        )
 
     def second(self, active: ActiveRun) -> LayoutResult:
-        """The answer once the features of the active run are prepared."""
+        """The answer once features and labels of the active run are prepared."""
         return self._prepared(active, None)
 
     def _prepared(self, active: ActiveRun, seed: int | None) -> LayoutResult:

@@ -1,12 +1,13 @@
 """The comparison of a party's labels with those of the other holders of its samples, before the first round.
 
-The label holders of sample i, |B_i| of them, must give it the same label. Of its own label y every holder encrypts
+The label holders of sample i, |B_i| of them, must give it the same label and the same weight, which is 1 in a run
+without weights of samples. Of its own label y every holder encrypts
 
-    mark(i, y) = HMAC(k, y, block of i, slot of i), cut to 40 bits,
+    mark(i, y) = HMAC(k, y, weight of i, block of i, slot of i), cut to 40 bits,
 
-the server adds up the marks of the holders, and each of these opens the sum. The labels are equal if and only if the
-sum is |B_i|·mark(i, y) at every holder, but for a chance of 2^-40 a sample. The parties know k, the server does not.
-A mark depends on a block and a slot, not on an id: ids can be guessed, and a party could find them by their marks.
+the server adds up the marks of the holders, and each of these opens the sum. All agree if and only if the sum is
+|B_i|·mark(i, y) at every holder, but for a chance of 2^-40 a sample. The parties know k, the server does not. A mark
+depends on a block and a slot, not on an id: ids can be guessed, and a party could find them by their marks.
 
 Protects: the server learns of each label holder whether its labels differ from those of others: not how many, not
 which. A sum opens only if it is the sum of the marks that all label holders gave in this set-up.
@@ -43,9 +44,9 @@ MARKS: Final = "marks"
 _LABEL: Final = b"fenchel/v1/labels"
 
 DIFFERENT: Final = (
-    "run %s: %d of the %d labels of samples that other parties hold too differ from another party's; compare the "
-    "labels with the other parties that hold these samples, correct them, and start the run anew; until then this "
-    "party takes no part in it"
+    "run %s: %d of the %d labels of samples that other parties hold too differ from another party's, or have another "
+    "weight; compare the labels with the other parties that hold these samples, correct them, and start the run anew; "
+    "until then this party takes no part in it"
 )
 UNREADABLE: Final = (
     "run %s: the sums of labels could not be opened (%s): a party or the server has altered them; this party takes no "
@@ -56,15 +57,22 @@ log = logging.getLogger(__name__)
 
 
 def label_marks(
-    labels: NDArray[np.float64], blocks: NDArray[np.int64], slots: NDArray[np.int64], *, secret: bytes, run: RunId
+    labels: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    blocks: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    *,
+    secret: bytes,
+    run: RunId,
 ) -> NDArray[np.float64]:
     """(n,) the mark of each label in its block and slot, a multiple of the resolution of `PRODUCT_FORMAT`.
 
-    All parties of the run know `secret`, the server does not.
+    All parties of the run know `secret`, the server does not. Without `weights` every sample has the weight 1.
     """
     key = hmac.digest(secret, _LABEL + run.encode(), "sha256")
     # Adding 0.0 makes the two zeros, which are equal as labels, equal as bytes.
-    words = np.column_stack([(labels + 0.0).astype("<f8").view("<i8"), blocks, slots]).astype("<i8")
+    values = (labels + 0.0, np.ones_like(labels) if weights is None else weights)
+    words = np.column_stack([*(one.astype("<f8").view("<i8") for one in values), blocks, slots]).astype("<i8")
     digests = (hmac.digest(key, row.tobytes(), "sha256") for row in words)
     numbers = [int.from_bytes(digest[:MARK_BYTES], "little") for digest in digests]
     return np.array(numbers, dtype=np.float64) * PRODUCT_FORMAT.resolution
@@ -104,7 +112,8 @@ class LabelComparison:
         if table.y is not None:
             blocks, slots = np.nonzero(filled(sizes, layout.slots))
             block_ids = layout.block_ids[compared][blocks]
-            self._marks = label_marks(table.y[rows], block_ids, slots, secret=secret, run=run)
+            weights = None if table.weights is None else table.weights[rows]
+            self._marks = label_marks(table.y[rows], weights, block_ids, slots, secret=secret, run=run)
         positions = np.split(np.arange(len(rows)), np.cumsum(sizes)[:-1])
         self._codec = BlockCodec(
             "samples",

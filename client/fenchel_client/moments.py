@@ -9,9 +9,9 @@ Does not protect: where exactly two parties hold a feature, each learns the othe
 subtracting its own; over few values these tell much of each.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,12 @@ from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Origin, Stamp
 from fenchel_client.table import PartyTable
-from fenchel_client.transcript import Transcript
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
-from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import DataUnfit, InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.moments import MOMENT_FIELDS, Moments, column_moments
-from fenchel_common.wire.labels import moment_sums_from_bytes
 
 Array = NDArray[np.float64]
 
@@ -44,14 +41,19 @@ class FeatureMoments:
     ----------
     layout
         The party's layout, with features counted as columns of `table`.
-    cipher, key
-        Those of vectors by sample, which encrypt at every level that has a key.
+    cipher
+        That of vectors by sample, which encrypts at every level that has a key.
+
+    Attributes
+    ----------
+    blocks
+        The blocks of features that others hold too.
     """
 
-    def __init__(self, layout: ClientLayout, table: PartyTable, *, cipher: Cipher, key: RunKey, seal: Seal) -> None:
+    def __init__(self, layout: ClientLayout, table: PartyTable, *, cipher: Cipher, seal: Seal) -> None:
         self._layout = layout
         self._own = own_moments(table, layout)
-        self._blocks = tuple(block for block, held_by in layout.feature_holders.items() if len(held_by) > 1)
+        self.blocks = tuple(block for block, held_by in layout.feature_holders.items() if len(held_by) > 1)
         self._codec = BlockCodec(
             "features",
             layout.feature_blocks,
@@ -61,33 +63,26 @@ class FeatureMoments:
             cipher,
             seal,
         )
-        self._key = key
 
     def contribution(self) -> tuple[BlockVector, ...]:
         """The encrypted moments of the features that others hold too; none without such features."""
-        if not self._blocks:
+        if not self.blocks:
             return ()
         return tuple(
             self._codec.to_blocks(
-                FIELD.format(number), limbs, self._blocks, PRODUCT_FORMAT, among=lambda holders: holders
+                FIELD.format(number), limbs, self.blocks, PRODUCT_FORMAT, among=lambda holders: holders
             )
             for number, limbs in enumerate(self._own.limbs())
         )
 
-    def whole(self, body: bytes, transcript: Transcript[Any]) -> Moments:
-        """The moments over all holders, from the sums in `body`; raises as `Seal.open` does, or `InvalidInput`."""
-        sums, record = moment_sums_from_bytes(
-            body, blocks=frozenset(self._blocks), slots=self._layout.feature_slots, key=self._key
-        )
-        if len(sums) != (MOMENT_FIELDS if self._blocks else 0) or any(one.blocks != self._blocks for one in sums):
+    def whole(self, sums: Sequence[BlockVector], given: Mapping[ClientId, Stamp]) -> Moments:
+        """The moments over all holders, from their sums; raises as `Seal.open` does, or `InvalidInput`."""
+        if len(sums) != (MOMENT_FIELDS if self.blocks else 0) or any(one.blocks != self.blocks for one in sums):
             raise InvalidInput("sums: must be over the holders of all features for which this party gave moments")
-        transcript.take_one(record)
-        if len(transcript.preparations) != len(self._layout.clients):
-            raise InvalidInput("record: every party must have answered to its layout")
-        opened = [self._opened(number, one, transcript.preparations) for number, one in enumerate(sums)]
+        opened = [self._opened(number, one, given) for number, one in enumerate(sums)]
         if not opened:
             return self._own
-        return self._own.put(self._codec.positions_of(self._blocks).tolist(), Moments.from_limbs(np.array(opened)))
+        return self._own.put(self._codec.positions_of(self.blocks).tolist(), Moments.from_limbs(np.array(opened)))
 
     def _opened(self, number: int, sums: BlockVector, given: Mapping[ClientId, Stamp]) -> Array:
         def origins(block: int) -> list[Origin]:

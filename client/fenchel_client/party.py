@@ -98,6 +98,11 @@ class Party:
             return round_task_limit(key, active.extent, active.settings)
         return recorded_task_limit(key, self._records, table=self._table, kit=self._kit)
 
+    def feature_names(self) -> dict[str, str]:
+        """The names of this party's features by their pseudonyms in the last set-up; empty before that has a key."""
+        setup = self._setup
+        return {} if setup is None or setup.secrets is None else setup.features_by_pseudonym()
+
     def _counted_answer(self, task: Task) -> bytes:
         """The answer to a task; the values in the task and in the answer are counted."""
         settings = self._settings_of(task)
@@ -171,13 +176,13 @@ class Party:
         return self._given(task, lambda: first.first(active))
 
     def _prepare(self, setup: SetupClient, task: Task) -> bytes:
-        """Prepares the features; returns the algorithm's preparation and the marks of labels with other holders."""
+        """Prepares features and labels; returns the preparation and the marks of labels with other holders."""
         first = self._first
-        if setup.labels is None or first is None or first.moments is None:
+        if setup.labels is None or first is None or not first.preparing:
             raise Refusal("no moments were given in this set-up", public_reason="it has given no moments of features")
-        moments, first.moments = first.moments, None
+        first.preparing = False
         running = self._current.running(setup.run, kit=self._kit)
-        active = self._current.prepare(running, lambda: moments.whole(task.body, running.participant.transcript))
+        active = self._current.prepare(running, lambda: first.learnt(task.body, running))
         return self._given(task, lambda: first.second(active))
 
     def _given(self, task: Task, make: Callable[[], LayoutResult]) -> bytes:

@@ -1,6 +1,4 @@
-"""A party's table as a run with `[features]` uses it: shifted, scaled, without missing cells."""
-
-from collections.abc import Collection
+"""A party's table as a run uses it: features shifted and scaled, without missing cells; labels scaled and weighted."""
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -9,49 +7,40 @@ from fenchel_client.scaling import Scaling
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.data.shard import Matrix
-from fenchel_common.moments import Moments
-from fenchel_common.runconfig import FeaturesConfig
+from fenchel_common.labelrules import LabelRules
+from fenchel_common.labelscaling import LabelScaling
 
 
 class PreparedTable(PartyTable):
-    """The same rows and features as `table`, with a matrix of its own.
+    """The same rows and features as `table`, with labels and, if there is a scaling, a matrix of its own.
 
     A sparse matrix keeps its zeros; the caller must give it a scaling without shift.
+
+    Attributes
+    ----------
+    y
+        (n,) labels, or (n, 2) labels and weights if samples have weights by the `rules`.
     """
 
-    def __init__(self, table: PartyTable, scaling: Scaling) -> None:
-        self.ids, self.features, self.y, self.sparse = table.ids, table.features, table.y, table.sparse
+    def __init__(self, table: PartyTable, *, scaling: Scaling | None, labels: LabelScaling, rules: LabelRules) -> None:
+        self.ids, self.features, self.sparse, self.weights = table.ids, table.features, table.sparse, table.weights
         self.categories = table.categories
+        self.y = None if table.y is None else labels.applied(table.y, table.weights, rules)
         self._table = table
-        self.scaling = scaling
+        self._scaling = scaling
         self._prepared: tuple[ClientLayout, Matrix] | None = None
-
-    @classmethod
-    def learnt(
-        cls, table: PartyTable, moments: Moments, config: FeaturesConfig, *, flags: Collection[str]
-    ) -> "PreparedTable":
-        """The table, prepared by the moments of its features over all their holders.
-
-        `flags` are the names of features of 0 and 1 that the run has made, at any party.
-        """
-        return cls(
-            table, Scaling.of(moments, config, flags=np.array([name in flags for name in sorted(table.features)]))
-        )
-
-    @classmethod
-    def recorded(cls, table: PartyTable, scaling: bytes) -> "PreparedTable":
-        """The table, prepared as the record of a run says."""
-        return cls(table, Scaling.from_bytes(scaling, features=len(table.features)))
 
     def matrix(self, layout: ClientLayout) -> Matrix:
         """As for `PartyTable`; entries that an earlier party gives are zero here too."""
+        if self._scaling is None:
+            return self._table.matrix(layout)
         if self._prepared is None or self._prepared[0] is not layout:
             self._prepared = None  # The old matrix is freed before the new one is made.
-            self._prepared = layout, self._applied(self._table.matrix(layout), layout)
+            self._prepared = layout, self._applied(self._scaling, self._table.matrix(layout), layout)
         return self._prepared[1]
 
-    def _applied(self, X: Matrix, layout: ClientLayout) -> Matrix:
-        scaling, missing = self.scaling, self.scaling.prepared_missing
+    def _applied(self, scaling: Scaling, X: Matrix, layout: ClientLayout) -> Matrix:
+        missing = scaling.prepared_missing
         prepared = X.copy() if isinstance(X, csr_array) else X.copy(order="F")
         if isinstance(prepared, csr_array):
             assert not scaling.shift.any(), "a shift would fill every cell of a sparse matrix"
@@ -67,3 +56,15 @@ class PreparedTable(PartyTable):
         for entries in self._table.entries(layout):
             values[entries] = 0.0
         return prepared
+
+
+def table_of_run(table: PartyTable, rules: LabelRules, *, scaling: bytes, labels: bytes) -> PartyTable:
+    """The table as the record of a run says; `scaling` and `labels` are empty if the run has not learnt them."""
+    if not scaling and not labels and not rules.weighted:
+        return table
+    return PreparedTable(
+        table,
+        scaling=Scaling.from_bytes(scaling, features=len(table.features)) if scaling else None,
+        labels=LabelScaling.from_bytes(labels) if labels else LabelScaling.of(rules, None),
+        rules=rules,
+    )

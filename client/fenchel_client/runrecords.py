@@ -10,7 +10,7 @@ from typing import Final
 
 from fenchel_client.ledger import PartyLedger
 from fenchel_client.statefolder import StateFolder
-from fenchel_common.errors import InvalidInput, KeyFileError, Refusal
+from fenchel_common.errors import InvalidInput, KeyFileError, Refusal, RunLocked
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.setup import FIRST_STATE, Company, PartyRun
 
@@ -47,14 +47,14 @@ class RunRecords:
     def kept(self, run: RunId) -> PartyRun | None:
         """The record of a run that is not over; None if there is none.
 
-        `Refusal` if the run is locked, or if its file is damaged or others can read it.
+        `RunLocked` if the run is locked, another `Refusal` if its file is damaged or others can read it.
         """
         try:
             kept = self.folder.run(run)
         except (KeyFileError, InvalidInput) as error:
             raise Refusal(str(error), public_reason=NO_KEY) from error
         if kept is not None and kept.refusals >= MAX_REFUSALS:
-            raise Refusal(
+            raise RunLocked(
                 f"run {run} is locked here: {kept.refusals} tasks had values that no honest run has; once people whom "
                 "all parties trust have found out why, they can start a new run",
                 public_reason=LOCKED,

@@ -45,6 +45,10 @@ class Scaling:
         """(m,) the prepared value of a cell that is missing."""
         return (self.missing - self.shift) / self.scale
 
+    def to_mapping(self) -> dict[str, Array]:
+        """The three by name, as the file of a model has them."""
+        return {"shift": self.shift, "scale": self.scale, "missing": self.missing}
+
     def to_bytes(self) -> bytes:
         return doubles_to_bytes(np.concatenate([self.shift, self.scale, self.missing]))
 

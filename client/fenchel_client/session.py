@@ -17,6 +17,7 @@ from fenchel_client.connection import Connection, Dial, TaskLimit
 from fenchel_client.desk import Assignment, Desk, Outcome
 from fenchel_client.retry import Backoff
 from fenchel_client.task import Handler, Task
+from fenchel_common.dismissal import UnfitData
 from fenchel_common.errors import (
     BodyTooLarge,
     CertificateNotValidNow,
@@ -52,8 +53,11 @@ class EndKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SessionEnd:
+    """`unfit`: what the server found wrong with this party's data when it dismissed the party, if anything."""
+
     kind: EndKind
     reason: str
+    unfit: UnfitData | None = None
 
 
 def answer(handler: Handler, task: Task) -> tuple[bytes | None, str]:
@@ -191,7 +195,7 @@ class Session:
             ) as connection:
                 self._connection = connection
                 try:
-                    reason = connection.run()
+                    dismissal = connection.run()
                 except (ProtocolViolation, BodyTooLarge):
                     raise  # Without `_recover`, the delays grow: a server that breaks the protocol is not tried often.
                 except BaseException:
@@ -200,8 +204,8 @@ class Session:
                 finally:
                     self._connection = None
                 self._recover(connection)
-            if reason is not None:
-                self._end = SessionEnd(EndKind.DISMISSED, reason)
+            if dismissal is not None:
+                self._end = SessionEnd(EndKind.DISMISSED, dismissal.reason, dismissal.unfit)
                 self._desk.end()
         except CertificateReplaced:
             if self._kit.look().certificate == kit.certificate:

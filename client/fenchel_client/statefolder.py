@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from fenchel_client.ledger import PartyLedger
 from fenchel_client.privatefiles import read_private, write_private
-from fenchel_client.scaling import Scaling
 from fenchel_common.ids import ClientId, RunId, check_run_id
 from fenchel_common.setup import PartyRun
 from fenchel_common.wire.setup import party_run_from_bytes, party_run_to_bytes
@@ -28,6 +27,7 @@ FEATURES: Final = ".features.csv"
 MODEL: Final = ".model.npz"
 RELEASE: Final = ".release"
 LEDGER: Final = ".ledger.json"
+NOT_PREPARED: Final[Mapping[str, NDArray[np.float64]]] = {}
 
 
 class StateFolder:
@@ -77,19 +77,16 @@ class StateFolder:
         features: list[str],
         weights: NDArray[np.float64],
         figures: dict[str, float | None],
-        scaling: bytes = b"",
+        preparation: Mapping[str, NDArray[np.float64]] = NOT_PREPARED,
     ) -> None:
         """Stores the model; `figures` are P, D and the gap, and an unknown one is stored as NaN.
 
-        With the bytes of a scaling, the weights are those of prepared features, and the file has what prepares them.
+        With a `preparation`, the weights are those of prepared features and labels, and the file has what prepares
+        them.
         """
         arrays = {name: np.float64(np.nan if value is None else value) for name, value in figures.items()}
-        prepared = {}
-        if scaling:
-            found = Scaling.from_bytes(scaling, features=len(features))
-            prepared = {"shift": found.shift, "scale": found.scale, "missing": found.missing}
         content = io.BytesIO()
-        np.savez(content, allow_pickle=False, features=np.array(features), weights=weights, **arrays, **prepared)
+        np.savez(content, allow_pickle=False, features=np.array(features), weights=weights, **arrays, **preparation)
         write_private(self._file(run, MODEL), content.getvalue())
 
     def release(self, run: RunId) -> bytes | None:

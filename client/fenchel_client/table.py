@@ -38,9 +38,9 @@ class PartyTable:
 
     Attributes
     ----------
-    ids, y
-        In the order of the list that the server gets; y is None without labels. The rows of a layout are positions in
-        that list.
+    ids, y, weights
+        In the order of the list that the server gets; y is None without labels, `weights` without weights of samples.
+        The rows of a layout are positions in that list.
     features
         The names of the columns of the matrix, in any order.
     categories
@@ -53,13 +53,15 @@ class PartyTable:
         features: tuple[str, ...],
         X: Matrix,
         y: NDArray[np.float64] | None,
+        *,
         categories: tuple[Category, ...] = (),
+        weights: NDArray[np.float64] | None = None,
     ) -> None:
         """Takes over X, whose rows are in the order of `ids` and whose columns are sorted by name.
 
         The columns of a dense X must lie side by side in memory, so that rows can be moved a column at a time.
         """
-        self.ids, self.features, self.y, self.categories = ids, features, y, categories
+        self.ids, self.features, self.y, self.categories, self.weights = ids, features, y, categories, weights
         self._X = X
         self._rows: Positions = np.arange(len(ids))
         """(n,) the position in the list of each row of the matrix."""
@@ -75,7 +77,8 @@ class PartyTable:
             shard.features,
             _by_name(shard, order),
             None if shard.y is None else shard.y[order],
-            tuple(category.taken(order) for category in shard.categories),
+            categories=tuple(category.taken(order) for category in shard.categories),
+            weights=None if shard.weights is None else shard.weights[order],
         )
 
     def feature_count(self, vocabulary: Vocabulary) -> int:
@@ -92,7 +95,7 @@ class PartyTable:
         if not self.categories and self.feature_count(vocabulary) == len(self.features):
             return self
         X, features = expanded(self._listed(), sorted(self.features), self.categories, vocabulary)
-        return PartyTable(self.ids, features, X, self.y)
+        return PartyTable(self.ids, features, X, self.y, weights=self.weights)
 
     def matrix(self, layout: ClientLayout) -> Matrix:
         """X with its rows in the order of the layout's blocks, columns sorted by name, ignored entries zero.

@@ -25,7 +25,7 @@ def check_terms(config: RunConfig, consent: Consent, table: PartyTable) -> None:
         log.warning("%s", row_leak_warning(reason))
     try:
         if table.y is not None:
-            config.algorithm_settings().check_labels(table.y)
+            config.algorithm_settings().check_labels(table.y, table.weights)
         check_prepared(table.missing(), sparse=table.sparse, categories=table.categories, config=config.features)
     except InvalidInput as error:
         raise DataUnfit(str(error), public_reason="its data do not fit this run") from error

@@ -32,7 +32,8 @@
         ├── LabelsDiffer                parties have different labels for the same samples
         ├── FederationFailed            the processes of a federation ended before its run did
         ├── Refusal                     a party cannot take part, for a reason in its own data
-        │   └── DataUnfit               its data do not fit the run: its operator must change them or stay away
+        │   ├── DataUnfit               its data do not fit the run: its operator must change them or stay away
+        │   └── RunLocked               it takes no further part in the run, after values that no honest run has
         ├── ProtocolError               the two sides of a connection cannot go on
         │   ├── ProtocolVersionMismatch     they speak different versions
         │   ├── ProtocolViolation           a message is malformed or out of order
@@ -63,7 +64,9 @@ No message contains key material, a plaintext value or a sample id, with one exc
 to the party that holds them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+from fenchel_common.dismissal import UnfitData
 
 
 class FenchelError(Exception):
@@ -155,6 +158,10 @@ class DataUnfit(Refusal):
     """The party's data do not fit the run that it is asked to take part in."""
 
 
+class RunLocked(Refusal):
+    """The party takes no further part in a run, because several of its tasks had values that no honest run has."""
+
+
 class LabelsDiffer(PermanentError):
     """Parties have different labels for the same samples; `parties` found that before the first round."""
 
@@ -238,7 +245,14 @@ class IntroductionNotSigned(IdentityError):
 
 
 class AlignmentError(PermanentError):
-    """The parties' samples and features do not make one table; the message names parties, features and counts."""
+    """The parties' samples and features do not make one table; the message names parties, features and counts.
+
+    `unfit` has what the parties are to be told that can mend it.
+    """
+
+    def __init__(self, message: str, *, unfit: Mapping[str, UnfitData]) -> None:
+        super().__init__(message)
+        self.unfit = unfit
 
 
 class CryptoError(PermanentError):

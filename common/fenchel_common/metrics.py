@@ -8,7 +8,11 @@ from fenchel_common import jsonrecord
 from fenchel_common.ids import ClientId, RoundId
 
 RMSE: Final = "rmse"
-"""Of the figures of a round of regression: the root of the mean squared error, in the place of an accuracy."""
+"""Of the figures of a round of regression: the root of the mean squared error, in the place of an accuracy.
+
+It is in the unit of the labels or, if the run standardises them, in standard deviations."""
+R2: Final = "r2"
+"""Of the figures of a round of regression with standardised labels: the share of their variance that is explained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class RoundMetrics:
         """How well the model predicts, for people to read: its accuracy or its root mean squared error."""
         if self.accuracy is not None:
             return f"accuracy {self.accuracy:.4f}"
+        if R2 in self.figures:
+            return f"RMSE {self.figures[RMSE]:.4g} standard deviations, R² {self.figures[R2]:.4f}"
         return f"RMSE {self.figures[RMSE]:.4g}" if RMSE in self.figures else "accuracy unknown"
 
     @property
@@ -66,13 +72,18 @@ class RoundMetrics:
 
 @dataclass(frozen=True, slots=True)
 class LastCertificate:
-    """The figures of the last round that measured its model, and which round that was; all None if no round did."""
+    """The figures of the last round that measured its model, and which round that was; all None if no round did.
+
+    `rmse` and `r2` take the place of `accuracy` in regression.
+    """
 
     round: RoundId | None = None
     primal: float | None = None
     dual: float | None = None
     gap: float | None = None
     accuracy: float | None = None
+    rmse: float | None = None
+    r2: float | None = None
 
 
 def last_certificate(rounds: Iterable[RoundMetrics]) -> LastCertificate:
@@ -81,4 +92,12 @@ def last_certificate(rounds: Iterable[RoundMetrics]) -> LastCertificate:
     if not measured:
         return LastCertificate()
     last = measured[-1]
-    return LastCertificate(last.round, last.primal, last.dual, last.gap, last.accuracy)
+    return LastCertificate(
+        round=last.round,
+        primal=last.primal,
+        dual=last.dual,
+        gap=last.gap,
+        accuracy=last.accuracy,
+        rmse=last.figures.get(RMSE),
+        r2=last.figures.get(R2),
+    )

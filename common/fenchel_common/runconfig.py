@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from fenchel_common import defaults
 from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.fitting import check_loss, check_precision, check_privacy
+from fenchel_common.algorithms.fitting import check_label_settings, check_loss, check_precision, check_privacy
 from fenchel_common.algorithms.row_leak import check_row_leak
 from fenchel_common.algorithms.settings import (
     RUN_LEVEL,
@@ -155,6 +155,7 @@ class RunConfig(_Section):
         try:
             check_row_leak(config.algorithm_settings(), acknowledged=config.acknowledge_row_leak)
             if config.release is not None:
+                _check_released_labels(config.algorithm_settings())
                 checked_goal(config.algorithm_settings(), gap=config.stop.gap, quorum=config.round.quorum)
         except InvalidConfig as error:
             raise InvalidConfig(f"{source}: {error}") from None
@@ -201,6 +202,7 @@ class RunConfig(_Section):
         check_privacy(self.algorithm, self.privacy)
         try:
             check_loss(self.algorithm, self.settings.get("loss"))
+            check_label_settings(self.algorithm, self.settings)
             run_level = {
                 "precision": self.precision,
                 "privacy": self.privacy,
@@ -212,6 +214,11 @@ class RunConfig(_Section):
             raise InvalidConfig(f"settings.{error}") from None
         check_precision(settings)
         return settings
+
+    @property
+    def prepares(self) -> bool:
+        """Whether the parties learn figures of features or labels by encrypted sums before the first round."""
+        return self.features is not None or self.algorithm_settings().label_rules.learns
 
     def sample_slots(self, parties: int) -> int:
         """The most samples in a block, in a federation of so many parties."""
@@ -248,6 +255,14 @@ class RunConfig(_Section):
             quorum=self.round.quorum,
             samples=samples,
             settings=self.algorithm_settings(),
+        )
+
+
+def _check_released_labels(settings: AlgorithmSettings) -> None:
+    if settings.label_rules.learns:
+        raise InvalidConfig(
+            "the noise of [release] does not cover class weights or a scale that are learnt from the samples; give "
+            "class_weight as numbers, and leave out target_scale"
         )
 
 

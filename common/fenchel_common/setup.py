@@ -13,7 +13,8 @@ phase           task                   result                             partie
 `group_keys`    `ClientLayout`         keys of groups of holders, sealed  all; only in a run with masks
                                        for the other holders
 `layout`        `ClientLayout`         `LayoutResult`                     all
-`prepare`       sums of moments        `LayoutResult`                     all; no phase without `[features]`
+`prepare`       `MomentSums`           `LayoutResult`                     all; only in a run that prepares
+                                                                          features or labels
 `labels`        sums of marks          whether labels differ              those that hold labels of the same
                                                                           samples; no phase if there are none
 the rounds
@@ -28,6 +29,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fenchel_common.blocks import BlockVector
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.framing import framed
 from fenchel_common.identity import Certificate
 from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES
@@ -195,10 +197,10 @@ class PartyRun:
     `layout` is the message that the party got, byte for byte, and `view` the view before the first record. `setups`
     counts the set-ups of this run that reached their layout, `refusals` the tasks that the party refused after it had
     opened something in them. `attempt` and `round` are those of the newest task that the party answered in a round, and
-    `view_before` is its view before that round. `scaling` is how the features are prepared, once the party knows it,
-    and `vocabulary` the agreed vocabulary; both are empty in a run without `[features]`.
-    `companies` are those in which the party contributed from the first and from the newest state of the model, and
-    `changes_of_company` counts how often it contributed from a state in another company than before.
+    `view_before` is its view before that round. `scaling` and `labels` are how features and labels are prepared, once
+    the party knows it, and `vocabulary` is the agreed vocabulary, empty in a run without `[features]`. `companies` are
+    those in which the party contributed from the first and from the newest state of the model, and `changes_of_company`
+    counts how often it contributed from a state in another company than before.
     """
 
     config: RunConfig
@@ -213,6 +215,7 @@ class PartyRun:
     view_before: bytes = field(default=b"", repr=False)
     scaling: bytes = field(default=b"", repr=False)
     vocabulary: bytes = field(default=b"", repr=False)
+    labels: bytes = field(default=b"", repr=False)
     companies: tuple[Company, ...] = ()
     changes_of_company: int = 0
 
@@ -221,15 +224,29 @@ class PartyRun:
 class LayoutResult:
     """The algorithm's preparation, and the marks of the labels of samples whose labels other parties hold too.
 
-    `seed` is the seed of the run, which the parties derive from their secret; None if the terms name one. In a run with
-    `[features]` a party answers to its layout with seed and `moments`, the encrypted moments of its features that
-    others hold too, and gives preparation and marks in the phase `prepare`.
+    `seed` is the seed of the run, which the parties derive from their secret; None if the terms name one. In a run that
+    prepares features or labels, a party answers to its layout with seed, `moments` and `label_moments`, and gives
+    preparation and marks in the phase `prepare`. `moments` are the encrypted moments of its features that others hold
+    too, `label_moments` those of the labels that it gives.
     """
 
     preparation: bytes = field(repr=False)
     marks: BlockVector | None
     seed: int | None = None
     moments: tuple[BlockVector, ...] = ()
+    label_moments: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MomentSums:
+    """The sums of moments for one party, and the record of the phase in which the moments were given.
+
+    `features` are those over the holders of its features, `labels` those over all parties with labels.
+    """
+
+    features: tuple[BlockVector, ...]
+    labels: Vector | None
+    record: bytes
 
 
 @dataclass(frozen=True, slots=True)

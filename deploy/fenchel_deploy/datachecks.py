@@ -45,13 +45,13 @@ def data_checks(path: Path, kit: Kit | None, run: Path | None) -> Iterator[Check
     try:
         config = RunConfig.from_toml(run)
         if shard.y is not None:
-            config.algorithm_settings().check_labels(shard.y)
+            config.algorithm_settings().check_labels(shard.y, shard.weights)
         missing = missing_cells(shard.X, shard.features)
         missing |= {category.column: category.missing for category in shard.categories if category.missing}
         sparse = not isinstance(shard.X, ndarray)
         check_prepared(missing, sparse=sparse, categories=shard.categories, config=config.features)
     except FenchelError as error:
-        cure = "correct the table, or what shard.toml says of it, or the loss and [features] in run.toml"
+        cure = "correct the table, or what shard.toml says of it, or [settings] and [features] in run.toml"
         yield Check("run", Status.FAIL, str(error), cure)
         return
     yield Check("run", Status.OK, f"run {config.name!r} can use this data: {config.algorithm}")

@@ -5,7 +5,7 @@ problem, the run's configuration, the events and the report.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 
 from fenchel_common import defaults, jsonrecord
 from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.fitting import check_loss, check_partition
+from fenchel_common.algorithms.fitting import check_label_settings, check_loss, check_partition
 from fenchel_common.algorithms.settings import AlgorithmSettings, Partition, Profile
 from fenchel_common.data.datasets import Dataset, load_dataset
 from fenchel_common.data.heterogeneous import Split, dirichlet_rows, row_shards
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FederationFailed, InvalidConfig
-from fenchel_common.losses.base import Loss
+from fenchel_common.labelscaling import LabelScaling
+from fenchel_common.losses import LOSSES, Fit, Loss
 from fenchel_common.objectives import primal
 from fenchel_common.privacy import CipherWord, Privacy
 from fenchel_common.runconfig import FeaturesConfig, RunConfig
@@ -85,6 +86,7 @@ class DemonstrationOptions:
         if not self.tables:
             check_partition(self.algorithm, self.partition)
         check_loss(self.algorithm, self.loss)
+        check_label_settings(self.algorithm, self.parameters)
         if self.split.alpha is not None and self.grid[1] > 1:
             raise InvalidConfig("split: dirichlet deals out whole rows; use a grid of one column group, such as 4x1")
 
@@ -144,7 +146,7 @@ class Demonstration:
             return cls.of(load_dataset(options.dataset), options)
         shards = read_tables(options.tables)
         features = FeaturesConfig(scale=scale_of(shards))
-        return cls(options, pooled(options.dataset, shards, features), shards)
+        return cls(_for_labels_of(shards, options), pooled(options.dataset, shards, features), shards)
 
     @classmethod
     def of(cls, dataset: Dataset, options: DemonstrationOptions) -> "Demonstration":
@@ -158,9 +160,19 @@ class Demonstration:
         return self.options.parsed().loss_function
 
     @cached_property
+    def label_scaling(self) -> LabelScaling:
+        return LabelScaling.of_labels(self.options.parsed().label_rules, self.dataset.y)
+
+    @cached_property
+    def labels(self) -> NDArray[np.float64]:
+        """The labels of the data set as the loss takes them."""
+        rules = self.options.parsed().label_rules
+        return self.label_scaling.applied(self.dataset.y, self.dataset.weights, rules)
+
+    @cached_property
     def optimum(self) -> CentralizedSolution:
         """Found when it is first asked for: on wide data that takes longer than the federation."""
-        return solve_centralized(self.dataset.X, self.dataset.y, loss=self.loss, lambda_=self.options.lambda_)
+        return solve_centralized(self.dataset.X, self.labels, loss=self.loss, lambda_=self.options.lambda_)
 
     def config(self, name: str) -> RunConfig:
         """The run's configuration. If the options name no gap, the run stops at 0.1 % of the optimum."""
@@ -186,12 +198,13 @@ class Demonstration:
 
     def compare(self, federation: RunningFederation, tell: Tell) -> Report:
         """Follows the run to its end; the report compares its model with the centralized optimum."""
-        report = self.follow(federation, tell)
+        report, best = self.follow(federation, tell), self._fit(self.optimum.w)
         return report | {
             "centralized_primal": self.optimum.primal,
             "relative_error": (report["primal"] - self.optimum.primal) / self.optimum.primal,
-            "centralized_accuracy": self.optimum.fit.accuracy,
-            "centralized_rmse": self.optimum.fit.rmse,
+            "centralized_accuracy": best.accuracy,
+            "centralized_rmse": best.rmse,
+            "centralized_r2": best.r2,
         }
 
     def follow(self, federation: RunningFederation, tell: Tell) -> Report:
@@ -212,19 +225,21 @@ class Demonstration:
                 warnings.append(event["warning"])
             elif event["event"] == "ended":
                 ended = event
-        federation.wait()
+        codes = federation.wait()
         if ended is None or ended["outcome"] is None or ended["status"] not in WITH_REPORT:
             reason = ended["reason"] if ended else "the server ended before the run did"
             log = federation.log("server")[-LOG_CHARACTERS:]
-            raise FederationFailed(f"the federation did not finish: {reason}\n{log}")
+            last = {name: federation.log(name).splitlines()[-1:] for name in self.shards if codes.get(name)}
+            said = "".join(f"\n{name}: {line}" for name, lines in last.items() for line in lines)
+            raise FederationFailed(f"the federation did not finish: {reason}\n{log}{said}")
         report = self._report(ended, federation.model(self.dataset.features))
         return report | {"figures": figures, "history": history, "warnings": warnings}
 
     def _report(self, ended: Event, weights: NDArray[np.float64]) -> Report:
         options, dataset = self.options, self.dataset
         outcome = RunOutcome.from_mapping(ended["outcome"])
-        reached_primal = primal(dataset.X, dataset.y, weights, loss=self.loss, lambda_=options.lambda_)
-        fit = self.loss.fit(self.loss.fit_sum(dataset.X @ weights, dataset.y) / len(dataset.y))
+        reached_primal = primal(dataset.X, self.labels, weights, loss=self.loss, lambda_=options.lambda_)
+        fit = self._fit(weights)
         return {
             "algorithm": options.algorithm,
             "certified": options.profile.certified,
@@ -233,6 +248,7 @@ class Demonstration:
             "gap": jsonrecord.jsonable(outcome.certificate.gap),
             "accuracy": fit.accuracy,
             "rmse": fit.rmse,
+            "r2": fit.r2,
             "rounds": outcome.rounds,
             "rtc_per_round": outcome.rtc_per_round,
             "clients": len(self.shards),
@@ -248,6 +264,26 @@ class Demonstration:
             "clients_detail": {name: jsonrecord.to_mapping(spent) for name, spent in outcome.clients_detail.items()},
             "server_saw": what_the_server_saw(options, dataset),
         }
+
+    def _fit(self, weights: NDArray[np.float64]) -> Fit:
+        """How well a model predicts; the error of numbers is in the unit in which they were given."""
+        count = len(self.labels)
+        fit = self.loss.fit(self.loss.fit_sum(self.dataset.X @ weights, self.labels) / count)
+        if fit.rmse is None:
+            return fit
+        rmse, deviation = fit.rmse * self.label_scaling.scale, float(self.dataset.y.std())
+        return Fit(rmse=rmse, r2=1.0 - (rmse / deviation) ** 2 if deviation > 0.0 else None)
+
+
+def _for_labels_of(shards: Mapping[str, Shard], options: DemonstrationOptions) -> DemonstrationOptions:
+    """The options with settings that the labels of tables need, unless the options name them."""
+    known = SETTINGS[options.algorithm].parameters()
+    weighted = any(shard.weights is not None for shard in shards.values())
+    numbers = options.loss in LOSSES and LOSSES[options.loss].regression
+    chosen: dict[str, object] = {"sample_weights": True} if weighted else {}
+    chosen |= {"target_scale": "standard"} if numbers else {}
+    needed = {name: value for name, value in chosen.items() if name in known}
+    return replace(options, parameters={**needed, **options.parameters})
 
 
 def _dealt_out(dataset: Dataset, options: DemonstrationOptions) -> list[Shard]:

@@ -51,7 +51,7 @@ class Inspection:
         return [*labels, *self.profile.columns]
 
     def use_of(self, column: ColumnProfile) -> str:
-        """What a column is used for: id, label, number, category or left out; empty if that is not known."""
+        """What a column is used for: id, label, weight, number, category or left out; empty if that is not known."""
         declaration = self.declaration
         if declaration is None:
             return ""
@@ -59,6 +59,8 @@ class Inspection:
             return "left out"
         if column is self.profile.labels or (declaration.label is not None and column.name == declaration.label.column):
             return "label"
+        if declaration.label is not None and column.name == declaration.label.weight:
+            return "weight"
         if declaration.id is not None and column.name in declaration.id_columns:
             return "id"
         if declaration.features is None:
@@ -93,7 +95,7 @@ def inspect(path: Path) -> Inspection:
             problems.append(str(error))
     loaded: LoadedShard | None = None
     if declaration is not None:
-        problems += _bad_cells(profile, declaration)
+        problems += bad_cells(profile, declaration)
     if not problems:
         try:
             loaded = load_shard(path)
@@ -120,7 +122,7 @@ def shard_facts(loaded: LoadedShard) -> dict[str, object]:
     return facts
 
 
-def _bad_cells(profile: TableProfile, declaration: Declaration) -> list[str]:
+def bad_cells(profile: TableProfile, declaration: Declaration) -> list[str]:
     """The columns with cells that are refused, all of them: reading stops at the first."""
     used = declaration.features or {}
     missing = [

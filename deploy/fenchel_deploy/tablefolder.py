@@ -6,7 +6,7 @@ Only a demonstration has all tables in one place. It pools and prepares them as 
 the optimum that the run is to reach.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -47,16 +47,12 @@ def scale_of(shards: Mapping[str, Shard]) -> Literal["standard", "rms"]:
 def pooled(name: str, tables: Mapping[str, Shard], config: FeaturesConfig) -> Dataset:
     """The samples that have a label, with the features of all parties, prepared as a run with `config` does.
 
-    The features are sorted by name.
+    The features are sorted by name. Labels and weights are as the tables have them.
     """
     vocabulary = agreed(tables.values(), config)
     shards = {party: table.expanded(vocabulary) for party, table in tables.items()}
-    labels = {
-        sample: float(label)
-        for shard in shards.values()
-        if shard.y is not None
-        for sample, label in zip(shard.ids, shard.y, strict=True)
-    }
+    labels = _by_sample((shard.ids, shard.y) for shard in shards.values())
+    weights = _by_sample((shard.ids, shard.weights) for shard in shards.values())
     if not labels:
         raise InvalidInput(f"{name}: no table has labels; name their column under [label] in a shard.toml")
     features = tuple(sorted({feature for shard in shards.values() for feature in shard.features}))
@@ -64,7 +60,13 @@ def pooled(name: str, tables: Mapping[str, Shard], config: FeaturesConfig) -> Da
     column_of = {feature: column for column, feature in enumerate(features)}
     flags = np.array([feature in vocabulary.flags() for feature in features])
     prepare = _standardised if config.scale == "standard" else _divided
-    return Dataset(name, prepare(shards, row_of, column_of, flags), np.array(list(labels.values())), features)
+    return Dataset(
+        name,
+        prepare(shards, row_of, column_of, flags),
+        np.array(list(labels.values())),
+        features,
+        np.array([weights[sample] for sample in labels]) if weights else None,
+    )
 
 
 def agreed(tables: Iterable[Shard], config: FeaturesConfig) -> Vocabulary:
@@ -75,6 +77,15 @@ def agreed(tables: Iterable[Shard], config: FeaturesConfig) -> Vocabulary:
         indicated = missing if config.indicators else ()
         offers.append(Vocabulary.offered(table.categories, least=config.category_samples, missing=indicated))
     return Vocabulary.union(offers)
+
+
+def _by_sample(columns: Iterable[tuple[Sequence[str], Array | None]]) -> dict[str, float]:
+    return {
+        sample: float(value)
+        for ids, values in columns
+        if values is not None
+        for sample, value in zip(ids, values, strict=True)
+    }
 
 
 Indices = Mapping[str, int]

@@ -31,8 +31,9 @@ from fenchel_common.wire.alignment import (
 )
 from fenchel_common.wire.names import feature_names_to_bytes, names_read_from_bytes
 from fenchel_common.wire.vocabulary import vocabulary_asked_to_bytes, vocabulary_given_from_bytes
-from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
+from fenchel_server.cohorts import Alignment, OverlapRule, lay_out
 from fenchel_server.contract import PhaseRequest
+from fenchel_server.holdings import Holding
 from fenchel_server.rejection import read_or_reject
 from fenchel_server.samplerule import SampleRule
 

@@ -7,9 +7,11 @@ Events are mappings that can be written as JSON lines: `listening`, `waiting`, `
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from fenchel_common.dismissal import UnfitData
 from fenchel_common.errors import InvalidConfig, RecordConflict
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.ids import ClientId, RunId
@@ -20,7 +22,7 @@ from fenchel_server.release import Release
 from fenchel_server.results import write_model, write_result
 from fenchel_server.rounds.counted import CountedTransport
 from fenchel_server.rounds.driver import Driver, StillWaiting, Watcher
-from fenchel_server.rounds.events import AwaitClients, ClientsPresent, Gather, RoundReady, SetupReady
+from fenchel_server.rounds.events import AwaitClients, Broke, ClientsPresent, Gather, RoundReady, SetupReady
 from fenchel_server.rounds.ledger import TOTAL, costs_of
 from fenchel_server.rounds.measured import MeasuredTransport
 from fenchel_server.rounds.outcome import RunOutcome, certificate_of
@@ -49,6 +51,14 @@ class Listen(Protocol):
         server cannot listen at the address, and `WrongRole` if the kit is not a server's. The caller must call `stop`.
         """
         ...
+
+
+@dataclass(slots=True)
+class _Worked:
+    """How the runs ended that this process worked on, and which parties' data kept the last one from beginning."""
+
+    statuses: set[RunStatus] = field(default_factory=set)
+    unfit: Mapping[str, UnfitData] = field(default_factory=dict)
 
 
 def serve(
@@ -91,10 +101,11 @@ def serve(
                 tell(ended_event(asked))
             attendance = Attendance(transport, lambda: frozenset(kit_in_use.look().roster.names))
             with attendance.on_record(store):
-                ended = _work(store, kit_in_use, transport, attendance, tell, stay=stay, models=results or state)
-            _dismiss_all(kit_in_use, transport, tell, farewell_s=farewell_s)
+                worked = _work(store, kit_in_use, transport, attendance, tell, stay=stay, models=results or state)
+            _dismiss_all(kit_in_use, transport, tell, unfit=worked.unfit, farewell_s=farewell_s)
         finally:
             transport.stop(grace_s=STOP_GRACE_S)
+        ended = frozenset(worked.statuses)
         return ended if asked is None else ended | {store.run(asked.run).status}
 
 
@@ -122,26 +133,29 @@ def _work(
     *,
     stay: bool,
     models: Path,
-) -> frozenset[RunStatus]:
-    ended: set[RunStatus] = set()
+) -> _Worked:
+    worked = _Worked()
     idle = threading.Event()
     while True:
         pending = store.pending()
         if pending:
             record = pending[0]
             still_waiting = _waiting_teller(record.run, transport, attendance, announce)
-            watch = _watcher(record, transport, announce)
-            ended.add(_drive(store, kit, transport, record, watch, still_waiting, models=models))
+            watch = _watcher(record, transport, announce, worked)
+            worked.unfit = {}
+            worked.statuses.add(_drive(store, kit, transport, record, watch, still_waiting, models=models))
             announce(ended_event(store.run(record.run)))
         elif stay:
             idle.wait(IDLE_LOOK_S)
         else:
-            return frozenset(ended)
+            return worked
 
 
-def _dismiss_all(kit: LiveKit, transport: Listener, announce: Announce, *, farewell_s: float) -> None:
+def _dismiss_all(
+    kit: LiveKit, transport: Listener, announce: Announce, *, unfit: Mapping[str, UnfitData], farewell_s: float
+) -> None:
     parties = frozenset(kit.look().roster.names)
-    transport.dismiss("all runs are over")
+    transport.dismiss("all runs are over", unfit=unfit)
     if late := transport.wait_dismissed(parties, timeout_s=0):
         announce({"event": "leaving", "for": sorted(late), "within_s": farewell_s})
         transport.wait_dismissed(parties, timeout_s=farewell_s)
@@ -207,13 +221,15 @@ def _waiting_teller(run: RunId, transport: Listener, attendance: Attendance, ann
     return tell
 
 
-def _watcher(record: RunRecord, transport: Listener, announce: Announce) -> Watcher:
+def _watcher(record: RunRecord, transport: Listener, announce: Announce, worked: _Worked) -> Watcher:
     run, gap_target = record.run, RunConfig.from_json(record.config).stop.gap
 
     def watch(moment: object) -> None:
         match moment:
             case ClientsPresent():
                 transport.set_serving(True)
+            case Broke(unfit=unfit):
+                worked.unfit = unfit
             case Gather(round_id=round_id, phase=phase):
                 announce({"event": "phase", "run": run, "round": round_id, "phase": phase})
             case SetupReady(warnings=warnings):

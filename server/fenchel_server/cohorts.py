@@ -9,23 +9,23 @@ nothing of their names.
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
-from fenchel_common.errors import AlignmentError, ResultRejected
+from fenchel_common.errors import ResultRejected
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import Block, BlockIndex, FederationLayout
 from fenchel_common.layoutroot import SALT_BYTES, OpenedCohort
 from fenchel_common.layoutroot import Cohort as BlockCohort
+from fenchel_server.holdings import Cohort, Holding, SortedCohorts
 from fenchel_server.samplerule import SampleRule
+from fenchel_server.tablechecks import check_all_take_part, check_linked, check_no_overlap, left_out_notes
 
 _SHUFFLE_STREAM = int.from_bytes(b"cohorts", "big")
-_NAMES_SHOWN = 5
 _UNLABELLED, _INCOMPLETE = -1, -2
 """In place of the slot of a sample that is not used: the reason."""
 
@@ -38,42 +38,12 @@ class OverlapRule(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """The server's knowledge of one party: pseudonyms in the party's own order, features, and whether it has labels.
-
-    The pseudonyms of all parties have the same number of bytes. `features` are pseudonyms of names, as text.
-    """
-
-    client: ClientId
-    pseudonyms: NDArray[np.bytes_] | tuple[bytes, ...] = field(repr=False)
-    features: tuple[str, ...]
-    has_labels: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Alignment:
     """The result of the alignment: the layout of the server, the layout of each party, and notes for people."""
 
     federation: FederationLayout
     clients: Mapping[ClientId, ClientLayout]
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Cohort:
-    """The samples that exactly `holders` (indices into the roster, ascending) hold, by sample number."""
-
-    holders: tuple[int, ...]
-    samples: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class _Sorted:
-    """The cohorts that a run uses, and those that it leaves out because they lack a label or a feature."""
-
-    used: list[Cohort]
-    unlabelled: list[Cohort]
-    incomplete: list[Cohort]
 
 
 def lay_out(
@@ -91,11 +61,11 @@ def lay_out(
     """
     numbers = _sample_numbers(holdings)
     every = _cohorts(numbers)
-    _check_linked(holdings, every)
+    check_linked(holdings, every)
     cohorts = _sorted_by_use(holdings, every, samples)
     if overlap is OverlapRule.ERROR:
-        _check_no_overlap(holdings, cohorts.used)
-    _check_all_take_part(holdings, cohorts)
+        check_no_overlap(holdings, cohorts.used)
+    check_all_take_part(holdings, cohorts)
 
     random = np.random.default_rng([seed, 0, _SHUFFLE_STREAM])
     shuffled = [Cohort(cohort.holders, random.permutation(cohort.samples)) for cohort in cohorts.used]
@@ -110,7 +80,7 @@ def lay_out(
         holding.client: _client_layout(federation, holding.client, slot_of[numbers[position]], cuts[position], opened)
         for position, holding in enumerate(holdings)
     }
-    return Alignment(federation, clients, _notes(holdings, cohorts))
+    return Alignment(federation, clients, left_out_notes(holdings, cohorts))
 
 
 def _sample_numbers(holdings: Sequence[Holding]) -> list[NDArray[np.int64]]:
@@ -247,61 +217,8 @@ def _ignored(holdings: Sequence[Holding], federation: FederationLayout) -> list[
     ]
 
 
-def _check_linked(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> None:
-    """Refuses parties without common samples or features; nearly always they write the same ids differently."""
-    features = [frozenset(holding.features) for holding in holdings]
-    if all(len(cohort.holders) == 1 for cohort in cohorts) and len(set(features)) > 1:
-        raise AlignmentError(
-            "no two parties hold a common sample, yet they hold different features: check that all parties write "
-            "sample ids in the same way (a horizontal federation needs the same features at every party)"
-        )
-    groups = _joined([set(cohort.holders) for cohort in cohorts] + _parties_by_feature(holdings))
-    if len(groups) > 1:
-        sides = " | ".join(_parties(holdings, group) for group in groups)
-        raise AlignmentError(
-            f"the parties fall into groups without a common sample or feature: {sides}; check that all parties "
-            "write sample ids in the same way"
-        )
-
-
-def _parties_by_feature(holdings: Sequence[Holding]) -> list[set[int]]:
-    holders: dict[str, set[int]] = {}
-    for position, holding in enumerate(holdings):
-        for feature in holding.features:
-            holders.setdefault(feature, set()).add(position)
-    return [set(group) for group in {frozenset(group) for group in holders.values()}]
-
-
-def _joined(links: Sequence[set[int]]) -> list[list[int]]:
-    """Merges sets that have a member in common until none have."""
-    groups: list[set[int]] = []
-    for link in links:
-        touching = [group for group in groups if group & link]
-        groups = [group for group in groups if not group & link] + [link.union(*touching)]
-    return sorted(sorted(group) for group in groups)
-
-
-def _check_no_overlap(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> None:
-    problems = []
-    for (first, one), (second, other) in combinations(enumerate(holdings), 2):
-        twice = sorted(set(one.features) & set(other.features))
-        if not twice:
-            continue
-        count = sum(len(cohort.samples) for cohort in cohorts if {first, second} <= set(cohort.holders))
-        if count:
-            problems.append(
-                f"{one.client} and {other.client} both hold {_enumeration(twice)} of the same {count} samples"
-            )
-    if problems:
-        raise AlignmentError(
-            f"features would be counted twice: {'; '.join(problems)}. Remove them at one party, or set "
-            'overlap = "first" to use them from the party that comes first in the roster; RUN.features.csv in the '
-            "state folder of each of these parties tells their names"
-        )
-
-
-def _sorted_by_use(holdings: Sequence[Holding], cohorts: Sequence[Cohort], rule: SampleRule) -> _Sorted:
-    found = _Sorted([], [], [])
+def _sorted_by_use(holdings: Sequence[Holding], cohorts: Sequence[Cohort], rule: SampleRule) -> SortedCohorts:
+    found = SortedCohorts([], [], [])
     every = frozenset().union(*(holding.features for holding in holdings))
     for cohort in cohorts:
         holders = [holdings[position] for position in cohort.holders]
@@ -312,39 +229,3 @@ def _sorted_by_use(holdings: Sequence[Holding], cohorts: Sequence[Cohort], rule:
         else:
             found.used.append(cohort)
     return found
-
-
-def _check_all_take_part(holdings: Sequence[Holding], cohorts: _Sorted) -> None:
-    taking_part = {position for cohort in cohorts.used for position in cohort.holders}
-    if idle := [position for position in range(len(holdings)) if position not in taking_part]:
-        raise AlignmentError(
-            f"the run would use no sample of {_parties(holdings, idle)}: {'; '.join(_notes(holdings, cohorts))}. Give "
-            "one of their parties the labels, use another rule for samples, or leave these parties out of the roster"
-        )
-
-
-def _notes(holdings: Sequence[Holding], cohorts: _Sorted) -> tuple[str, ...]:
-    """How many samples are left out, whose they are, and why; for people, without any sample."""
-    reasons = {
-        "samples are left out because no party with labels holds them": cohorts.unlabelled,
-        "samples are left out because their holders do not have all features": cohorts.incomplete,
-    }
-    notes = []
-    for reason, left_out in reasons.items():
-        parts = [f"{len(cohort.samples)} held by {_parties(holdings, cohort.holders)}" for cohort in left_out]
-        if len(parts) > _NAMES_SHOWN:
-            parts[_NAMES_SHOWN:] = [f"and {len(parts) - _NAMES_SHOWN} groups more"]
-        if parts:
-            notes.append(f"{sum(len(cohort.samples) for cohort in left_out)} {reason} ({'; '.join(parts)})")
-    return tuple(notes)
-
-
-def _parties(holdings: Sequence[Holding], positions: Sequence[int]) -> str:
-    return _enumeration([holdings[position].client for position in positions])
-
-
-def _enumeration(names: Sequence[str]) -> str:
-    shown = list(names[:_NAMES_SHOWN])
-    if len(names) > _NAMES_SHOWN:
-        shown.append(f"{len(names) - _NAMES_SHOWN} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -60,7 +60,7 @@ class FederationSetup:
             return self._alignment.begin(results)
         if phase == GROUP_KEYS:
             return self._relay_group_keys(results)
-        if phase == LAYOUT and self._config.features is not None:
+        if phase == LAYOUT and self._config.prepares:
             return self._prepare(results)
         if phase in (LAYOUT, PREPARE):
             return self._compare_labels(phase, results)
@@ -115,11 +115,11 @@ class FederationSetup:
         return PhaseRequest(LAYOUT, tasks)
 
     def _prepare(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
-        """Takes the answers to the layouts of a run with `[features]`, and adds up the moments of the features."""
+        """Takes the answers to the layouts of a run that prepares features or labels, and adds up their moments."""
         assert self._aligned is not None, "layouts follow the alignment"
         bodies, given = opened_results(results)
         key = run_key(self._config, self._ceremony.public_key)
-        read = read_moments(bodies, layout=self._aligned.federation, key=key)
+        read = read_moments(bodies, config=self._config, layout=self._aligned.federation, key=key)
         self._put_on_record(LAYOUT, given, read.values())
         return PhaseRequest(PREPARE, moment_tasks(read, self._records[-1]))
 

@@ -12,12 +12,15 @@ from fenchel.v1 import federation_pb2
 from fenchel.v1.federation_pb2 import Body, ClientMessage, Heartbeat, Hello, Receipt, ServerMessage, Welcome
 from fenchel_client.desk import Desk
 from fenchel_client.transport.link import Link
+from fenchel_common.dismissal import Dismissal, Misfit, UnfitData
 from fenchel_common.errors import ServerUnavailable
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.wire.chunks import BodyReader
 from fenchel_common.wire.frames import (
     PROTOCOL_VERSION,
     TaskKey,
+    dismissal_from_proto,
+    dismissal_to_proto,
     key_to_proto,
     refusal_frame,
     result_frames,
@@ -130,7 +133,10 @@ def _link() -> Decoder:
     receipt = ServerMessage(receipt=Receipt(key=key_to_proto(KEY), verdict=federation_pb2.VERDICT_ACCEPTED))
     beat = ServerMessage(heartbeat=Heartbeat())
     honest = kind(messages=[welcome, beat, *task_frames(KEY, BODY), receipt, *task_frames(KEY, b"")])
-    return Decoder("Attend (client)", read, (honest.SerializeToString(),), message=kind)
+    dismissal = Dismissal("all runs are over", UnfitData(Misfit.FEATURES_HELD_TWICE, ("f1", "f2")))
+    dismissed = kind(messages=[welcome, ServerMessage(dismissal=dismissal_to_proto(dismissal))])
+    seeds = (honest.SerializeToString(), dismissed.SerializeToString())
+    return Decoder("Attend (client)", read, seeds, (dismissal_from_proto,), message=kind)
 
 
 def _body() -> Decoder:

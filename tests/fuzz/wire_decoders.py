@@ -40,6 +40,7 @@ from fenchel_common.setup import (
     LayoutResult,
     MaskSecrets,
     ModelPart,
+    MomentSums,
     PartyRun,
     RunSecrets,
     Spent,
@@ -227,7 +228,8 @@ def label_decoders() -> list[Decoder]:
     marks = BlockVector((2, 5), made(cipher(BITS), np.linspace(0.0, 1.0, 2 * slots), FORMAT))
     given = (LayoutResult(b"preparation", marks), LayoutResult(b"preparation", None, seed=7))
     moments = tuple(BlockVector((2, 5), marks.vector) for _ in range(MOMENT_FIELDS))
-    first = LayoutResult(b"", None, seed=7, moments=moments)
+    of_labels = made(cipher(BITS), np.arange(float(MOMENT_FIELDS)), FORMAT)
+    first = LayoutResult(b"", None, seed=7, moments=moments, label_moments=of_labels)
     results = [labels.layout_result_to_bytes(one) for one in (*given, first)]
     sums = labels.label_sums_to_bytes(marks, b"record")
     bound = {"blocks": {2, 5, 9}, "slots": slots, "key": key}
@@ -236,7 +238,8 @@ def label_decoders() -> list[Decoder]:
         of_bytes(
             labels_pb2.MomentSums,
             labels.moment_sums_from_bytes,
-            labels.moment_sums_to_bytes(moments, b"record"),
+            labels.moment_sums_to_bytes(MomentSums(moments, of_labels, b"record")),
+            labels.moment_sums_to_bytes(MomentSums((), None, b"record")),
             **bound,
         ),
         of_bytes(labels_pb2.LabelSums, labels.label_sums_from_bytes, sums, **bound),

@@ -13,6 +13,7 @@ from fenchel_client.consent import Consent
 from fenchel_client.desk import Assignment, Desk
 from fenchel_client.party import Party
 from fenchel_client.session import EndKind, Session, SessionEnd
+from fenchel_common.dismissal import Dismissal, UnfitData
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
@@ -43,7 +44,7 @@ class Desks:
 
     def __init__(self) -> None:
         self.serving: list[bool] = []
-        self.reason: str | None = None
+        self.dismissal: Dismissal | None = None
         self.stopped = False
         self._changed = threading.Condition()
         self._attending: dict[ClientId, tuple[Desk, str]] = {}
@@ -103,8 +104,9 @@ class Desks:
     def incarnation(self, client: ClientId) -> str | None:
         return self._attending[client][1] if client in self._attending else None
 
-    def dismiss(self, reason: str) -> None:
-        self.reason = reason
+    def dismiss(self, reason: str, *, unfit: Mapping[str, UnfitData] | None = None) -> None:
+        self.dismissal = Dismissal(reason)
+        assert not unfit, "the data of both parties fit"
         for desk, _ in self._attending.values():
             desk.wake()
 
@@ -131,11 +133,11 @@ class Visit:
     incarnation: str
     worked: bool = True
 
-    def run(self) -> str | None:
+    def run(self) -> Dismissal | None:
         self.desks.attend(self.client, self.desk, self.incarnation)
-        self.desk.wait(lambda: self.desks.reason, timeout_s=WAIT_S)
+        self.desk.wait(lambda: self.desks.dismissal, timeout_s=WAIT_S)
         self.desks.leave(self.client)
-        return self.desks.reason
+        return self.desks.dismissal
 
     def cancel(self) -> None:
         self.desk.wake()

@@ -37,7 +37,8 @@ def test_tables_become_a_model_that_is_certified_against_the_pooled_and_prepared
     for name in ("clinic", "lab"):
         assert run_fenchel("data", "init", str(folder / name / "patients.csv")).exit_code == ExitCode.DONE
     kept = tmp_path / "kept"
-    result = run_fenchel(*("demo", "--table", str(folder), "--lambda", "0.5", "--keep", str(kept), "--format", "json"))
+    chosen = ("--lambda", "0.5", "--set", "class_weight=balanced")
+    result = run_fenchel("demo", "--table", str(folder), *chosen, "--keep", str(kept), "--format", "json")
     assert result.exit_code == ExitCode.DONE, result.stderr
     report = json.loads(result.stdout)
     assert report["dataset"] == "tables"
@@ -51,6 +52,39 @@ def test_tables_become_a_model_that_is_certified_against_the_pooled_and_prepared
         assert {"features", "weights", "shift", "scale", "missing"} <= set(model.files)
     with np.load(next((kept / "clients" / "clinic").glob("*.model.npz"))) as model:
         assert model["features"].tolist() == ["age", "chol", "pain is other", "pain=dull", "pain=sharp"]
+
+
+def test_numbers_and_weights_of_tables_become_a_model_in_the_unit_of_the_numbers(tmp_path: Path) -> None:
+    """Prices about 250,000, with a column of weights; they are standardised over both parties."""
+    data, folder, kept = small_dataset(60, 4), tmp_path / "homes", tmp_path / "kept"
+    X = np.asarray(data.X)
+    prices = 250_000.0 + 40_000.0 * X[:, 0] - 20_000.0 * X[:, 3] + 4_000.0 * np.random.default_rng(1).normal(size=60)
+    weights = np.random.default_rng(2).integers(1, 4, size=60)
+    for name, rows in (("east", range(35)), ("west", range(35, 60))):
+        (folder / name).mkdir(parents=True)
+        lines = [
+            ",".join([f"h{row}", *(f"{value:.6g}" for value in X[row]), f"{prices[row]:.2f}", str(weights[row])])
+            for row in rows
+        ]
+        (folder / name / "homes.csv").write_text("\n".join(["id,a,b,c,d,price,sold", *lines]) + "\n")
+        (folder / name / "shard.toml").write_text(
+            'file = "homes.csv"\nid = "id"\n[label]\ncolumn = "price"\ntype = "number"\nweight = "sold"\n'
+        )
+    result = run_fenchel(
+        *("demo", "--table", str(folder), "--loss", "squared", "--lambda", "0.1", "--keep", str(kept)),
+        *("--cipher", "masks", "--format", "json"),
+    )
+    assert result.exit_code == ExitCode.DONE, result.stderr
+    report = json.loads(result.stdout)
+    assert report["relative_error"] <= 1e-3
+    assert report["accuracy"] is None
+    assert report["rmse"] == pytest.approx(report["figures"]["rmse"] * prices.std(), rel=1e-4)
+    assert report["r2"] == pytest.approx(report["figures"]["r2"], abs=1e-6)
+    with np.load(next((kept / "clients" / "east").glob("*.model.npz"))) as model:
+        assert model["target_shift"] == pytest.approx(prices.mean(), rel=1e-6)
+        prepared = (X - model["shift"]) / model["scale"]
+        predicted = model["target_shift"] + model["target_scale"] * (prepared @ model["weights"])
+    assert float(np.sqrt(((predicted - prices) ** 2).mean())) == pytest.approx(report["rmse"], rel=1e-4)
 
 
 def test_tables_are_not_split_anew(folder: Path) -> None:

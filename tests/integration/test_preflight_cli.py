@@ -297,7 +297,7 @@ def test_preflight_checks_numbers_to_predict_against_the_run(kits: dict[str, Pat
         np.savez(data, ids=[1, 2], features=["a"], X=[[1.0], [2.0]], y=[0.0, largest])
         result = invoke("preflight", kits["north"], "--data", data, "--run", run, "--format", "json")
         assert result.exit_code == code, result.output
-    assert "must not exceed 500 in magnitude; divide them" in findings(result)["run"][1]
+    assert "must not exceed 500 in magnitude; let the run have target_scale" in findings(result)["run"][1]
     assert "2500" not in result.stdout
 
 

@@ -102,7 +102,19 @@ def test_a_federation_reaches_the_saddle_point_of_the_robust_regression() -> Non
     run = Averaging.of("scaffpd", shards, values)
     run.run(60)
     solution, _ = saddle_point(clients, Ambiguity(0.05))
-    assert np.abs(run.weights([f"x{column}" for column in range(10)]) - solution).max() < 1e-6
+    w = run.weights([f"x{column}" for column in range(10)])
+    assert np.abs(w - solution).max() < 1e-6
+
+
+def test_regression_tells_the_mean_squared_error_and_no_accuracy() -> None:
+    shards, clients = regression_shards()
+    run = Averaging.of("afl", shards, {"loss": "squared", "lambda": 0.1, "step": 3e-3, "measure_every": 2})
+    metrics = run.run(3).metrics
+    w = run.weights([f"x{column}" for column in range(10)])
+    errors = np.concatenate([np.asarray(client.X) @ w - client.y for client in clients])
+    assert metrics.accuracy is None
+    assert metrics.figures["rmse"] == pytest.approx(float(np.sqrt((errors**2).mean())), rel=1e-6)
+    assert not any("accuracy" in name for name in metrics.figures)
 
 
 def test_scaffold_and_fedprox_do_what_their_papers_say() -> None:

@@ -43,6 +43,7 @@ RESULTS: Final[dict[str, type[Message]]] = {
 def settings(case: Problem, **values: object) -> CorrectiveSettings:
     chosen = {
         "loss": case.loss.name,
+        **case.label_settings,
         "lambda": case.lambda_,
         "local": "corrective",
         "privacy": "paper",
@@ -78,7 +79,7 @@ def chained() -> tuple[Problem, list[Shard]]:
     shards = [
         Shard(tuple(case.ids[rows]), data.features[columns], X[rows, columns], data.y[rows]) for rows, columns in parts
     ]
-    return Problem(data, case.loss, case.lambda_, optimum), shards
+    return replace(case, data=data, optimum=optimum), shards
 
 
 def state_of(run: Simulation) -> CorrectiveState:

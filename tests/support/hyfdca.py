@@ -17,7 +17,13 @@ GRIDS: Final = [(2, 2), (4, 1), (1, 4)]
 
 def settings(case: Problem, *, stop: Mapping[str, object] | None = None, **values: object) -> HyfdcaSettings:
     """The paper's steps at the paper's level; `stop` changes the stopping rules."""
-    chosen = {"loss": case.loss.name, "lambda": case.lambda_, "local": "paper", "privacy": "paper"}
+    chosen = {
+        "loss": case.loss.name,
+        **case.label_settings,
+        "lambda": case.lambda_,
+        "local": "paper",
+        "privacy": "paper",
+    }
     return HyfdcaSettings.parse({**chosen, "stop": {"gap": 1e-4, "rounds": 500, **(stop or {})}, **values})
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from fenchel_client.session import answer
 from fenchel_client.task import Task
+from fenchel_common.dismissal import UnfitData
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.frames import TaskKey, refusal_frame, result_frames, task_frames
 from fenchel_server.rounds.transport import Absence, Gathered, PhaseId, Receive
@@ -88,7 +89,8 @@ class InProcessTransport:
     def incarnation(self, client: ClientId) -> str | None:
         return str(self._incarnations[client]) if client in self.handlers else None
 
-    def dismiss(self, reason: str) -> None:
+    def dismiss(self, reason: str, *, unfit: Mapping[str, UnfitData] | None = None) -> None:
+        del unfit
         self.dismissed = reason
 
     def round_trips(self, round_id: int) -> int:

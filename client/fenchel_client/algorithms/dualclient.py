@@ -60,7 +60,7 @@ class DualClient(ABC, Generic[S, B]):
         self._serialising = serialising
         self._rows = PartyRows(layout, table)
         if self._rows.y is not None:
-            settings.check_labels(self._rows.y)
+            self._loss.check_labels(self._rows.y)
         self._layout = layout
         self._codec = RowCodec(self._rows, layout=layout, cipher=cipher, key=key, privacy=settings.privacy, seal=seal)
         self._scope = Scope.of_client(layout, key=key, privacy=settings.privacy, alpha_format=settings.alpha_format)

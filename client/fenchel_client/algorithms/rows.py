@@ -21,7 +21,9 @@ COPIED_BYTES: Final = 1 << 22
 
 
 class PartyRows:
-    """X (n, m) and y (n,) of one party in one run; y is None without labels.
+    """X (n, m) and y of one party in one run; y is None without labels.
+
+    y is (n,) labels, or (n, 2) labels and weights in a run whose samples have weights.
 
     Rows are in the order of the layout's blocks, columns sorted by name, and entries that an earlier party gives are
     zero.
@@ -67,7 +69,7 @@ class PartyRows:
         return self._table.matrix(self._layout)
 
     def labels(self) -> Array:
-        """(n,) the party's labels; `InvalidInput` if it has none."""
+        """The party's labels; `InvalidInput` if it has none."""
         if self.y is None:
             raise InvalidInput("labels: this party has no labels, and can neither train nor report")
         return self.y

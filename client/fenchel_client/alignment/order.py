@@ -38,7 +38,7 @@ def sorting_order(keys: Sequence[K]) -> NDArray[np.int64]:
 
 
 def _content_key(shard: Shard) -> bytes:
-    """A digest of ids, values and labels that does not depend on the order of the rows."""
+    """A digest of ids, values, labels and weights that does not depend on the order of the rows."""
     by_id = sorting_order(shard.ids)
     digest = hashlib.sha256(_LABEL)
     for sample_id in sorted(shard.ids):
@@ -50,8 +50,9 @@ def _content_key(shard: Shard) -> bytes:
         _absorb_values(digest, shard.X, rows)
         for category in shard.categories:
             _absorb(digest, category.codes[rows].data)
-        if shard.y is not None:
-            _absorb(digest, shard.y[rows].data)
+        for values in (shard.y, shard.weights):
+            if values is not None:
+                _absorb(digest, values[rows].data)
     return digest.digest()
 
 

@@ -24,6 +24,7 @@ from fenchel.v1.federation_pb2 import (
 )
 from fenchel_client.connection import TaskLimit
 from fenchel_client.desk import Assignment, Desk, Outcome
+from fenchel_common.dismissal import Dismissal
 from fenchel_common.errors import (
     BodyTooLarge,
     CertificateReplaced,
@@ -41,6 +42,7 @@ from fenchel_common.wire.chunks import BodyReader
 from fenchel_common.wire.frames import (
     PROTOCOL_VERSION,
     TaskKey,
+    dismissal_from_proto,
     key_from_proto,
     key_to_proto,
     refusal_frame,
@@ -97,14 +99,14 @@ class Link:
         self._calls = [stub.Attend(self._outgoing(), metadata=metadata)]
         """The call, until it ends; gRPC's sending thread keeps this object alive, so the call must not stay in it."""
 
-    def run(self) -> str | None:
+    def run(self) -> Dismissal | None:
         """As for `Connection.run`."""
         (call,) = self._calls
         try:
             for message in call:
                 self._last_heard_s = time.monotonic()
                 if message.WhichOneof("kind") == "dismissal":
-                    return message.dismissal.reason
+                    return dismissal_from_proto(message.dismissal)
                 self._take(message)
             if self._desk.ended:
                 return None

@@ -40,6 +40,32 @@ VERDICT_NOT_OPEN: Verdict.ValueType  # 3
 """This client has no such task: the result came too late, or the task was never given."""
 Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 
+class _Misfit:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MisfitEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Misfit.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MISFIT_UNSPECIFIED: _Misfit.ValueType  # 0
+    MISFIT_NO_COMMON_SAMPLE: _Misfit.ValueType  # 1
+    """No other party has a sample of this party."""
+    MISFIT_NO_SAMPLE_USED: _Misfit.ValueType  # 2
+    """The run would use no sample of this party."""
+    MISFIT_FEATURES_HELD_TWICE: _Misfit.ValueType  # 3
+    """Another party has the same features of the same samples."""
+
+class Misfit(_Misfit, metaclass=_MisfitEnumTypeWrapper):
+    """How a party's data keep a run from beginning."""
+
+MISFIT_UNSPECIFIED: Misfit.ValueType  # 0
+MISFIT_NO_COMMON_SAMPLE: Misfit.ValueType  # 1
+"""No other party has a sample of this party."""
+MISFIT_NO_SAMPLE_USED: Misfit.ValueType  # 2
+"""The run would use no sample of this party."""
+MISFIT_FEATURES_HELD_TWICE: Misfit.ValueType  # 3
+"""Another party has the same features of the same samples."""
+Global___Misfit: _TypeAlias = Misfit  # noqa: Y015
+
 @_typing.final
 class ClientMessage(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -358,20 +384,28 @@ Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
 
 @_typing.final
 class Dismissal(_message.Message):
-    """The run is over; the client may exit."""
+    """All runs are over; the client may exit."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REASON_FIELD_NUMBER: _builtins.int
+    MISFIT_FIELD_NUMBER: _builtins.int
+    FEATURES_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
+    misfit: Global___Misfit.ValueType
+    """Unless unspecified, the data of this client kept the last run from beginning: the client exits with an error."""
+    features: _builtins.bytes
+    """At most five of the features that the misfit concerns, by their pseudonyms."""
     def __init__(
         self,
         *,
         reason: _builtins.str = ...,
+        misfit: Global___Misfit.ValueType = ...,
+        features: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "misfit", b"misfit", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from fenchel.v1 import hyfdca_pb2 as _hyfdca_pb2
+from fenchel.v1 import vectors_pb2 as _vectors_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
@@ -22,10 +23,10 @@ DESCRIPTOR: _descriptor.FileDescriptor
 @_typing.final
 class LayoutResult(_message.Message):
     """The end of a run's set-up, round 0: parties that hold labels of the same samples compare marks of these labels. The
-    mark of a label is a keyed hash of the label, its block and its slot; the parties have the key, the server has not.
+    mark of a label is a keyed hash of label, weight, block and slot; the parties have the key, the server has not.
 
-    Party to server, phase layout, in a RoundResult. In a run with [features], seed and moments come in the phase layout, and
-    preparation and marks in the phase prepare.
+    Party to server, phase layout, in a RoundResult. In a run that prepares features or labels, seed and moments come in the
+    phase layout, and preparation and marks in the phase prepare.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -34,6 +35,7 @@ class LayoutResult(_message.Message):
     MARKS_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     MOMENTS_FIELD_NUMBER: _builtins.int
+    LABEL_MOMENTS_FIELD_NUMBER: _builtins.int
     preparation: _builtins.bytes
     """The algorithm's preparation: its message before the first round."""
     seed: _builtins.int
@@ -46,6 +48,10 @@ class LayoutResult(_message.Message):
     def moments(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]:
         """The party's blocks of features that others hold too: counts, sums and sums of squares, cut into numbers of 40 bits."""
 
+    @_builtins.property
+    def label_moments(self) -> _vectors_pb2.Vector:
+        """Count, sum and sum of squares of the labels of the samples that the party reports on, cut in the same way."""
+
     def __init__(
         self,
         *,
@@ -53,10 +59,11 @@ class LayoutResult(_message.Message):
         marks: _hyfdca_pb2.BlockVector | None = ...,
         seed: _builtins.int | None = ...,
         moments: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
+        label_moments: _vectors_pb2.Vector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "marks", b"marks", "seed", b"seed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "label_moments", b"label_moments", "marks", b"marks", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "marks", b"marks", "moments", b"moments", "preparation", b"preparation", "seed", b"seed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "label_moments", b"label_moments", "marks", b"marks", "moments", b"moments", "preparation", b"preparation", "seed", b"seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
@@ -72,19 +79,25 @@ class MomentSums(_message.Message):
 
     SUMS_FIELD_NUMBER: _builtins.int
     RECORD_FIELD_NUMBER: _builtins.int
+    LABEL_SUMS_FIELD_NUMBER: _builtins.int
     record: _builtins.bytes
     """The PhaseRecord of the phase layout."""
     @_builtins.property
     def sums(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]: ...
+    @_builtins.property
+    def label_sums(self) -> _vectors_pb2.Vector:
+        """The sum over all parties with labels; for these parties alone."""
+
     def __init__(
         self,
         *,
         sums: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
         record: _builtins.bytes = ...,
+        label_sums: _vectors_pb2.Vector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["label_sums", b"label_sums"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["record", b"record", "sums", b"sums"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["label_sums", b"label_sums", "record", b"record", "sums", b"sums"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -282,6 +282,7 @@ class PartyRun(_message.Message):
     SCALING_FIELD_NUMBER: _builtins.int
     COMPANIES_FIELD_NUMBER: _builtins.int
     CHANGES_OF_COMPANY_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
     VOCABULARY_FIELD_NUMBER: _builtins.int
     config: _builtins.str
     layout: _builtins.bytes
@@ -305,6 +306,10 @@ class PartyRun(_message.Message):
     """Shift, scale and value of missing cells of the party's features, as doubles; empty in a run without [features]."""
     changes_of_company: _builtins.int
     """How often the party contributed from a state in another company than before."""
+    labels: _builtins.bytes
+    """Shift and scale of numbers to predict, and the weights of the two classes, as doubles; empty in a run that prepares
+    neither features nor labels.
+    """
     vocabulary: _builtins.bytes
     """The Vocabulary that the parties agreed on; empty in a run without [features]."""
     @_builtins.property
@@ -332,11 +337,12 @@ class PartyRun(_message.Message):
         scaling: _builtins.bytes = ...,
         companies: _abc.Iterable[Global___Company] | None = ...,
         changes_of_company: _builtins.int = ...,
+        labels: _builtins.bytes = ...,
         vocabulary: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["secrets", b"secrets"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "changes_of_company", b"changes_of_company", "companies", b"companies", "config", b"config", "format", b"format", "key_digest", b"key_digest", "layout", b"layout", "refusals", b"refusals", "round", b"round", "scaling", b"scaling", "secrets", b"secrets", "setups", b"setups", "view", b"view", "view_before", b"view_before", "vocabulary", b"vocabulary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "changes_of_company", b"changes_of_company", "companies", b"companies", "config", b"config", "format", b"format", "key_digest", b"key_digest", "labels", b"labels", "layout", b"layout", "refusals", b"refusals", "round", b"round", "scaling", b"scaling", "secrets", b"secrets", "setups", b"setups", "view", b"view", "view_before", b"view_before", "vocabulary", b"vocabulary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,17 +1,18 @@
 """Phases, formats of vectors, preparation and settings that HyFDCA and corrective HyFDCA have in common."""
 
-from dataclasses import dataclass
-from typing import ClassVar, Final, Self
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fenchel_common.algorithms.settings import ANY_PARTITION, AlgorithmSettings, Profile
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.errors import InvalidInput
-from fenchel_common.losses import LOSSES, Array, Loss
-from fenchel_common.losses.weighted import ClassWeighted
+from fenchel_common.labelrules import LabelRules
+from fenchel_common.losses import LOSSES, Array, Fit, Loss
+from fenchel_common.losses.weighted import LARGEST_WEIGHT, SMALLEST_WEIGHT, Weighted
 
 ALPHA_FORMAT: Final = VectorFormat(bound=2.0)
 """For α and its changes, of a loss with y·α in [0, 1]: however many rounds add to α, and one change is at most 1."""
@@ -36,6 +37,8 @@ ABOUT_CERTIFICATES: Final = (
 LARGEST_TARGET: Final = 500.0
 """The largest magnitude of a label that is a number: means of squared errors then stay within `PRODUCT_FORMAT`."""
 
+Weight = Annotated[float, Field(ge=SMALLEST_WEIGHT, le=LARGEST_WEIGHT)]
+
 
 def alpha_format(loss: Loss) -> VectorFormat:
     """For α and its changes: `ALPHA_FORMAT`, with a wider bound for a loss whose dual variables are further apart."""
@@ -47,6 +50,15 @@ class ProductResult:
     """Inner products with a party's rows; as the preparation, the squared norms of these rows."""
 
     products: BlockVector
+
+
+class ClassWeights(BaseModel):
+    """The weights of the two classes in P."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    positive: Weight = 1.0
+    negative: Weight = 1.0
 
 
 class DualSettings(AlgorithmSettings):
@@ -63,31 +75,69 @@ class DualSettings(AlgorithmSettings):
         },
         certified=True,
     )
+    LABEL_SETTINGS: ClassVar[tuple[str, ...]] = ("class_weight", "sample_weights", "largest_weight", "target_scale")
 
-    positive_weight: float = Field(
-        default=1.0, ge=1e-3, le=1e3, description="Weight in P of a sample with the label +1; one with -1 counts 1."
+    class_weight: Literal["balanced"] | ClassWeights | None = Field(
+        default=None, description='Weights of the classes in P: { positive = 9.0, negative = 1.0 }, or "balanced".'
+    )
+    sample_weights: bool = Field(default=False, description="Whether the tables have a weight for each sample.")
+    largest_weight: float = Field(
+        default=20.0,
+        ge=1.0,
+        le=LARGEST_WEIGHT,
+        description="The largest weight of a sample; classes that are balanced and sample weights must keep to it.",
+    )
+    target_scale: Literal["standard", "none"] = Field(
+        default="none",
+        description="Numbers to predict: standard gives them mean 0 and deviation 1 over all parties.",
     )
 
     @model_validator(mode="after")
-    def _classes_to_weight(self) -> Self:
-        if self.positive_weight != 1.0 and LOSSES[self.loss].regression:
-            raise ValueError(f"positive_weight: {self.loss} predicts numbers and has no classes; leave it out")
+    def _labels_fit(self) -> Self:
+        regression = LOSSES[self.loss].regression
+        if self.class_weight is not None and regression:
+            raise ValueError(f"class_weight: {self.loss} predicts numbers and has no classes; leave it out")
+        if self.target_scale == "standard" and not regression:
+            raise ValueError(f"target_scale: {self.loss} predicts classes, which have no scale; leave it out")
         return self
 
     @property
+    def label_rules(self) -> LabelRules:
+        classes = self.class_weight if isinstance(self.class_weight, ClassWeights) else ClassWeights()
+        balanced = self.class_weight == "balanced"
+        return LabelRules(
+            positive=classes.positive,
+            negative=classes.negative,
+            balanced=balanced,
+            sample_weights=self.sample_weights,
+            largest=(
+                self.largest_weight if balanced or self.sample_weights else max(classes.positive, classes.negative)
+            ),
+            standardise=self.target_scale == "standard",
+        )
+
+    @property
     def loss_function(self) -> Loss:
-        loss = super().loss_function
-        return loss if self.positive_weight == 1.0 else ClassWeighted(loss, self.positive_weight)
+        """Its labels are pairs of label and weight if samples have weights."""
+        loss, rules = super().loss_function, self.label_rules
+        return Weighted(loss, rules.largest) if rules.weighted else loss
+
+    def fit(self, mean: float) -> Fit:
+        found = super().fit(mean)
+        # The variance of standardised numbers is 1, so that the mean squared error is the unexplained share of it.
+        return replace(found, r2=1.0 - mean) if self.target_scale == "standard" else found
 
     @property
     def alpha_format(self) -> VectorFormat:
         """The format of vectors of dual variables and of their changes."""
         return alpha_format(self.loss_function)
 
-    def check_labels(self, y: Array) -> None:
-        super().check_labels(y)
-        if self.loss_function.regression and (np.abs(y) > LARGEST_TARGET).any():
+    def check_labels(self, y: Array, weights: Array | None = None) -> None:
+        loss, rules = LOSSES[self.loss], self.label_rules
+        loss.check_labels(y)
+        rules.check_weights(weights)
+        if loss.regression and not rules.standardise and (np.abs(y) > LARGEST_TARGET).any():
             raise InvalidInput(
-                f"y: numbers to predict must not exceed {LARGEST_TARGET:g} in magnitude; divide them by a common unit, "
-                "such as their standard deviation, which must be the same at every party"
+                f"y: numbers to predict must not exceed {LARGEST_TARGET:g} in magnitude; let the run have target_scale "
+                "= 'standard' in its [settings], or divide them by a unit that is the same at every party"
             )

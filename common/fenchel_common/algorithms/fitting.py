@@ -3,7 +3,10 @@
 Errors name algorithms that can.
 """
 
+from collections.abc import Collection
+
 from fenchel_common.algorithms import SETTINGS
+from fenchel_common.algorithms.dual import DualSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings, Partition
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.privacy import Privacy
@@ -28,6 +31,18 @@ def check_loss(algorithm: str, loss: object) -> None:
         raise InvalidConfig(
             f"loss: {algorithm} takes {known}; for the loss {loss} choose one of the algorithms {', '.join(fitting)}"
         )
+
+
+def check_label_settings(algorithm: str, given: Collection[str]) -> None:
+    """Refuses weights of samples and a scale of labels that the algorithm does not have but another one has."""
+    known = SETTINGS[algorithm].parameters()
+    for name in DualSettings.LABEL_SETTINGS:
+        if name in given and name not in known:
+            fitting = [other for other, entry in SETTINGS.items() if name in entry.parameters()]
+            raise InvalidConfig(
+                f"{name}: {algorithm} uses labels as they are and counts every sample once; leave it out, or choose "
+                f"{' or '.join(fitting)}"
+            )
 
 
 def check_privacy(algorithm: str, privacy: Privacy) -> None:

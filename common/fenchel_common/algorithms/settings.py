@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from fenchel_common import defaults
 from fenchel_common.algorithms.family import Family
 from fenchel_common.errors import InvalidConfig
-from fenchel_common.losses import LOSSES, Array, Loss
+from fenchel_common.labelrules import NO_RULES, LabelRules
+from fenchel_common.losses import LOSSES, Array, Fit, Loss
 from fenchel_common.privacy import Privacy
 
 PositiveFloat = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
@@ -133,9 +134,19 @@ class AlgorithmSettings(_Section):
         """The loss of a margin; a subclass with other losses too raises `InvalidConfig` for those."""
         return LOSSES[self.loss]
 
-    def check_labels(self, y: Array) -> None:
-        """Raises `InvalidInput`, which shows no label, for labels that the loss of these settings cannot take."""
+    @property
+    def label_rules(self) -> LabelRules:
+        """How the run uses labels."""
+        return NO_RULES
+
+    def check_labels(self, y: Array, weights: Array | None = None) -> None:
+        """Raises `InvalidInput`, which shows no value, for labels or weights of a table that the run cannot use."""
         self.loss_function.check_labels(y)
+        self.label_rules.check_weights(weights)
+
+    def fit(self, mean: float) -> Fit:
+        """How well a model predicts, from the mean of the loss's `fit_sum` over all samples."""
+        return self.loss_function.fit(mean)
 
     @property
     def widths(self) -> tuple[int, ...]:

@@ -25,12 +25,16 @@ from fenchel_common.objectives import squared_row_norms
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """X (N, M) conditioned as the module says, y (N,) of −1 and +1 or numbers, and a name for each column."""
+    """X (N, M) conditioned as the module says, y (N,) of −1 and +1 or numbers, and a name for each column.
+
+    `weights` (N,) says how much each sample counts; None if each counts once.
+    """
 
     name: str
     X: Matrix
     y: NDArray[np.float64]
     features: tuple[str, ...]
+    weights: NDArray[np.float64] | None = None
 
 
 def load_dataset(name: str) -> Dataset:

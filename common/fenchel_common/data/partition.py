@@ -39,12 +39,14 @@ def partition(
     for row_group in rows_of:
         for index, own in enumerate(columns_of):
             rows = rng.permutation(row_group)
+            labelled = labels == "all" or index == 0
             shards.append(
                 Shard(
                     ids=tuple(f"{dataset.name}-{row:0{digits}d}" for row in rows),
                     features=tuple(dataset.features[column] for column in own),
                     X=dataset.X[rows][:, own],
-                    y=dataset.y[rows] if labels == "all" or index == 0 else None,
+                    y=dataset.y[rows] if labelled else None,
+                    weights=dataset.weights[rows] if labelled and dataset.weights is not None else None,
                 )
             )
     return shards

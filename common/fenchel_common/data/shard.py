@@ -44,6 +44,8 @@ class Shard:
         The features with such cells.
     categories
         Columns that are not features yet: which features they become is up to the run.
+    weights
+        (rows,) how much each sample counts, or None; only with labels.
     """
 
     ids: tuple[str, ...]
@@ -52,6 +54,7 @@ class Shard:
     y: NDArray[np.float64] | None
     imputed: frozenset[str] = frozenset()
     categories: tuple[Category, ...] = ()
+    weights: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.X.shape != (len(self.ids), len(self.features)):
@@ -68,6 +71,7 @@ class Shard:
             raise InvalidInput(f"y: has the shape {self.y.shape}, but there are {len(self.ids)} ids")
         if self.y is not None and not np.isfinite(self.y).all():
             raise InvalidInput("y: has NaN or infinite labels; drop those rows first")
+        self._check_weights()
         self._check_names()
 
     def __repr__(self) -> str:
@@ -80,10 +84,10 @@ class Shard:
         X, features = expanded(self.X, self.features, self.categories, chosen)
         gaps = [category for category in self.categories if category.missing]
         imputed = self.imputed | set(expanded_names((), gaps, replace(chosen, indicators=frozenset())))
-        return Shard(self.ids, features, X, self.y, imputed)
+        return Shard(self.ids, features, X, self.y, imputed, weights=self.weights)
 
     def save(self, path: Path) -> None:
-        """Writes an .npz file with the keys `ids`, `features`, `X` or the parts of a CSR matrix, and `y`."""
+        """Writes an .npz file: `ids`, `features`, `X` or the parts of a CSR matrix, and maybe `y` and `weights`."""
         assert not self.categories, "an .npz file has features alone"
         arrays: dict[str, NDArray[np.generic]] = {
             "ids": np.array(self.ids, dtype=np.str_),
@@ -96,12 +100,15 @@ class Shard:
             arrays["X"] = self.X
         if self.y is not None:
             arrays["y"] = self.y
+        if self.weights is not None:
+            arrays["weights"] = self.weights
         with path.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
 
     @classmethod
     def load(cls, path: Path) -> "Shard":
-        return cls(*load_parts(path))
+        ids, features, X, y, weights = load_parts(path)
+        return cls(ids, features, X, y, weights=weights)
 
     def _check_finite(self) -> None:
         """Refuses NaN but in columns that a run is to fill in, and infinite values."""
@@ -124,6 +131,16 @@ class Shard:
             f"X: row {row + 1}, column {self.features[position]!r}: is NaN or infinite, as are {count - 1} more cells; "
             "fill them in or drop these rows"
         )
+
+    def _check_weights(self) -> None:
+        if self.weights is None:
+            return
+        if self.y is None:
+            raise InvalidInput("weights: samples without labels have no weights; leave the weights out")
+        if self.weights.shape != (len(self.ids),):
+            raise InvalidInput(f"weights: has the shape {self.weights.shape}, but there are {len(self.ids)} ids")
+        if not (np.isfinite(self.weights) & (self.weights > 0.0)).all():
+            raise InvalidInput("weights: must be positive numbers; leave out samples that are not to count")
 
     def _check_names(self) -> None:
         check_ids(self.ids, "ids")
@@ -149,11 +166,11 @@ def check_ids(ids: Sequence[str], where: str) -> None:
     )
 
 
-Parts = tuple[tuple[str, ...], tuple[str, ...], Matrix, NDArray[np.float64] | None]
+Parts = tuple[tuple[str, ...], tuple[str, ...], Matrix, NDArray[np.float64] | None, NDArray[np.float64] | None]
 
 
 def load_parts(path: Path) -> Parts:
-    """Ids, names of features, X and y of an .npz file, each checked by itself."""
+    """Ids, names of features, X, y and weights of an .npz file, each checked by itself."""
     arrays = load_arrays(path)
     for field in ("ids", "features"):
         if field not in arrays:
@@ -161,7 +178,8 @@ def load_parts(path: Path) -> Parts:
     try:
         ids, features = _ids(arrays["ids"]), _texts(arrays["features"], "features")
         y = float_array(arrays["y"], "y") if "y" in arrays else None
-        return ids, features, matrix_from_arrays(arrays), y
+        weights = float_array(arrays["weights"], "weights") if "weights" in arrays else None
+        return ids, features, matrix_from_arrays(arrays), y, weights
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from None
 

@@ -43,10 +43,14 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How well a model predicts: the accuracy of classes, or the root of the mean squared error of numbers."""
+    """How well a model predicts: the accuracy of classes, or the root of the mean squared error of numbers.
+
+    `r2` is the share of the variance of these numbers that the model explains, where the run knows it.
+    """
 
     accuracy: float | None = None
     rmse: float | None = None
+    r2: float | None = None
 
 
 class Loss(ABC):

@@ -16,6 +16,7 @@ class Multinomial:
     """
 
     name: ClassVar[str] = "multinomial"
+    regression: ClassVar[bool] = False
 
     def __init__(self, classes: int) -> None:
         self.classes = classes

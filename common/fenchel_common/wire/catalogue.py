@@ -113,14 +113,14 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
             alignment_pb2.ClientLayout,
             records_pb2.RoundResult,
             layout,
-            result_carries=Carried(by_sample=1 + len(preparation), by_feature=MOMENT_FIELDS),
+            result_carries=Carried(by_sample=1 + len(preparation), by_feature=MOMENT_FIELDS, numbers=1),
         ),
         PREPARE: PhaseMessages(
             labels_pb2.MomentSums,
             records_pb2.RoundResult,
             layout,
-            task_carries=Carried(by_feature=MOMENT_FIELDS),
-            result_carries=Carried(by_sample=1 + len(preparation), by_feature=MOMENT_FIELDS),
+            task_carries=Carried(by_feature=MOMENT_FIELDS, numbers=1),
+            result_carries=Carried(by_sample=1 + len(preparation), by_feature=MOMENT_FIELDS, numbers=1),
         ),
         LABELS: PhaseMessages(labels_pb2.LabelSums, labels_pb2.LabelsCompared, task_carries=Carried(by_sample=1)),
         FINISH: PhaseMessages(

@@ -5,10 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from fenchel.v1 import federation_pb2
 from fenchel.v1.federation_pb2 import ClientMessage, Result, ServerMessage, Task
+from fenchel.v1.federation_pb2 import Dismissal as DismissalMessage
 from fenchel.v1.federation_pb2 import TaskKey as TaskKeyMessage
+from fenchel_common.dismissal import MAX_UNFIT_FEATURES, Dismissal, Misfit, UnfitData
 from fenchel_common.errors import InvalidInput, ProtocolViolation
 from fenchel_common.ids import RoundId, RunId, check_run_id
+from fenchel_common.wire.arrays import names_from_bytes, names_to_bytes
 from fenchel_common.wire.chunks import body_to_proto, chunks_to_proto
 
 PROTOCOL_VERSION = 6
@@ -16,6 +20,12 @@ MAX_REASON_CHARACTERS = 500
 PHASE_PATTERN: Final = re.compile(r"[a-z0-9_]{1,64}")
 PARTY_METADATA_KEY = "fenchel-party"
 """The name that a caller gives itself on a connection without certificates; ignored if there are certificates."""
+
+_MISFITS: Final = {
+    Misfit.NO_COMMON_SAMPLE: federation_pb2.MISFIT_NO_COMMON_SAMPLE,
+    Misfit.NO_SAMPLE_USED: federation_pb2.MISFIT_NO_SAMPLE_USED,
+    Misfit.FEATURES_HELD_TWICE: federation_pb2.MISFIT_FEATURES_HELD_TWICE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +73,29 @@ def result_frames(key: TaskKey, body: bytes) -> Iterator[ClientMessage]:
 def refusal_frame(key: TaskKey, reason: str) -> ClientMessage:
     """The message with which a party declines a task."""
     return ClientMessage(result=Result(key=key_to_proto(key), refusal=public_text(reason)))
+
+
+def dismissal_to_proto(dismissal: Dismissal) -> DismissalMessage:
+    message = DismissalMessage(reason=public_text(dismissal.reason))
+    if dismissal.unfit is not None:
+        message.misfit = _MISFITS[dismissal.unfit.misfit]
+        message.features = names_to_bytes(dismissal.unfit.features)
+    return message
+
+
+def dismissal_from_proto(message: DismissalMessage) -> Dismissal:
+    """A dismissal; `ProtocolViolation` if it names a misfit that this version does not know, or too many features."""
+    reason = public_text(message.reason)
+    if message.misfit == federation_pb2.MISFIT_UNSPECIFIED:
+        return Dismissal(reason)
+    known = {number: misfit for misfit, number in _MISFITS.items()}
+    if message.misfit not in known:
+        raise ProtocolViolation("dismissal.misfit: is unknown")
+    try:
+        features = names_from_bytes(message.features, most=MAX_UNFIT_FEATURES, field="dismissal.features")
+    except InvalidInput as error:
+        raise ProtocolViolation(str(error)) from None
+    return Dismissal(reason, UnfitData(known[message.misfit], features))
 
 
 def public_text(reason: str) -> str:

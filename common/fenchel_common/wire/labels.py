@@ -1,23 +1,31 @@
-"""The messages between the layout and the first round: sums of moments of features, and marks of labels."""
+"""The messages between the layout and the first round: sums of moments of features and labels, marks of labels."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
-from fenchel.v1 import hyfdca_pb2, labels_pb2
+from fenchel.v1 import hyfdca_pb2, labels_pb2, vectors_pb2
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.moments import MOMENT_FIELDS
-from fenchel_common.setup import LayoutResult
+from fenchel_common.setup import LayoutResult, MomentSums
 from fenchel_common.wire.blocks import block_vector_from_proto, block_vector_to_proto
 from fenchel_common.wire.parsing import parsed_message
-from fenchel_common.wire.scope import optional_vector_to_proto
+from fenchel_common.wire.scope import numbers_to_proto, optional_vector_to_proto
+from fenchel_common.wire.vectors import vector_from_proto
 
 
 def layout_result_to_bytes(result: LayoutResult) -> bytes:
     marks = optional_vector_to_proto(result.marks)
     moments = [block_vector_to_proto(one) for one in result.moments]
-    message = labels_pb2.LayoutResult(preparation=result.preparation, marks=marks, seed=result.seed, moments=moments)
+    message = labels_pb2.LayoutResult(
+        preparation=result.preparation,
+        marks=marks,
+        seed=result.seed,
+        moments=moments,
+        label_moments=numbers_to_proto(result.label_moments),
+    )
     return message.SerializeToString(deterministic=True)
 
 
@@ -36,21 +44,25 @@ def layout_result_from_bytes(
             message.marks, allowed=blocks, slots=slots, key=key, formats=(PRODUCT_FORMAT,), field="marks"
         )
     moments = _moments(message.moments, blocks=feature_blocks, slots=slots, key=key)
-    return LayoutResult(message.preparation, marks, message.seed if message.HasField("seed") else None, moments)
+    labels = _label_moments(message.label_moments, key) if message.HasField("label_moments") else None
+    return LayoutResult(message.preparation, marks, message.seed if message.HasField("seed") else None, moments, labels)
 
 
-def moment_sums_to_bytes(sums: Iterable[BlockVector], record: bytes) -> bytes:
-    """The sums of moments, with the record of the phase in which the moments were given."""
-    message = labels_pb2.MomentSums(sums=[block_vector_to_proto(one) for one in sums], record=record)
+def moment_sums_to_bytes(sums: MomentSums) -> bytes:
+    message = labels_pb2.MomentSums(
+        sums=[block_vector_to_proto(one) for one in sums.features],
+        record=sums.record,
+        label_sums=numbers_to_proto(sums.labels),
+    )
     return message.SerializeToString(deterministic=True)
 
 
-def moment_sums_from_bytes(
-    data: bytes, *, blocks: Collection[int], slots: int, key: RunKey
-) -> tuple[tuple[BlockVector, ...], bytes]:
-    """The sums of moments, and the record of the phase in which the moments were given."""
+def moment_sums_from_bytes(data: bytes, *, blocks: Collection[int], slots: int, key: RunKey) -> MomentSums:
+    """Reads the sums; `blocks` are the blocks of features that may be in them."""
     message = parsed_message(labels_pb2.MomentSums, data)
-    return _moments(message.sums, blocks=blocks, slots=slots, key=key), message.record
+    features = _moments(message.sums, blocks=blocks, slots=slots, key=key)
+    labels = _label_moments(message.label_sums, key) if message.HasField("label_sums") else None
+    return MomentSums(features, labels, message.record)
 
 
 def _moments(
@@ -62,6 +74,13 @@ def _moments(
         block_vector_from_proto(one, allowed=blocks, slots=slots, key=key, formats=(PRODUCT_FORMAT,), field="moments")
         for one in messages
     )
+
+
+def _label_moments(message: vectors_pb2.Vector, key: RunKey) -> Vector:
+    vector = vector_from_proto(message, key)
+    if vector.format != PRODUCT_FORMAT or vector.length != MOMENT_FIELDS:
+        raise InvalidInput(f"label_moments: must be {MOMENT_FIELDS} values in the format of inner products")
+    return vector
 
 
 def label_sums_to_bytes(sums: BlockVector, record: bytes) -> bytes:

@@ -19,8 +19,8 @@ M = TypeVar("M", bound=Message)
 
 MAX_ELEMENTS: Final = 1 << 16
 """The most elements of a message from outside. A list that grows with samples or features is one field of bytes."""
-MAX_LAYOUT_ELEMENTS: Final = 1 << 20
-"""The most elements of a message that grows with the sets of holders: all of them in a federation of 16 parties."""
+MAX_LAYOUT_ELEMENTS: Final = 1 << 18
+"""The most elements of a message that grows with the sets of holders: all of them in a federation of 13 parties."""
 
 _OF_GROUPS: Final = frozenset({"ClientLayout", "GroupKeys"})
 _VARINT, _WIDE, _DELIMITED, _NARROW = 0, 1, 2, 5

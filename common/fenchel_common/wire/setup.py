@@ -127,6 +127,7 @@ def party_run_to_bytes(kept: PartyRun) -> bytes:
         view_before=kept.view_before,
         scaling=kept.scaling,
         vocabulary=kept.vocabulary,
+        labels=kept.labels,
         companies=[setup_pb2.Company(state=one.state, members=one.members) for one in kept.companies],
         changes_of_company=kept.changes_of_company,
         format=PARTY_RUN_FORMAT,
@@ -154,6 +155,7 @@ def party_run_from_bytes(data: bytes) -> PartyRun:
         view_before=message.view_before,
         scaling=message.scaling,
         vocabulary=message.vocabulary,
+        labels=message.labels,
         companies=tuple(Company(one.state, one.members) for one in message.companies),
         changes_of_company=message.changes_of_company,
     )

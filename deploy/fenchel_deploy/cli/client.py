@@ -90,15 +90,15 @@ def client(
         )
     kit_in_use = LiveKit(loaded)
     party = Party(kit_in_use, shard, state=state, consent=consent)
-    del shard  # The party has its own copy of the matrix, and the two can be large.
     progress = Progress(state)
-    watched = WatchedParty(party, place, progress)
+    watched = WatchedParty(party, place, progress, ids=shard.ids)
+    del shard  # The party has its own copy of the matrix, and the two can be large.
     with last_errors_kept(state, place), _measured(metered_at, kit_in_use, party, watched.handle) as (handle, attend):
         session = Session(
             kit_in_use,
             handle,
             idle=party.idle,
-            limit=party.task_limit,
+            limit=watched.task_limit,
             dial=GrpcDial(address, insecure=insecure),
         )
         attend(session)
@@ -106,8 +106,8 @@ def client(
         with waits_told(progress, kit_in_use, address) if not insecure else nullcontext():
             end = session.run()
         log.info("%s: %s", end.kind.value, end.reason)
-        if watched.unfit is not None:
-            raise watched.unfit
+        if (failure := watched.failure_at(end)) is not None:
+            raise failure
 
 
 @contextmanager

@@ -19,7 +19,8 @@ from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format, print_json, printable
-from fenchel_deploy.inspection import SHOWN_VALUES, Inspection, inspect, shard_facts
+from fenchel_deploy.exampletables import ARCHIVE, write_example
+from fenchel_deploy.inspection import SHOWN_VALUES, Inspection, bad_cells, inspect, shard_facts
 
 SHOWN_COLUMNS = 200
 NAMES = ", ".join(known.name for known in FORMATS)
@@ -70,7 +71,8 @@ def init_command(
 ) -> None:
     """Write shard.toml beside a table: the ids, the labels and the type of every column, by guesses that are printed.
 
-    Then correct it by hand where a guess is wrong, and look at the effect by `fenchel data inspect`.
+    Cells that are no numbers, in a column of numbers, are pointed out. Then correct it by hand where a guess is wrong,
+    and look at the effect by `fenchel data inspect`.
     """
     target = file.parent / DECLARATION_FILE
     if target.exists() and not force:
@@ -93,7 +95,26 @@ def init_command(
     target.write_text(declaration.to_toml(), encoding="utf-8")
     for guess in guesses:
         typer.echo(printable(f"guessed: {guess}"), err=True)
+    for problem in bad_cells(profile, declaration):
+        typer.echo(printable(f"problem: {problem}"), err=True)
     typer.echo(str(target))
+
+
+@data_app.command("example", epilog=epilog("data example"))
+def example_command(
+    directory: Annotated[Path, typer.Argument(help="A new folder.", metavar="DIR")],
+    archives: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            envvar="FENCHEL_DATA",
+            help=f"Folder with {ARCHIVE}, the UCI heart disease data; without it the patients are made up.",
+        ),
+    ] = None,
+) -> None:
+    """Write tables to try Fenchel with: four hospitals, each with a clinic and a lab that have the same patients."""
+    typer.echo(write_example(directory, archives), err=True)
+    typer.echo(str(directory))
 
 
 def _show(found: Inspection) -> None:

@@ -130,14 +130,16 @@ def print_report(console: Console, report: Mapping[str, Any]) -> None:
         table.add_column(heading, justify="left" if not heading else "right")
     table.add_row("objective P(w)", f"{report['primal']:.9f}", f"{report['centralized_primal']:.9f}")
     kind = "accuracy" if report["rmse"] is None else "rmse"
-    table.add_row(kind, f"{report[kind]:.4f}", f"{report[f'centralized_{kind}']:.4f}")
+    for name, shown in ((kind, "RMSE" if kind == "rmse" else kind), ("r2", "R²")):
+        if report[name] is not None:
+            table.add_row(shown, f"{report[name]:.4f}", f"{report[f'centralized_{name}']:.4f}")
     table.add_row("relative error", f"{report['relative_error']:.2e}", "")
     gap = report["gap"]
     none = "none: a contribution is stale" if report["certified"] else "none"
     table.add_row("duality gap, the proof", none if gap is None else f"{float(gap):.2e}", "")
     table.add_row("rounds × round trips", f"{report['rounds']} × {report['rtc_per_round']}", "")
     for name, value in report.get("figures", {}).items():
-        if name == kind:
+        if name in (kind, "r2"):
             continue
         table.add_row(name.replace("_", " "), f"{value:.6g}" if isinstance(value, float) else str(value), "")
     console.print(table)

@@ -7,6 +7,7 @@ from fenchel_common.errors import (
     FenchelError,
     IdentityError,
     RecordConflict,
+    RunLocked,
     StateInUse,
     StoreError,
     TransientError,
@@ -44,7 +45,7 @@ def code_of(error: FenchelError) -> ExitCode:
             return ExitCode.IDENTITY
         case DataUnfit():
             return ExitCode.DATA_UNFIT
-        case TransientError():
+        case TransientError() | RunLocked():
             return ExitCode.MISSED
         case _:
             return ExitCode.REFUSED

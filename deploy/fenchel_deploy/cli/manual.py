@@ -71,6 +71,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
     "data init": Entry(
         ("fenchel data init patients.csv", "fenchel data init patients.csv --id number --label ill --positive yes")
     ),
+    "data example": Entry(("fenchel data example hospitals/",)),
     "preflight": Entry(
         ("fenchel preflight kit/ --data patients.csv", "fenchel preflight kit/ --format json"),
         {ExitCode.DONE: "nothing fails; warnings do not count", ExitCode.MISSED: "something fails"},
@@ -98,8 +99,9 @@ ENTRIES: Final[Mapping[str, Entry]] = {
         ),
         {
             ExitCode.DONE: "the server dismissed the party, or SIGTERM stopped it",
+            ExitCode.MISSED: "a run is locked here: several of its tasks had values that no honest run has",
             **_KIT,
-            ExitCode.DATA_UNFIT: "the data do not fit the run, or labels differ from those of other parties",
+            ExitCode.DATA_UNFIT: "the data do not fit the run or those of other parties; the log says what to mend",
         },
     ),
     "health": Entry(

@@ -3,17 +3,20 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from fenchel_client.misfits import OwnIds, unfit_data
 from fenchel_client.party import Party
+from fenchel_client.session import SessionEnd
 from fenchel_client.statefolder import MODEL
 from fenchel_client.task import Task
 from fenchel_client.transport.health import ask_health
-from fenchel_common.errors import DataUnfit, FenchelError
+from fenchel_common.errors import DataUnfit, FenchelError, RunLocked
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.setup import FINISH, LABELS
+from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.labels import labels_compared_from_bytes
 from fenchel_common.wire.setup import phase_result_from_bytes
 from fenchel_deploy.cli.times import clock_time
@@ -70,33 +73,45 @@ class Progress:
 
 
 class WatchedParty:
-    """A party whose tasks are told.
+    """A party whose tasks are told. `ids` are those of its samples; only their count and form are kept."""
 
-    Attributes
-    ----------
-    unfit
-        Why the data did not fit the run of the last task, or its labels differ from those of others; None if neither.
-    """
-
-    def __init__(self, party: Party, place: Place, progress: Progress) -> None:
+    def __init__(self, party: Party, place: Place, progress: Progress, *, ids: Sequence[str]) -> None:
         self._party = party
+        self._ids = OwnIds.of(ids)
         self._place = place
         self._progress = progress
-        self.unfit: DataUnfit | None = None
+        self._failure: DataUnfit | RunLocked | None = None
 
     def handle(self, task: Task) -> bytes:
         """The party's answer; it raises as `Party.handle` does."""
         self._place.move(run=task.run, round_id=task.round, phase=task.phase)
-        self.unfit = None
+        self._failure = None
         try:
             with self._progress.on(task):
                 result = self._party.handle(task)
-        except DataUnfit as error:
-            self.unfit = error
+        except (DataUnfit, RunLocked) as error:
+            self._failure = error
             raise
         if task.phase == LABELS and labels_compared_from_bytes(phase_result_from_bytes(result)[0]):
-            self.unfit = DataUnfit(LABELS_DIFFER, public_reason="its labels differ from those of others")
+            self._failure = DataUnfit(LABELS_DIFFER, public_reason="its labels differ from those of others")
         return result
+
+    def task_limit(self, key: TaskKey) -> int:
+        """As `Party.task_limit`, which is where a locked run is refused first."""
+        try:
+            return self._party.task_limit(key)
+        except RunLocked as error:
+            self._failure = error
+            raise
+
+    def failure_at(self, end: SessionEnd) -> DataUnfit | RunLocked | None:
+        """Why this party could not take part in the last run when the session ended; None if it could.
+
+        Its data do not fit the run or those of others, its labels differ from those of others, or the run is locked.
+        """
+        if end.unfit is not None:
+            return unfit_data(end.unfit, self._ids, self._party.feature_names())
+        return self._failure
 
 
 @contextmanager

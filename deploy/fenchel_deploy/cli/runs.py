@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from fenchel_common.ids import RoundId
-from fenchel_common.metrics import RoundMetrics
+from fenchel_common.metrics import R2, RMSE, RoundMetrics
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.console import terminal
 from fenchel_deploy.cli.manual import epilog
@@ -22,6 +22,8 @@ from fenchel_server.store import PartyRecord, RoundRecord, RunRecord, RunStatus,
 from fenchel_server.store.statedir import is_served
 
 LAST_ROUNDS = 10
+FIT_NAMES = {RMSE: "RMSE", R2: "R²"}
+"""The headings of the figures that take the place of the accuracy in regression."""
 """How many of a run's rounds the table shows; JSON has all."""
 
 
@@ -208,12 +210,15 @@ def _facts_table(
 
 
 def _rounds_table(rounds: tuple[RoundRecord, ...]) -> Table:
-    table = Table("round", "primal", "dual", "gap", "accuracy", "seconds", "up", "down", "left out")
-    for committed in rounds:
-        metrics = RoundMetrics.from_json(committed.metrics)
+    metrics_of = [RoundMetrics.from_json(committed.metrics) for committed in rounds]
+    fits = [name for name in (RMSE, R2) if any(name in metrics.figures for metrics in metrics_of)]
+    names = [FIT_NAMES[name] for name in fits] or ["accuracy"]
+    table = Table("round", "primal", "dual", "gap", *names, "seconds", "up", "down", "left out")
+    for committed, metrics in zip(rounds, metrics_of, strict=True):
+        fit = [metrics.figures.get(name) for name in fits] or [metrics.accuracy]
         table.add_row(
             str(committed.round_id),
-            *(_figure(value) for value in (metrics.primal, metrics.dual, metrics.gap, metrics.accuracy)),
+            *(_figure(value) for value in (metrics.primal, metrics.dual, metrics.gap, *fit)),
             f"{committed.seconds['total']:.2f}",
             str(committed.bytes_up),
             str(committed.bytes_down),

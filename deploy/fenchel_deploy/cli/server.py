@@ -194,6 +194,8 @@ def _print_result(event: Mapping[str, Any]) -> None:
         "lower bound D(α)": _figure(certificate.dual, ".9f"),
         "duality gap, the proof": _figure(certificate.gap, ".2e"),
         **({} if certificate.accuracy is None else {"accuracy": f"{certificate.accuracy:.4f}"}),
+        **({} if certificate.rmse is None else {"RMSE": f"{certificate.rmse:.4g}"}),
+        **({} if certificate.r2 is None else {"R²": f"{certificate.r2:.4f}"}),
         "rounds × round trips": f"{outcome.rounds} × {outcome.rtc_per_round or '–'}",
         "key": key_in_words(event["key_bits"], cipher=event["cipher"]),
     }

@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, cg
 
 from fenchel_common.errors import FenchelError
-from fenchel_common.losses import Fit, Loss
+from fenchel_common.losses import Loss
 from fenchel_common.objectives import Matrix, dual, primal, primal_point
 
 Array = NDArray[np.float64]
@@ -50,7 +50,6 @@ class CentralizedSolution:
     primal: float
     dual: float
     gap: float
-    fit: Fit
 
 
 def solve_centralized(X: Matrix, y: Array, *, loss: Loss, lambda_: float) -> CentralizedSolution:
@@ -71,7 +70,7 @@ def _certified(X: Matrix, y: Array, alpha: Array, *, loss: Loss, lambda_: float)
     w = primal_point(X, alpha, lambda_=lambda_)
     upper = primal(X, y, w, loss=loss, lambda_=lambda_)
     lower = dual(X, y, alpha, loss=loss, lambda_=lambda_)
-    return CentralizedSolution(w, alpha, upper, lower, upper - lower, loss.fit(loss.fit_sum(X @ w, y) / len(y)))
+    return CentralizedSolution(w, alpha, upper, lower, upper - lower)
 
 
 def _proximal_point(

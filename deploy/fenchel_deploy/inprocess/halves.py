@@ -21,7 +21,7 @@ from fenchel_common.records import Moment, Record, seed_to_bytes
 from fenchel_common.setup import LAYOUT
 from fenchel_common.wire.records import record_to_bytes, round_result_from_bytes
 from fenchel_deploy.inprocess.ciphers import FIRST_VIEW, RUN, TAG_SECRET, ciphers_without_key
-from fenchel_deploy.inprocess.layouts import IN_CLEAR, aligned, table_of
+from fenchel_deploy.inprocess.layouts import IN_CLEAR, aligned, label_scaling_of, table_in_run
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.cohorts import OverlapRule
@@ -74,6 +74,7 @@ class Halves(Generic[C, S]):
             if cipher is None
             else dict.fromkeys(self.shards, cipher)
         )
+        self._labels = label_scaling_of(shards, settings.label_rules)
         self.attempt = ATTEMPT
         self.reports: list[RoundReport] = []
         self._client_half = client_half
@@ -116,7 +117,7 @@ class Halves(Generic[C, S]):
             return self._client_half(
                 self.settings,
                 layout=layout,
-                table=table_of(self.shards[client]),
+                table=table_in_run(self.shards[client], self._labels, self.settings.label_rules),
                 cipher=self.ciphers[client],
                 key=self.key,
                 seal=seal,

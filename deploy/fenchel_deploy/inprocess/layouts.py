@@ -4,13 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fenchel_client.preparedtable import table_of_run
 from fenchel_client.table import PartyTable
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.shard import Shard
 from fenchel_common.defaults import DEMO_KEY_BITS
 from fenchel_common.ids import ClientId
-from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
+from fenchel_common.labelrules import LabelRules
+from fenchel_common.labelscaling import LabelScaling
+from fenchel_server.cohorts import Alignment, OverlapRule, lay_out
+from fenchel_server.holdings import Holding
 
 KEY_BITS = DEMO_KEY_BITS
 IN_CLEAR = RunKey.in_clear(KEY_BITS)
@@ -38,3 +42,19 @@ def aligned(
 def table_of(shard: Shard) -> PartyTable:
     """A table that lists its rows in the order of the shard: without a set-up, no server sees the order."""
     return PartyTable.of(shard, np.arange(len(shard.ids)))
+
+
+def label_scaling_of(shards: Sequence[Shard], rules: LabelRules) -> LabelScaling:
+    """The scaling that the parties would learn in a set-up; every sample counts once."""
+    labels = {
+        sample: label
+        for shard in shards
+        if shard.y is not None
+        for sample, label in zip(shard.ids, shard.y.tolist(), strict=True)
+    }
+    return LabelScaling.of_labels(rules, np.array(list(labels.values())))
+
+
+def table_in_run(shard: Shard, labels: LabelScaling, rules: LabelRules) -> PartyTable:
+    """The table of `table_of`, with labels as a run of these rules uses them."""
+    return table_of_run(table_of(shard), rules, scaling=b"", labels=labels.to_bytes())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.layout import FederationLayout
 from fenchel_common.losses import Deviation, Fit
-from fenchel_common.metrics import RMSE, RoundMetrics
+from fenchel_common.metrics import R2, RMSE, RoundMetrics
 from fenchel_server.contract import Outcome
 
 
@@ -41,8 +41,13 @@ def with_certificate(metrics: RoundMetrics, certificate: Certificate | None, not
         gap=certificate.gap,
         gap_error=certificate.gap_error,
         accuracy=certificate.fit.accuracy,
-        figures={} if certificate.fit.rmse is None else {RMSE: certificate.fit.rmse},
+        figures=fit_figures(certificate.fit),
     )
+
+
+def fit_figures(fit: Fit) -> dict[str, float]:
+    """The figures of a round that say how well its model predicts numbers; empty for classes."""
+    return {name: value for name, value in ((RMSE, fit.rmse), (R2, fit.r2)) if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,13 @@ client has answered before.
 """
 
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from fenchel_common.errors import FenchelError, ResultRejected, StoreError
+from fenchel_common.errors import AlignmentError, FenchelError, ResultRejected, StoreError
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH
@@ -48,16 +47,12 @@ from fenchel_server.rounds.outcome import outcome_of
 from fenchel_server.rounds.parts import RunParts
 from fenchel_server.rounds.phases import Rules, RunState
 from fenchel_server.rounds.setup import SetupDone, SetupServer
-from fenchel_server.rounds.stopping import Limits
 from fenchel_server.rounds.transport import PhaseId, Receive, Transport
 from fenchel_server.store import Ending, RunStatus, SetupRecord, Store
 from fenchel_server.store.base import SETUP_ROUND
 
 STOP_LOOK_S = 1.0
 """How often the driver looks for a stop request while it waits for clients."""
-
-QUORUM_ROUNDING = 1e-9
-"""Subtracted before rounding up: 0.1 * 30 is a little above 3 in floating point and must not ask for 4 clients."""
 
 WHOLE_ROUND = "round"
 """The phase in the record of a client that was left out of a round before it was asked in any phase."""
@@ -98,7 +93,7 @@ class Driver:
         self._watch = watch
         self._still_waiting = still_waiting
         self._keep_model = keep_model
-        self._rules = rules_of(RunConfig.from_json(store.run(run).config), parts.clients)
+        self._rules = Rules.of(RunConfig.from_json(store.run(run).config), parts.clients)
         self._ledger = RoundLedger(clock)
         self._attempt = 0
         self._closing = False
@@ -260,6 +255,8 @@ class Driver:
             return ResultRefused(ClientId(error.client), error.reason)
         except StoreError:
             raise
+        except AlignmentError as error:
+            return Broke(str(error), error.unfit)
         except FenchelError as error:
             return Broke(str(error))
         match outcome:
@@ -340,16 +337,3 @@ class Driver:
                 raise AssertionError("rounds begin only after the set-up is committed")
             self._algorithm = self._parts.restore(self._setup_record(), snapshot.state)
         return self._algorithm
-
-
-def rules_of(config: RunConfig, clients: frozenset[ClientId]) -> Rules:
-    """The part of the configuration that the machine needs."""
-    return Rules(
-        clients=clients,
-        quorum=max(1, math.ceil(config.round.quorum * len(clients) - QUORUM_ROUNDING)),
-        attempts=config.round.attempts,
-        deadline_s=config.round.deadline_s,
-        wait_s=config.round.wait_s,
-        limits=Limits(rounds=config.stop.rounds, seconds=config.stop.seconds),
-        gap=config.stop.gap if config.algorithm_settings().profile.certified else None,
-    )

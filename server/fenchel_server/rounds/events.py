@@ -7,6 +7,7 @@ phase under way. The last effect of a step causes exactly one event, unless it i
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fenchel_common.dismissal import UnfitData
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_server.rounds.stopping import Progress
@@ -78,9 +79,10 @@ class RoundReady:
 
 @dataclass(frozen=True, slots=True)
 class Broke:
-    """The set-up or the algorithm cannot continue, and the run fails."""
+    """The set-up or the algorithm cannot continue, and the run fails; `unfit`: which parties' data are the cause."""
 
     reason: str
+    unfit: Mapping[str, UnfitData] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def step(state: RunState, event: Event) -> Step:
             return _next_round(state, CommitSetup())
         case Stage.TRAINING, RoundReady():
             return _round_ready(state, event)
-        case ((Stage.SETUP | Stage.TRAINING | Stage.FINISHING), Broke(reason)):
+        case ((Stage.SETUP | Stage.TRAINING | Stage.FINISHING), Broke(reason=reason)):
             return _close(state, RunStatus.FAILED, reason)
         case _:
             raise _unexpected(state, event)

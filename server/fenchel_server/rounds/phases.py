@@ -5,14 +5,20 @@
 WAITING means waiting for clients. An abandoned set-up or round goes back to WAITING; any stage may go to ENDED.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.runconfig import RunConfig
 from fenchel_server.rounds.stopping import Limits, Progress
 from fenchel_server.store import Ending
 from fenchel_server.store.base import SETUP_ROUND
+
+QUORUM_ROUNDING: Final = 1e-9
+"""Subtracted before rounding up: 0.1 * 30 is a little above 3 in floating point and must not ask for 4 clients."""
 
 
 class Stage(Enum):
@@ -41,6 +47,18 @@ class Rules:
     wait_s: float
     limits: Limits
     gap: float | None = None
+
+    @classmethod
+    def of(cls, config: RunConfig, clients: frozenset[ClientId]) -> "Rules":
+        return cls(
+            clients=clients,
+            quorum=max(1, math.ceil(config.round.quorum * len(clients) - QUORUM_ROUNDING)),
+            attempts=config.round.attempts,
+            deadline_s=config.round.deadline_s,
+            wait_s=config.round.wait_s,
+            limits=Limits(rounds=config.stop.rounds, seconds=config.stop.seconds),
+            gap=config.stop.gap if config.algorithm_settings().profile.certified else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

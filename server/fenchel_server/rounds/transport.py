@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from fenchel_common.dismissal import UnfitData
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.leakage import Ledger
 from fenchel_common.setup import Spent
@@ -122,8 +123,11 @@ class Transport(Protocol):
         """
         ...
 
-    def dismiss(self, reason: str) -> None:
-        """Tells all clients, also those that attach later, that all runs are over. Cannot be undone."""
+    def dismiss(self, reason: str, *, unfit: Mapping[str, UnfitData] | None = None) -> None:
+        """Tells all clients, also those that attach later, that all runs are over. Cannot be undone.
+
+        Each client in `unfit` is told how its data kept the last run from beginning.
+        """
         ...
 
 
@@ -142,8 +146,8 @@ class WrappedTransport:
     def incarnation(self, client: ClientId) -> str | None:
         return self._transport.incarnation(client)
 
-    def dismiss(self, reason: str) -> None:
-        self._transport.dismiss(reason)
+    def dismiss(self, reason: str, *, unfit: Mapping[str, UnfitData] | None = None) -> None:
+        self._transport.dismiss(reason, unfit=unfit)
 
 
 class Listener(Transport, Protocol):

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from fenchel_common.dismissal import Dismissal, UnfitData
 from fenchel_common.errors import FenchelError, ServerUnavailable, SessionSuperseded
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.frames import TaskKey, public_text
 from fenchel_server.rounds.transport import Absence, Exchange, Gathered, PhaseId, Receive
-from fenchel_server.transport.outbox import Delivery, Dismissal, Outbox, Verdict, Welcome
+from fenchel_server.transport.outbox import Delivery, Outbox, Verdict, Welcome
 
 
 @dataclass(slots=True)
@@ -66,6 +67,7 @@ class Mailbox:
         self._failure: Exception | None = None
         self._last_accepted: dict[ClientId, TaskKey] = {}
         self._dismissed: str | None = None
+        self._unfit: Mapping[str, UnfitData] = {}
         self._told: set[ClientId] = set()
         self._bytes_up = 0
         self._bytes_down = 0
@@ -250,10 +252,10 @@ class Mailbox:
         with self._changed:
             return Traffic(bytes_up=self._bytes_up, bytes_down=self._bytes_down)
 
-    def dismiss(self, reason: str, *, timeout_s: float) -> None:
+    def dismiss(self, reason: str, *, unfit: Mapping[str, UnfitData], timeout_s: float) -> None:
         """Tells all clients, also those that attach later, that all runs are over; waits for the connections to end."""
         with self._changed:
-            self._dismissed = reason
+            self._dismissed, self._unfit = reason, unfit
             for task in self._tasks.values():
                 if not task.settled:
                     task.absence = f"dismissed: {reason}"
@@ -272,7 +274,7 @@ class Mailbox:
 
     def _dismiss(self, outbox: Outbox, reason: str) -> None:
         outbox.withdraw()
-        outbox.put(Dismissal(reason))
+        outbox.put(Dismissal(reason, self._unfit.get(outbox.client)))
         outbox.close()
         self._told.add(outbox.client)
 

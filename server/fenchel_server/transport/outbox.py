@@ -5,6 +5,7 @@ from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 
+from fenchel_common.dismissal import Dismissal
 from fenchel_common.errors import ProtocolViolation
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.frames import TaskKey
@@ -42,13 +43,6 @@ class Receipt:
 
     key: TaskKey
     verdict: Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Dismissal:
-    """All runs are over, and the client may leave."""
-
-    reason: str
 
 
 Item = Welcome | Delivery | Receipt | Dismissal

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from fenchel_common.dismissal import UnfitData
 from fenchel_common.errors import InvalidInput, WrongRole
 from fenchel_common.identity import Address, Kit, LiveKit, Role
 from fenchel_common.ids import ClientId
@@ -89,9 +90,9 @@ class GrpcTransport:
     def incarnation(self, client: ClientId) -> str | None:
         return self._mailbox.incarnation(client)
 
-    def dismiss(self, reason: str) -> None:
+    def dismiss(self, reason: str, *, unfit: Mapping[str, UnfitData] | None = None) -> None:
         self.set_serving(False)
-        self._mailbox.dismiss(reason, timeout_s=self._dismissal_s)
+        self._mailbox.dismiss(reason, unfit=unfit or {}, timeout_s=self._dismissal_s)
 
     def wait_dismissed(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
         return self._mailbox.wait_dismissed(clients, timeout_s=timeout_s)

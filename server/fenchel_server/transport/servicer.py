@@ -24,9 +24,9 @@ from fenchel.v1.federation_pb2 import (
     Result,
     ServerMessage,
 )
-from fenchel.v1.federation_pb2 import Dismissal as DismissalMessage
 from fenchel.v1.federation_pb2 import Receipt as ReceiptMessage
 from fenchel.v1.federation_pb2 import Welcome as WelcomeMessage
+from fenchel_common.dismissal import Dismissal
 from fenchel_common.errors import (
     BodyTooLarge,
     PeerSilent,
@@ -35,12 +35,18 @@ from fenchel_common.errors import (
 )
 from fenchel_common.identity import Roster
 from fenchel_common.wire.chunks import MAX_BODY_BYTES, BodyReader
-from fenchel_common.wire.frames import PROTOCOL_VERSION, TaskKey, key_from_proto, key_to_proto, public_text, task_frames
+from fenchel_common.wire.frames import (
+    PROTOCOL_VERSION,
+    TaskKey,
+    dismissal_to_proto,
+    key_from_proto,
+    key_to_proto,
+    task_frames,
+)
 from fenchel_server.transport.auth import Authoriser
 from fenchel_server.transport.mailbox import Mailbox
 from fenchel_server.transport.outbox import (
     Delivery,
-    Dismissal,
     Item,
     Outbox,
     OutboxClosed,
@@ -164,8 +170,8 @@ class FederationServicer(federation_pb2_grpc.FederationServicer):
                 )
             case Receipt(key=key, verdict=verdict):
                 return ServerMessage(receipt=ReceiptMessage(key=key_to_proto(key), verdict=_VERDICTS[verdict]))
-            case Dismissal(reason=reason):
-                return ServerMessage(dismissal=DismissalMessage(reason=public_text(reason)))
+            case Dismissal():
+                return ServerMessage(dismissal=dismissal_to_proto(item))
             case None:
                 return ServerMessage(heartbeat=Heartbeat())
 

@@ -19,7 +19,7 @@ HINGE = LOSSES["hinge"]
 def test_figures_make_primal_dual_and_gap() -> None:
     rounding = Rounding(predictions=Deviation(1e-9, 1e-9), model=0.0, figures=0.0)
     figures = Figures(mean_loss=0.4, mean_conjugate=-0.3, accuracy=0.8, regulariser=0.2)
-    certificate = certify(figures, lambda_=0.1, loss=HINGE, rounding=rounding)
+    certificate = certify(figures, settings=HyfdcaSettings.parse({"local": "paper", "lambda": 0.1}), rounding=rounding)
     assert certificate.primal == pytest.approx(0.2 + 0.4)
     assert certificate.dual == pytest.approx(-0.2 + 0.3)
     assert certificate.gap == pytest.approx(0.5 + 1e-9)
@@ -29,10 +29,13 @@ def test_figures_make_primal_dual_and_gap() -> None:
 def test_a_certificate_of_regression_has_a_mean_error_and_no_accuracy() -> None:
     rounding = Rounding(predictions=Deviation(1e-9, 2e-9), model=0.0, figures=0.0)
     figures = Figures(mean_loss=0.25, mean_conjugate=-0.3, accuracy=0.25, regulariser=0.2)
-    certificate = certify(figures, lambda_=0.1, loss=LOSSES["squared"], rounding=rounding)
+    settings = {"local": "paper", "lambda": 0.1, "loss": "squared"}
+    certificate = certify(figures, settings=HyfdcaSettings.parse(settings), rounding=rounding)
     assert certificate.fit == Fit(rmse=0.5)
     # l' is 2·√l: at a mean loss of 1/4 its root mean square is 1, and the second derivative is 2.
     assert certificate.gap_error == pytest.approx(2e-9 + (2e-9) ** 2)
+    standardised = HyfdcaSettings.parse({**settings, "target_scale": "standard"})
+    assert certify(figures, settings=standardised, rounding=rounding).fit == Fit(rmse=0.5, r2=0.75)
 
 
 def test_the_rounding_error_counts_the_holders_of_shared_samples_only() -> None:

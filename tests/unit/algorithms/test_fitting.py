@@ -20,7 +20,8 @@ from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
-from fenchel_server.cohorts import Holding, OverlapRule, lay_out
+from fenchel_server.cohorts import OverlapRule, lay_out
+from fenchel_server.holdings import Holding
 from fenchel_server.setup import FederationSetup
 from support.kits import make_federation
 

@@ -26,7 +26,7 @@ def config(**values: Any) -> RunConfig:
         ({"lambda": 1e-3}, {"gap": 1e-3}, 24, 32),
         ({"lambda": 1e-4}, {"gap": 1e-4}, 4, 48),
         ({"lambda": 1e-3}, {"gap": 3e-4}, 1024, 48),
-        ({"lambda": 1e-3, "positive_weight": 1000.0}, {"gap": 3e-4}, 4, 48),
+        ({"lambda": 1e-3, "class_weight": {"positive": 1000.0}}, {"gap": 3e-4}, 4, 48),
         ({"lambda": 1e-3}, {"gap": 1e-12}, 4, 64),
         ({"lambda": 1e-3}, {"gap": None}, 4, 64),
         ({"lambda": 1e-3, "loss": "squared"}, {"gap": 1e-3}, 4, 64),
@@ -93,7 +93,7 @@ def test_inner_products_whose_error_would_be_a_tenth_of_the_gap_take_64_bits() -
 
 
 def test_formats_follow_the_width_and_the_loss() -> None:
-    narrow = formats(precision=32, positive_weight=3.0)
+    narrow = formats(precision=32, class_weight={"positive": 3.0})
     assert narrow.alpha == VectorFormat(32, 6.0, shares=True)
     assert narrow.products == (POINT_PRODUCT_FORMAT, VectorFormat(32, 1.0, shares=True))
     wide = formats(precision=64)

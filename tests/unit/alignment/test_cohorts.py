@@ -3,9 +3,11 @@ import re
 import numpy as np
 import pytest
 
+from fenchel_common.dismissal import Misfit, UnfitData
 from fenchel_common.errors import AlignmentError, ResultRejected
 from fenchel_common.ids import ClientId
-from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
+from fenchel_server.cohorts import Alignment, OverlapRule, lay_out
+from fenchel_server.holdings import Holding
 from fenchel_server.samplerule import SampleRule
 from support.layouts import unsalted
 
@@ -78,11 +80,15 @@ def test_a_feature_of_a_sample_held_twice_is_an_error_that_names_parties_feature
     assert "a and b both hold q and r of the same 4 samples" in message
     assert 'overlap = "first"' in message
     assert " c " not in message
+    twice = UnfitData(Misfit.FEATURES_HELD_TWICE, ("q", "r"))
+    assert caught.value.unfit == {A: twice, B: twice}, "c can mend nothing"
 
 
 def test_a_long_list_of_features_is_cut_in_the_message() -> None:
-    with pytest.raises(AlignmentError, match=re.escape("both hold a, b, c, d, e and 3 more of the same 1 samples")):
+    told = re.escape("both hold a, b, c, d, e and 3 more of the same 1 samples")
+    with pytest.raises(AlignmentError, match=told) as caught:
         laid_out(holding(A, "x", "abcdefgh"), holding(B, "x", "abcdefgh"))
+    assert caught.value.unfit[A].features == tuple("abcde")
 
 
 def test_the_same_features_of_different_samples_are_no_overlap() -> None:
@@ -144,16 +150,20 @@ def test_a_party_of_which_no_sample_would_be_used_is_an_error_with_counts_and_pa
         )
     assert "the run would use no sample of a: 5 samples are left out because no party with labels" in str(caught.value)
     assert "1 held by a; 2 held by a and b; 2 held by b" in str(caught.value)
+    assert caught.value.unfit == {A: UnfitData(Misfit.NO_SAMPLE_USED)}
 
 
 def test_no_common_sample_and_different_features_is_an_error() -> None:
-    with pytest.raises(AlignmentError, match="no two parties hold a common sample"):
+    with pytest.raises(AlignmentError, match="no two parties hold a common sample") as caught:
         laid_out(holding(A, "uvw", "pq"), holding(B, "xyz", "qr"))
+    unfit = {A: UnfitData(Misfit.NO_COMMON_SAMPLE, ("p",)), B: UnfitData(Misfit.NO_COMMON_SAMPLE, ("r",))}
+    assert caught.value.unfit == unfit
 
 
 def test_groups_that_nothing_links_are_an_error_that_names_them() -> None:
-    with pytest.raises(AlignmentError, match=re.escape("a and b | c; check")):
+    with pytest.raises(AlignmentError, match=re.escape("a and b | c; check")) as caught:
         laid_out(holding(A, "uv", "p"), holding(B, "vw", "q"), holding(C, "xyz", "r"))
+    assert caught.value.unfit == {C: UnfitData(Misfit.NO_COMMON_SAMPLE, ("r",))}, "only c shares no sample"
 
 
 def test_a_grid_of_row_groups_and_column_groups_is_linked() -> None:

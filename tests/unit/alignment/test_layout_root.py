@@ -9,7 +9,8 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import MAX_FEATURES
 from fenchel_common.layoutroot import Cohort, OpenedCohort, layout_root
-from fenchel_server.cohorts import Alignment, Holding, OverlapRule, lay_out
+from fenchel_server.cohorts import Alignment, OverlapRule, lay_out
+from fenchel_server.holdings import Holding
 from support.layouts import client_layout, small_client_layout
 
 A, B, C = ClientId("a"), ClientId("b"), ClientId("c")

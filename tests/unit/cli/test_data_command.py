@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner, Result
@@ -101,6 +102,18 @@ def test_init_does_not_overwrite_unless_it_is_told_to(tmp_path: Path) -> None:
     assert (tmp_path / "shard.toml").read_text() == "mine"
     assert invoke("data", "init", path, "--force").exit_code == 0
     assert Declaration.from_toml(tmp_path / "shard.toml").id == "patient"
+
+
+def test_init_asks_about_decimal_commas_and_thousands_separators(tmp_path: Path) -> None:
+    path = write_table(tmp_path, "id;age;chol\n1;1,5;1.200\n2;2,5;2.300,5\n")
+    result = invoke("data", "init", path)
+    assert result.exit_code == 0, result.output
+    for column in ("age", "chol"):
+        asked = f"column '{column}': the cell is no number, but it would be one with a decimal comma or with thousands"
+        assert asked in result.stderr
+    assert "which of them is it?" in result.stderr
+    assert invoke("data", "init", path, "--decimal", ",", "--thousands", ".", "--force").stderr.count("problem") == 0
+    assert np.asarray(load_shard(tmp_path).shard.X).tolist() == [[1.5, 1200.0], [2.5, 2300.5]]
 
 
 def test_init_asks_for_what_cannot_be_guessed_and_takes_it(tmp_path: Path) -> None:

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from fenchel_common.ids import ClientId
-from fenchel_common.metrics import LastCertificate
-from fenchel_deploy.cli import demonstration, server
+from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.metrics import LastCertificate, RoundMetrics, last_certificate
+from fenchel_deploy.cli import demonstration, runs, server
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.runviews import key_in_words
 from fenchel_deploy.demonstration import DemonstrationOptions
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.outcome import ClientTotals, RunOutcome, Traffic
+from fenchel_server.store import RoundRecord
 
 NOTHING = ClientTotals(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0)
 
@@ -80,12 +81,59 @@ def test_the_report_of_a_training_that_diverged_is_shown() -> None:
     diverged = outcome(LastCertificate()).to_mapping()
     figures = ("primal", "centralized_primal", "accuracy", "centralized_accuracy", "relative_error")
     report = diverged | dict.fromkeys(figures, math.nan)
-    report |= {"privacy": "sealed", "dataset": "digits", "clients": 1, "certified": True, "gap": "nan", "rmse": None}
+    report |= {"privacy": "sealed", "dataset": "digits", "clients": 1, "certified": True, "gap": "nan"}
+    report |= {"rmse": None, "r2": None}
     report |= {"server_saw": {}, "status": "diverged", "reason": "why"}
     console = PlainConsole(file=io.StringIO(), width=200)
     demonstration.print_report(console, report)
     assert isinstance(console.file, io.StringIO)
     assert "duality gap, the proof" in console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("figures", "headings", "cells"),
+    [
+        ({}, ["accuracy"], ["0.75"]),
+        ({"rmse": 12.5}, ["RMSE"], ["12.5"]),
+        ({"rmse": 0.5, "r2": 0.75}, ["RMSE", "R²"], ["0.5", "0.75"]),
+    ],
+    ids=["classes", "numbers", "standardised numbers"],
+)
+def test_runs_show_has_the_measure_that_fits_the_labels(
+    figures: dict[str, float], headings: list[str], cells: list[str]
+) -> None:
+    metrics = RoundMetrics(RoundId(1), primal=0.5, accuracy=None if figures else 0.75, figures=figures)
+    before = RoundMetrics(RoundId(0), primal=0.9)
+    rounds = tuple(
+        RoundRecord(one.round, one.to_json(), (), bytes_up=1, bytes_down=2, seconds={"total": 1.0})
+        for one in (before, metrics)
+    )
+    console = PlainConsole(file=io.StringIO(), width=200)
+    console.print(runs._rounds_table(rounds))
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    rows = [
+        [cell.strip() for cell in line.replace("┃", "│").split("│")[1:-1]]
+        for line in lines
+        if "│" in line or "┃" in line
+    ]
+    assert rows[0][4:-4] == headings
+    assert rows[1][4:-4] == ["–"] * len(headings)
+    assert rows[2][4:-4] == cells
+
+
+@pytest.mark.parametrize(
+    ("figures", "words"),
+    [
+        ({"rmse": 12.5}, "RMSE 12.5"),
+        ({"rmse": 0.5, "r2": 0.75}, "RMSE 0.5 standard deviations, R² 0.7500"),
+    ],
+)
+def test_a_round_of_regression_tells_its_error(figures: dict[str, float], words: str) -> None:
+    metrics = RoundMetrics(RoundId(3), primal=0.5, gap=0.1, figures=figures)
+    assert metrics.fit == words
+    certificate = last_certificate([metrics])
+    assert (certificate.accuracy, certificate.rmse, certificate.r2) == (None, figures["rmse"], figures.get("r2"))
 
 
 @pytest.mark.parametrize(

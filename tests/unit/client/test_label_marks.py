@@ -123,19 +123,19 @@ class Comparison:
 
 
 def marks_of(
-    labels: Sequence[float], *, secret: bytes = SECRET, run: RunId = RUN, block: int = 0, slot: int = 0
+    labels: Sequence[float], weight: float = 1.0, *, secret: bytes = SECRET, run: RunId = RUN, **place: int
 ) -> NDArray[np.float64]:
-    count = len(labels)
-    return label_marks(np.array(labels), np.full(count, block), np.full(count, slot), secret=secret, run=run)
+    block, slot = (np.full(len(labels), place.get(name, 0)) for name in ("block", "slot"))
+    return label_marks(np.array(labels), np.full(len(labels), weight), block, slot, secret=secret, run=run)
 
 
 def test_a_mark_tells_labels_places_runs_and_secrets_apart_and_nothing_else() -> None:
     (mark,) = marks_of([1.0])
     assert marks_of([1.0, 1.0]).tolist() == [mark, mark]
     assert marks_of([0.0]) == marks_of([-0.0])
-    positions = [marks_of([1.0], block=1), marks_of([1.0], slot=1)]
+    apart = [marks_of([1.0], block=1), marks_of([1.0], slot=1), marks_of([1.0], 2.0)]
     others = [marks_of([-1.0]), marks_of([1.0], run=RunId("run-2")), marks_of([1.0], secret=bytes(32))]
-    assert len({mark, *(other[0] for other in [*positions, *others])}) == 6
+    assert len({mark, *(other[0] for other in [*apart, *others])}) == 7
 
 
 def test_a_sum_of_as_many_marks_as_there_can_be_parties_is_exact() -> None:

@@ -1,11 +1,14 @@
 """Every bad table has a message of its own, with file, row, column and cure, and without a cell or an id."""
 
+import datetime
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from fenchel_common.data.tables.csvfile import CsvSource
@@ -23,14 +26,18 @@ NUMBERS = 'file = "table.csv"\nid = "id"\n'
         (f"id,age\n1,4\n2,{HIDDEN}\n", NUMBERS, r"row 2, column 'age': the cell is not a number.*\"category\""),
         ("id,age\n1,4\n2,3,5\n", NUMBERS, r"row 2: has 3 cells, but the header has 2.*quotation marks"),
         ("id,age\n1,4\n2\n", NUMBERS, r"row 2: has 1 cells, but the header has 2"),
-        (f"id,age\n{HIDDEN},4\n2,3\n{HIDDEN},5\n", NUMBERS, r"rows 1 and 3 have the same id; keep one row for each"),
+        (
+            f"id,age\n{HIDDEN},4\n2,3\n{HIDDEN},5\n",
+            NUMBERS,
+            r"column 'id': rows 1 and 3 have the same id; keep one",
+        ),
         ("id,age\n7,4\n007,5\n", NUMBERS, "rows 1 and 2 have the same id"),
         ("id,age\n1,4\n,5\n", NUMBERS, r"row 2, column 'id': the cell is missing, but every row needs an id"),
-        ("id\n1\n2\n", NUMBERS, "a shard needs at least one row and one feature"),
+        ("id\n1\n2\n", NUMBERS, r"no column is a feature; name some under \[features\] in shard.toml"),
         ("id,age\n1,4\n2,\n3,\n", NUMBERS, r"row 2, column 'age': the cell is missing \(missing in this column: 2\)"),
         ("id,age\n1,\n2,\n", NUMBERS, r"column 'age': every cell is missing; add it to leave_out"),
         ("id,age,b\n1,,1\n2,2,\n", 'missing = "drop"\n' + NUMBERS, r"every row has a missing cell.*use \"fill\""),
-        ("id,age\n1,4\n2,inf\n", NUMBERS, r"row 2, column 'age': is NaN or infinite"),
+        ("id,age\n1,4\n2,inf\n", NUMBERS, r"row 2, column 'age': is NaN or infinite.*drop these rows"),
         (
             "id,age\n1,4\n2,=A1*2\n",
             NUMBERS,
@@ -44,7 +51,7 @@ NUMBERS = 'file = "table.csv"\nid = "id"\n'
         ("1,2,3\n4,5,6\n", NUMBERS, r"the first row has numbers; put a row with the names of the columns above"),
         ("id,age,age\n1,2,3\n", NUMBERS, r"columns 2 and 3 have the same name 'age'"),
         ("", NUMBERS, r"is empty; its first row must have the names"),
-        ("id,age\n", NUMBERS, "has no rows"),
+        ("id,age\n", NUMBERS, "has no rows; give a table with a row for each sample"),
         ("no,age\n1,2\n", NUMBERS, r"has no column 'id', which shard.toml names; its columns are no, age"),
         (
             "id,age\n1,4\n",
@@ -76,7 +83,11 @@ def test_a_bad_csv_file_is_refused_by_row_and_column(
             r"row 3, column 'pain': the cell has a value that shard.toml",
         ),
         ("seen by C,no", f"seen by C,{HIDDEN}", r"row 3, column 'label': the cell is neither the positive nor the neg"),
-        ("seen by C,no", "seen by C,", r"row 3: the label is missing.*missing = \"drop\" under \[label\]"),
+        (
+            "seen by C,no",
+            "seen by C,",
+            r"row 3, column 'label': the label is missing.*missing = \"drop\"",
+        ),
         ("typical,seen by C", '"a\nb",seen by C', r"row 3, column 'pain': the cell has a line break"),
         ("typical,seen by C", "=1+1,seen by C", r"row 3, column 'pain': the cell begins with \"=\""),
     ],
@@ -108,6 +119,36 @@ def test_constant_columns_and_large_values_are_pointed_out(tmp_path: Path) -> No
     cautions = load(tmp_path, "id,site,chol\n1,3,5000\n2,3,100\n", toml=NUMBERS).cautions
     assert any("every cell is the same in column 'site'; add it to leave_out" in caution for caution in cautions)
     assert any("values beyond ±100 in column 'chol'" in caution for caution in cautions)
+
+
+def test_a_column_without_any_value_is_refused_whatever_becomes_of_missing_cells(tmp_path: Path) -> None:
+    for policy in ("drop", "fill", "impute"):
+        with pytest.raises(InvalidInput, match=r"table\.csv: column 'age': every cell is missing; add it to leave_out"):
+            load(tmp_path, "id,age,bmi\n1,,5\n2,NA,6\n", toml=f'missing = "{policy}"\n{NUMBERS}')
+
+
+def test_ids_of_several_columns_that_are_not_unique_name_the_columns(tmp_path: Path) -> None:
+    toml = 'file = "table.csv"\nid = ["site", "no"]\n'
+    with pytest.raises(PermanentError, match=r"columns 'site', 'no': rows 1 and 2 have the same id"):
+        load(tmp_path, "site,no,age\na,01,4\na,1,5\n", toml=toml)
+
+
+def test_columns_of_another_type_than_declared_are_refused_in_a_typed_file(tmp_path: Path) -> None:
+    dates = pa.array([datetime.date(2024, 1, 31), datetime.date(2024, 2, 1)])
+    pq.write_table(pa.table({"id": [1, 2], "seen": dates}), tmp_path / "table.parquet")
+    (tmp_path / "shard.toml").write_text(NUMBERS.replace("csv", "parquet"))
+    with pytest.raises(InvalidInput, match=r"column 'seen': the cell has a type that is no number; add the column"):
+        load_shard(tmp_path)
+    pq.write_table(pa.table({"id": [1.0, 2.5], "age": [4, 5]}), tmp_path / "table.parquet")
+    with pytest.raises(InvalidInput, match=r"row 2, column 'id': the cell is a number with decimal places"):
+        load_shard(tmp_path)
+
+
+def test_a_bad_cell_in_the_last_of_a_million_rows_is_named_by_its_row(tmp_path: Path) -> None:
+    rows = [f"{row},{row % 97}" for row in range(1, 1_000_000)]
+    text = "\n".join(["id,age", *rows, f"1000000,{HIDDEN}"])
+    with pytest.raises(InvalidInput, match=r"table\.csv: row 1000000, column 'age': the cell is not a number"):
+        load(tmp_path, text, toml=NUMBERS)
 
 
 def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

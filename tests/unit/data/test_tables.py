@@ -214,3 +214,48 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
         InvalidInput, match=r"csv files need the Python package pyarrow.*pip install 'fenchel\[tables\]'"
     ):
         load(tmp_path, CLINIC)
+
+
+WEIGHTED = """patient,age,label,visits
+7,63,yes,2
+8,41.5,no,0.5
+9,57,,
+"""
+WITH_WEIGHTS = """
+file = "table.csv"
+id = "patient"
+[label]
+column = "label"
+positive = "yes"
+negative = "no"
+missing = "drop"
+weight = "visits"
+"""
+
+
+def test_a_column_of_weights_belongs_to_the_labels(tmp_path: Path) -> None:
+    """The row without a label, which is dropped, needs no weight."""
+    shard = load(tmp_path, WEIGHTED, toml=WITH_WEIGHTS).shard
+    assert (shard.ids, shard.features) == (("7", "8"), ("age",))
+    np.testing.assert_array_equal(shard.weights, [2.0, 0.5])
+    shard.save(tmp_path / "again.npz")
+    for again in (Shard.load(tmp_path / "again.npz"), load_shard(tmp_path / "again.npz").shard):
+        np.testing.assert_array_equal(again.weights, [2.0, 0.5])
+
+
+@pytest.mark.parametrize("cell", ["", "0", "-1"])
+def test_a_weight_that_is_missing_or_not_positive_is_refused_with_its_row(tmp_path: Path, cell: str) -> None:
+    with pytest.raises(InvalidInput, match=r"row 2: the weight is missing or not positive \(of all: 1\)"):
+        load(tmp_path, WEIGHTED.replace("0.5", cell), toml=WITH_WEIGHTS)
+
+
+def test_weights_without_labels_and_of_formats_without_columns_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="samples without labels have no weights"):
+        Shard(("a",), ("x",), np.ones((1, 1)), None, weights=np.ones(1))
+    Shard(("a",), ("x",), np.ones((1, 1)), np.ones(1)).save(tmp_path / "table.npz")
+    (tmp_path / "shard.toml").write_text('file = "table.npz"\n[label]\ntype = "number"\nweight = "x"\n')
+    with pytest.raises(InvalidInput, match="has no columns to be weights"):
+        load_shard(tmp_path)
+    twice = WITH_WEIGHTS.replace('weight = "visits"', 'weight = "label"')
+    with pytest.raises(InvalidInput, match="column 'label' has two uses"):
+        load(tmp_path, WEIGHTED, toml=twice)

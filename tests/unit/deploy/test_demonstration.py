@@ -1,15 +1,18 @@
 """How a demonstration deals out its rows, and what its report shows."""
 
+from collections.abc import Iterator, Sequence
 from io import StringIO
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from rich.console import Console
 
 from fenchel_common.data.heterogeneous import Split
-from fenchel_common.errors import InvalidConfig, InvalidInput
+from fenchel_common.errors import FederationFailed, InvalidConfig, InvalidInput
 from fenchel_deploy.cli.demonstration import print_report
-from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions, Report
+from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions, Event, Report
+from support.tables import small_dataset
 
 REPORT: Report = {
     "privacy": "sealed",
@@ -21,6 +24,8 @@ REPORT: Report = {
     "centralized_accuracy": 0.98,
     "rmse": None,
     "centralized_rmse": None,
+    "r2": None,
+    "centralized_r2": None,
     "relative_error": 0.1,
     "gap": None,
     "certified": False,
@@ -34,6 +39,30 @@ REPORT: Report = {
     "status": "completed",
     "reason": "done",
 }
+
+
+class Unfit:
+    """A federation whose run fails for the data of one party."""
+
+    def events(self) -> Iterator[Event]:
+        yield {"event": "ended", "outcome": None, "status": "failed", "reason": "no common sample"}
+
+    def wait(self) -> dict[str, int]:
+        return {"server": 1, "hospital-1": 0, "hospital-2": 7}
+
+    def model(self, features: Sequence[str]) -> NDArray[np.float64]:
+        raise AssertionError(features)
+
+    def log(self, name: str) -> str:
+        return f"{name}: attached\nerror: what to mend at {name}\n"
+
+
+def test_a_demonstration_that_fails_tells_what_each_unfit_party_was_told() -> None:
+    demonstration = Demonstration.of(small_dataset(20, 2), DemonstrationOptions(grid=(1, 2)))
+    with pytest.raises(FederationFailed, match="did not finish: no common sample") as caught:
+        demonstration.follow(Unfit(), lambda _: None)
+    assert str(caught.value).endswith("hospital-2: error: what to mend at hospital-2")
+    assert "at hospital-1" not in str(caught.value)
 
 
 def positives(split: str) -> tuple[list[float], float]:

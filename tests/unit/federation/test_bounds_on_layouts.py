@@ -15,7 +15,7 @@ from fenchel_client.runrecords import RunRecords
 from fenchel_client.statefolder import StateFolder
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.data.shard import Shard
-from fenchel_common.errors import InvalidInput, Refusal
+from fenchel_common.errors import DataUnfit, InvalidInput, Refusal
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH, INTRODUCE, KEY_TAKE, LAYOUT
@@ -130,11 +130,13 @@ def test_rows_are_left_out_only_by_the_rule_for_samples_and_never_nearly_all(fed
         (left(20, unlabelled=rest(20)), labelled, terms, "has samples of which this party has the labels"),
         (left(20, incomplete=rest(20)), labelled, terms, 'do not say samples = "complete"'),
         (left(20, incomplete=rest(20), feature_count=2), labelled, complete, "of which this party has all features"),
-        (left(9, unlabelled=rest(9), **without), unlabelled, terms, "uses 9 of this party's 40 samples"),
     ]
     for changed, shard, asked, reason in cases:
         with pytest.raises(InvalidInput, match=reason):
             check_coverage(changed, table=arrange(shard), config=asked, roster=roster)
+    few = left(9, unlabelled=rest(9), **without)
+    with pytest.raises(DataUnfit, match=r"uses 9 of this party's 40 samples.*the same id at every party"):
+        check_coverage(few, table=arrange(unlabelled), config=terms, roster=roster)
 
 
 def test_a_layout_that_names_other_parties_or_label_holders_is_refused(federation: Federation) -> None:

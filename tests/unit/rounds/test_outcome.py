@@ -23,7 +23,8 @@ NOISE = ReleaseNoise(epsilon=1.0, delta=1e-6, row_bound=1.0, gap=1e-3, sensitivi
 
 OUTCOME_JSON = (
     '{"rounds": 3, "rtc_per_round": 1,'
-    ' "certificate": {"round": 2, "primal": "inf", "dual": "nan", "gap": "inf", "accuracy": 0.3333333333333333},'
+    ' "certificate": {"round": 2, "primal": "inf", "dual": "nan", "gap": "inf", "accuracy": 0.3333333333333333,'
+    ' "rmse": null, "r2": null},'
     ' "seconds": {"total": 50.0, "encrypt": 0.0, "decrypt": 5.0, "serialise": 0.0, "parties": 0.0, "wire": 30.0,'
     ' "wait": 5.0, "compute": 0.0, "clients": 0.0, "store": 0.0},'
     ' "round_seconds": {"total": 10.0, "encrypt": 0.0, "decrypt": 1.0, "serialise": 0.0, "parties": 0.0, "wire": 6.0,'
@@ -126,7 +127,7 @@ def test_a_result_has_the_certificate_beside_the_rest_of_the_outcome() -> None:
     certificate = content.pop("certificate")
     assert {name: result[name] for name in content} == content
     assert [result[name] for name in ("primal", "dual", "gap", "accuracy")] == ["inf", "nan", "inf", 1 / 3]
-    assert list(result)[4:8] == ["primal", "dual", "gap", "accuracy"] == list(certificate)[1:]
+    assert list(result)[4:10] == ["primal", "dual", "gap", "accuracy", "rmse", "r2"] == list(certificate)[1:]
     assert list(result)[-len(content) :] == list(content)
 
 

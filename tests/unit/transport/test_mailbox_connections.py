@@ -2,12 +2,12 @@
 
 import pytest
 
+from fenchel_common.dismissal import Dismissal, Misfit, UnfitData
 from fenchel_common.errors import ProtocolViolation, ServerUnavailable, SessionSuperseded
 from fenchel_server.transport.mailbox import Mailbox
 from fenchel_server.transport.outbox import (
     MAX_WAITING,
     Delivery,
-    Dismissal,
     Outbox,
     OutboxClosed,
     Receipt,
@@ -134,11 +134,12 @@ def test_wait_for_returns_who_is_there_when_all_are_or_when_time_is_out(mailbox:
 
 def test_dismissal_reaches_those_present_and_those_who_come_later(mailbox: Mailbox) -> None:
     north = attach(mailbox, NORTH)
-    mailbox.dismiss("converged", timeout_s=0)
+    unfit = UnfitData(Misfit.NO_SAMPLE_USED)
+    mailbox.dismiss("converged", unfit={SOUTH: unfit}, timeout_s=0)
     south = attach(mailbox, SOUTH)
 
-    for outbox in (north, south):
-        assert [received(outbox), received(outbox)] == [Welcome(in_hand_awaited=False), Dismissal("converged")]
+    for outbox, expected in ((north, Dismissal("converged")), (south, Dismissal("converged", unfit))):
+        assert [received(outbox), received(outbox)] == [Welcome(in_hand_awaited=False), expected]
         with pytest.raises(OutboxClosed):
             outbox.take(timeout_s=0)
 
@@ -147,7 +148,7 @@ def test_dismissal_ends_an_open_phase_and_later_ones_at_once(mailbox: Mailbox) -
     north = attach(mailbox, NORTH)
     gathering = Gathering(mailbox, {NORTH: b""}, deadline_s=60)
     reach_the_task(north)
-    mailbox.dismiss("stopped by the operator", timeout_s=0)
+    mailbox.dismiss("stopped by the operator", unfit={}, timeout_s=0)
 
     assert gathering.outcome().absences[NORTH].reason == "dismissed: stopped by the operator"
     assert mailbox.gather(PHASE, {NORTH: b""}, deadline_s=60).absences.keys() == {NORTH}

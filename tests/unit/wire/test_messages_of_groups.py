@@ -1,4 +1,4 @@
-"""Layouts and keys of groups have room for every set of holders that a federation of 16 parties can have."""
+"""Layouts and keys of groups have room for every set of holders that a federation of 13 parties can have."""
 
 from itertools import combinations
 from math import comb
@@ -21,7 +21,7 @@ from fenchel_common.wire.limits import group_keys_limit, layout_task_limit
 from fenchel_common.wire.parsing import MAX_ELEMENTS, MAX_LAYOUT_ELEMENTS, count_elements
 from support.layouts import client_layout
 
-PARTIES = 16
+PARTIES = 13
 SEALED = bytes(MAX_SEALED_KEY_BYTES)
 
 
@@ -33,7 +33,7 @@ def elements(message: alignment_pb2.ClientLayout | alignment_pb2.GroupKeys) -> i
     return count_elements(type(message), message.SerializeToString(), limit=MAX_LAYOUT_ELEMENTS)
 
 
-def test_sixteen_parties_with_every_set_of_holders_have_room() -> None:
+def test_thirteen_parties_with_every_set_of_holders_have_room() -> None:
     """A party has at most one cohort of samples, and one of features, for each set of other holders."""
     others, sets = PARTIES - 1, 2 ** (PARTIES - 1)
     key = alignment_pb2.SealedGroupKey(holders=bytes(4 * PARTIES), recipient=1, sealed=SEALED)

@@ -91,14 +91,14 @@ class DescentClient(AveragingClient[S]):
 
     def losses(self, predictions: Array, y: Array) -> tuple[float, int]:
         total = float(self.settings.local_loss.value(predictions, y).sum())
-        return total, correct_predictions(predictions, y)
+        return total, 0 if self.settings.predicts_numbers else correct_predictions(predictions, y)
 
     def train(self, state: State, job: Job) -> Contribution:
         """The model after the local steps of the settings, from the averaged model."""
         return Contribution({MODEL: self.descended(state[MODEL], job.rng)})
 
     def measured_numbers(self, state: State) -> Mapping[str, float]:
-        return self.own_accuracy(state)
+        return self.own_accuracy(state) if self.settings.measured else {}
 
     def survey(self, state: State) -> Mapping[str, float]:
         return {"loss": self.objective.value(state[MODEL])}

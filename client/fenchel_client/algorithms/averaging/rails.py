@@ -174,7 +174,10 @@ class AveragingClient(ABC, Generic[S]):
         self.settings.check_labels(y)
 
     def losses(self, predictions: Array, y: Array) -> tuple[float, int]:
-        """The sum of losses and the number of correct predictions; predictions are (n,), or (n, width)."""
+        """The sum of losses and the number of correct predictions; predictions are (n,), or (n, width).
+
+        In regression no prediction counts as correct.
+        """
         loss_sum = float(self.settings.loss_function.value(predictions, y).sum())
         return loss_sum, correct_predictions(predictions, y)
 

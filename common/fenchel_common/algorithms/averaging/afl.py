@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from fenchel_common.algorithms.averaging.descent import LOSS_LEAK, descent_profile
-from fenchel_common.algorithms.averaging.rails import ACCURACY, Vectors
+from fenchel_common.algorithms.averaging.rails import Vectors
 from fenchel_common.algorithms.averaging.scaffpd import RobustSettings
 from fenchel_common.algorithms.settings import Profile
 
@@ -26,4 +26,4 @@ class AflSettings(RobustSettings):
 
     @property
     def vectors(self) -> Vectors:
-        return Vectors(surveyed=("loss",), measured=(ACCURACY,), restates=True)
+        return Vectors(surveyed=("loss",), measured=self.measured, restates=True)

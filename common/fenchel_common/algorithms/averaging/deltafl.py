@@ -6,7 +6,7 @@ from pydantic import Field
 
 from fenchel_common.algorithms.averaging.choices import Occasion, RecordedPlan
 from fenchel_common.algorithms.averaging.descent import LOSS_LEAK, DescentSettings, descent_profile
-from fenchel_common.algorithms.averaging.rails import ACCURACY, Vectors
+from fenchel_common.algorithms.averaging.rails import Vectors
 from fenchel_common.algorithms.settings import Profile
 
 
@@ -23,7 +23,7 @@ class DeltaflSettings(DescentSettings):
 
     @property
     def vectors(self) -> Vectors:
-        return Vectors(surveyed=("loss",), measured=(ACCURACY,), restates=True)
+        return Vectors(surveyed=("loss",), measured=self.measured, restates=True)
 
     def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
         """Who trains follows from the losses that the parties tell the server; with what weight, from their rows."""

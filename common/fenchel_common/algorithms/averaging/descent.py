@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from fenchel_common.algorithms.averaging.rails import ACCURACY
 from fenchel_common.algorithms.averaging.settings import ACCURACY_LEAK, MEASUREMENT_LEAKS, LocalLossSettings
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 from fenchel_common.errors import InvalidConfig
@@ -45,6 +46,11 @@ class DescentSettings(LocalLossSettings):
     @property
     def local_loss(self) -> DescentLoss:
         return Multinomial(self.classes) if self.loss == Multinomial.name else LOSSES[self.loss]
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The numbers about its own rows that a party tells at measurements; predictions of numbers have none."""
+        return () if self.predicts_numbers else (ACCURACY,)
 
     @property
     def loss_function(self) -> Loss:

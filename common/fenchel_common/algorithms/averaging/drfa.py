@@ -11,7 +11,7 @@ from pydantic import Field
 
 from fenchel_common.algorithms.averaging.choices import Occasion, RecordedPlan, check_number
 from fenchel_common.algorithms.averaging.descent import LOSS_LEAK, descent_profile
-from fenchel_common.algorithms.averaging.rails import ACCURACY, MODEL, Vectors
+from fenchel_common.algorithms.averaging.rails import MODEL, Vectors
 from fenchel_common.algorithms.averaging.scaffpd import RobustSettings
 from fenchel_common.algorithms.settings import Profile
 
@@ -43,7 +43,7 @@ class DrfaSettings(RobustSettings):
             state=(MODEL, SNAPSHOT),
             summed=(MODEL, SNAPSHOT),
             surveyed=("loss",),
-            measured=(ACCURACY,),
+            measured=self.measured,
             restates=True,
         )
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from fenchel_common.algorithms.averaging.choices import Occasion, RecordedPlan
 from fenchel_common.algorithms.averaging.descent import DescentSettings, descent_profile
-from fenchel_common.algorithms.averaging.rails import ACCURACY, Vectors
+from fenchel_common.algorithms.averaging.rails import Vectors
 from fenchel_common.algorithms.settings import Profile
 
 
@@ -23,7 +23,7 @@ class FedproxSettings(DescentSettings):
 
     @property
     def vectors(self) -> Vectors:
-        return Vectors(measured=(ACCURACY,), restates=True)
+        return Vectors(measured=self.measured, restates=True)
 
     def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
         plan.check_weights_by_samples(occasion)

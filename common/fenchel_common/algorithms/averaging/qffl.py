@@ -7,7 +7,7 @@ from pydantic import Field
 
 from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan, check_number
 from fenchel_common.algorithms.averaging.descent import LOSS_LEAK, DescentSettings, descent_profile
-from fenchel_common.algorithms.averaging.rails import ACCURACY, Vectors
+from fenchel_common.algorithms.averaging.rails import Vectors
 from fenchel_common.algorithms.settings import Profile
 
 UPDATE = "update"
@@ -28,7 +28,7 @@ class QfflSettings(DescentSettings):
 
     @property
     def vectors(self) -> Vectors:
-        return Vectors(summed=(UPDATE,), surveyed=("loss",), reported=("squared_change",), measured=(ACCURACY,))
+        return Vectors(summed=(UPDATE,), surveyed=("loss",), reported=("squared_change",), measured=self.measured)
 
     def check_closing(self, told: Numbers, plan: RecordedPlan, occasion: Occasion) -> None:
         del plan, occasion

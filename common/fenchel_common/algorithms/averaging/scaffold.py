@@ -9,7 +9,7 @@ from pydantic import Field
 
 from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan, check_number
 from fenchel_common.algorithms.averaging.descent import DescentSettings, descent_profile
-from fenchel_common.algorithms.averaging.rails import ACCURACY, MODEL, Vectors
+from fenchel_common.algorithms.averaging.rails import MODEL, Vectors
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 
 CONTROL = "control"
@@ -31,7 +31,7 @@ class ScaffoldSettings(DescentSettings):
 
     @property
     def vectors(self) -> Vectors:
-        return Vectors(state=(MODEL, CONTROL), summed=(MODEL, CONTROL), kept=(OWN_CONTROL,), measured=(ACCURACY,))
+        return Vectors(state=(MODEL, CONTROL), summed=(MODEL, CONTROL), kept=(OWN_CONTROL,), measured=self.measured)
 
     def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
         del occasion

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan, check_number, check_repeated
 from fenchel_common.algorithms.averaging.descent import LOSS_LEAK, DescentSettings, descent_profile
-from fenchel_common.algorithms.averaging.rails import ACCURACY, MODEL, Vectors
+from fenchel_common.algorithms.averaging.rails import MODEL, Vectors
 from fenchel_common.algorithms.settings import PositiveFloat, Profile
 
 CONTROL = "control"
@@ -113,7 +113,7 @@ class ScaffpdSettings(RobustSettings):
 
     @property
     def vectors(self) -> Vectors:
-        return Vectors(state=(MODEL, CONTROL), summed=(UPDATE,), surveyed=("loss",), measured=(ACCURACY,))
+        return Vectors(state=(MODEL, CONTROL), summed=(UPDATE,), surveyed=("loss",), measured=self.measured)
 
     def check_plan(self, plan: RecordedPlan, occasion: Occasion) -> None:
         """τ_r never rises."""

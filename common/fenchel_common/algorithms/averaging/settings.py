@@ -1,16 +1,17 @@
 """The settings that the averaging algorithms have in common."""
 
+import math
 from typing import Any, ClassVar, Final
 
 from pydantic import Field
 
 from fenchel_common.algorithms.averaging.choices import Numbers, Occasion, RecordedPlan
 from fenchel_common.algorithms.averaging.family import AVERAGING
-from fenchel_common.algorithms.averaging.rails import Vectors
+from fenchel_common.algorithms.averaging.rails import Measurement, Vectors
 from fenchel_common.algorithms.family import Family
 from fenchel_common.algorithms.settings import AlgorithmSettings, is_due
 from fenchel_common.ids import RoundId
-from fenchel_common.losses import Array, Loss
+from fenchel_common.losses import Array, Fit, Loss
 from fenchel_common.losses.multinomial import Multinomial
 
 MEASUREMENT_LEAKS: Final = {
@@ -42,6 +43,17 @@ class AveragingSettings(AlgorithmSettings):
         """Values for each feature: 1, or the number of classes."""
         return 1
 
+    @property
+    def predicts_numbers(self) -> bool:
+        """Whether the loss is one of regression, so that no prediction is right or wrong."""
+        return self.loss_function.regression
+
+    def fit_of(self, measured: Measurement) -> Fit:
+        """How well the model predicts; the only loss of regression here, the squared one, is the squared error."""
+        if self.predicts_numbers:
+            return Fit(rmse=math.sqrt(max(measured.loss_sum, 0.0) / measured.samples))
+        return Fit(accuracy=measured.correct / measured.samples)
+
     def measures(self, round_id: RoundId, *, closing: bool) -> bool:
         """Whether P(w) is to be measured in a round."""
         return closing or is_due(round_id, self.measure_every)
@@ -70,8 +82,13 @@ class LocalLossSettings(AveragingSettings):
         """The loss that the parties minimise."""
         raise NotImplementedError
 
-    def check_labels(self, y: Array) -> None:
+    def check_labels(self, y: Array, weights: Array | None = None) -> None:
         self.local_loss.check_labels(y)
+        self.label_rules.check_weights(weights)
+
+    @property
+    def predicts_numbers(self) -> bool:
+        return self.local_loss.regression
 
     @property
     def width(self) -> int:

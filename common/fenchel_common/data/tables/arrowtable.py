@@ -120,10 +120,11 @@ class _Assembly:
         if label is not None and label.column is None:
             raise InvalidInput(f'{source.name}: label: which column is it? Write column = "NAME" under [label]')
         self._label = None if label is None else label.column
-        self._used = _features(source, declaration, taken={*self._id_columns, self._label})
+        self._weight = None if label is None else label.weight
+        self._used = _features(source, declaration, taken={*self._id_columns, self._label, self._weight})
         named = [
             *self._id_columns,
-            *([self._label] if self._label else []),
+            *(name for name in (self._label, self._weight) if name is not None),
             *(feature.column for feature in self._used),
         ]
         _check_columns(source, named)
@@ -134,6 +135,7 @@ class _Assembly:
         self._rows = 0
         self._ids: list[str] = []
         self._labels: list[NDArray[np.float64]] = []
+        self._weights: list[NDArray[np.float64]] = []
         self._dense: list[NDArray[np.float64]] = []
         self._sparse: list[csr_array] = []
 
@@ -142,6 +144,8 @@ class _Assembly:
         self._ids += joined([ids(columns[name], self._spot(name)) for name in self._id_columns])
         if self._label is not None:
             self._labels.append(self._label_numbers(columns[self._label]))
+        if self._weight is not None:
+            self._weights.append(numbers(columns[self._weight], self._spot(self._weight), self._declaration.csv))
         block = np.empty((batch.num_rows, len(self.features)))
         for position, feature in enumerate(self._numbers):
             block[:, position] = numbers(columns[feature.column], self._spot(feature.column), self._declaration.csv)
@@ -170,6 +174,7 @@ class _Assembly:
             y,
             [feature.missing for feature in self._numbers],
             [(feature.category(), feature.missing) for feature in self._categories],
+            weights=None if self._weight is None else np.concatenate([np.zeros(0), *self._weights]),
         )
 
     def _spot(self, column: str) -> Spot:

@@ -59,7 +59,7 @@ class LibsvmOptions(_Section):
 
 
 class LabelDeclaration(_Section):
-    """The labels: two classes by their names, or numbers.
+    """The labels: two classes by their names, or numbers; `weight` is the column with the weight of each sample.
 
     `column` is left out for formats that know labels by themselves (LIBSVM and NPZ).
     """
@@ -69,6 +69,7 @@ class LabelDeclaration(_Section):
     positive: Scalar | None = None
     negative: Scalar | None = None
     missing: Literal["refuse", "drop"] = "refuse"
+    weight: Name | None = None
 
     def classes(self) -> dict[str, float]:
         """The labels −1 and +1 by the canonical text of their cells."""
@@ -162,7 +163,7 @@ class Declaration(_Section):
         uses = [*ids, *self.leave_out, *(self.features or {})]
         if self.label is not None:
             self._check_label(self.label, source)
-            uses += [self.label.column] if self.label.column is not None else []
+            uses += [name for name in (self.label.column, self.label.weight) if name is not None]
         twice = [name for name in dict.fromkeys(uses) if uses.count(name) > 1]
         if twice:
             raise InvalidInput(

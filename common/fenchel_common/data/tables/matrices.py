@@ -57,6 +57,11 @@ def _declared_labels(raw: RawTable, label: LabelDeclaration) -> NDArray[np.float
         raise InvalidInput(f"{raw.source}: has no labels; take [label] out of {DECLARATION_FILE}")
     if label.column is not None:
         raise InvalidInput(f"{raw.source}: has labels of its own; take column out of [label] in {DECLARATION_FILE}")
+    if label.weight is not None:
+        raise InvalidInput(
+            f"{raw.source}: has no columns to be weights; take weight out of [label] in {DECLARATION_FILE}, and give "
+            "weights as the array `weights` of an NPZ file"
+        )
     if label.type == "number":
         return raw.y
     classes, y = label.classes(), np.full(len(raw.y), np.nan)
@@ -82,7 +87,7 @@ def _without(raw: RawTable, leave_out: list[str]) -> RawTable:
     if names - {LABELS}:
         kept = np.array([position for position, name in enumerate(raw.features) if name not in names], dtype=np.int64)
         raw = replace(raw, features=tuple(raw.features[position] for position in kept), X=raw.X[:, kept])
-    return replace(raw, y=None) if LABELS in names else raw
+    return replace(raw, y=None, weights=None) if LABELS in names else raw
 
 
 def _column(raw: RawTable, position: int) -> NDArray[np.float64]:

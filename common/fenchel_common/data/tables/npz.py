@@ -9,14 +9,14 @@ from fenchel_common.data.tables.raw import RawTable
 
 
 class NpzReader(MatrixReader):
-    """Reads .npz files with `ids`, `features`, `X` (or the parts of a CSR matrix), and `y` where there are labels."""
+    """Reads .npz files with `ids`, `features`, `X` (or the parts of a CSR matrix), and maybe `y` and `weights`."""
 
     def options(self, path: Path, declaration: Declaration) -> Declaration:  # noqa: ARG002 - an NPZ file says all
         return declaration
 
     def matrix(self, path: Path, declaration: Declaration) -> RawTable:  # noqa: ARG002 - of the interface
-        ids, features, X, y = load_parts(path)
-        return RawTable(str(path), list(ids), features, X, y)
+        ids, features, X, y, weights = load_parts(path)
+        return RawTable(str(path), list(ids), features, X, y, weights=weights)
 
 
 READER = NpzReader()

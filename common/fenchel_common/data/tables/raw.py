@@ -48,6 +48,8 @@ class RawTable:
         What to do about missing cells, for each feature; none for a format that declares no features.
     categories
         The columns of categories, and what to do about the missing cells of each.
+    weights
+        (rows,), NaN where a weight is missing; None for a table without weights.
     """
 
     source: str
@@ -57,6 +59,7 @@ class RawTable:
     y: NDArray[np.float64] | None
     missing: Sequence[MissingCells] = ()
     categories: Sequence[tuple[Category, MissingCells]] = ()
+    weights: NDArray[np.float64] | None = None
 
 
 def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]:
@@ -65,8 +68,13 @@ def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]
     Changes `raw.X` in place. Raises `InvalidInput`, or `Refusal` for duplicate ids, with the rows and columns at fault.
     """
     if not raw.ids:
-        raise InvalidInput(f"{raw.source}: has no rows")
-    check_ids(raw.ids, raw.source)
+        raise InvalidInput(f"{raw.source}: has no rows; give a table with a row for each sample")
+    if not raw.features and not raw.categories:
+        raise InvalidInput(
+            f"{raw.source}: no column is a feature; name some under [features] in {DECLARATION_FILE}, or take them out "
+            "of leave_out"
+        )
+    check_ids(raw.ids, f"{raw.source}: {_columns(declaration.id)}" if declaration.id else raw.source)
     notes: list[str] = []
     rows, positions = _missing_cells(raw.X)
     indicators = _indicators(raw, rows, positions)
@@ -101,10 +109,10 @@ def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]
         notes.append(f"{raw.source}: {dropped} of {len(raw.ids)} rows are dropped for a missing cell")
         X = X[kept]
     ids = tuple(sample for sample, keep in zip(raw.ids, kept, strict=True) if keep) if dropped else tuple(raw.ids)
-    y = raw.y[kept] if dropped and raw.y is not None else raw.y
+    y, weights = (None if values is None else values[kept] for values in (raw.y, raw.weights))
     try:
         categories = tuple(category.taken(kept) for category, _ in raw.categories)
-        shard = Shard(ids, features, X, y, frozenset(imputed), categories)
+        shard = Shard(ids, features, X, y, frozenset(imputed), categories, weights)
     except InvalidInput as error:
         raise InvalidInput(f"{raw.source}: {error}") from None
     return shard, notes + _cautions(raw.source, shard)
@@ -171,11 +179,18 @@ def _labelled(raw: RawTable, declaration: Declaration) -> NDArray[np.bool_]:
     if raw.y is None:
         return np.ones(len(raw.ids), dtype=bool)
     without = np.isnan(raw.y)
-    policy = "refuse" if declaration.label is None else declaration.label.missing
-    if without.any() and policy == "refuse":
+    label = declaration.label
+    if without.any() and (label is None or label.missing == "refuse"):
+        column = "" if label is None or label.column is None else f", {_columns(label.column)}"
         raise InvalidInput(
-            f"{raw.source}: row {int(without.argmax()) + 1}: the label is missing (of all: {int(without.sum())}); "
-            f'remove these rows, or write missing = "drop" under [label] in {DECLARATION_FILE}'
+            f"{raw.source}: row {int(without.argmax()) + 1}{column}: the label is missing (missing labels: "
+            f'{int(without.sum())}); remove these rows, or write missing = "drop" under [label] in {DECLARATION_FILE}'
+        )
+    if raw.weights is not None and not (raw.weights[~without] > 0.0).all():
+        at_fault = ~without & ~(raw.weights > 0.0)
+        raise InvalidInput(
+            f"{raw.source}: row {int(at_fault.argmax()) + 1}: the weight is missing or not positive (of all: "
+            f"{int(at_fault.sum())}); correct the weights, or remove rows that are not to count"
         )
     return ~without
 
@@ -205,6 +220,10 @@ def _cautions(source: str, shard: Shard) -> list[str]:
             "them, so bring them to the scale of the others first"
         )
     return notes
+
+
+def _columns(names: str | Sequence[str]) -> str:
+    return f"column {names!r}" if isinstance(names, str) else f"columns {', '.join(map(repr, names))}"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -38,10 +38,10 @@ def accuracy_spread(accuracies: Sequence[float]) -> dict[str, float]:
 
 
 class DescentServer(AveragingServer[S]):
-    """Measures how the accuracies of the clients differ, on their training rows."""
+    """Measures how the accuracies of the clients differ, on their training rows; regression has none."""
 
     def figures(self, measured: Mapping[ClientId, Numbers]) -> Numbers:
-        return accuracy_spread(accuracies(measured))
+        return accuracy_spread(accuracies(measured)) if self.settings.measured else {}
 
 
 class RobustServer(DescentServer[R]):

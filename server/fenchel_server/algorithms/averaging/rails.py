@@ -329,13 +329,14 @@ class AveragingServer(PhasedServer[S, AveragingRound, AveragingAnswer], Generic[
         if current.closing and outcome is None:
             outcome, reason = ENDED_HERE
         due = self.settings.measures(current.id, closing=current.closing)
+        accuracy, figures = current.fit(self.settings)
         metrics = RoundMetrics(
             round=current.id,
             primal=None if whole is None else self.objective(whole),
-            accuracy=None if whole is None else whole.correct / whole.samples,
+            accuracy=accuracy,
             participants=tuple(current.contributors),
             absences=current.absences,
             note="not measured: a party was missing" if due and whole is None else "",
-            figures={} if whole is None else self.figures(current.numbers),
+            figures={} if whole is None else {**figures, **self.figures(current.numbers)},
         )
         return self._ended(metrics, outcome, reason)

@@ -4,10 +4,12 @@ from dataclasses import dataclass, field
 
 from fenchel_common.algorithms.averaging.choices import RecordedPlan
 from fenchel_common.algorithms.averaging.rails import Measurement
+from fenchel_common.algorithms.averaging.settings import AveragingSettings
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.ids import ClientId
 from fenchel_server.algorithms.averaging.answers import Expected
 from fenchel_server.algorithms.averaging.plan import Numbers, Plan
+from fenchel_server.algorithms.certificate import fit_figures
 from fenchel_server.algorithms.phased import RoundUnderWay
 
 
@@ -47,6 +49,13 @@ class AveragingRound(RoundUnderWay):
     def trainers(self) -> tuple[ClientId, ...]:
         """The clients that were to train, whether or not they have failed."""
         return () if self.recorded is None else self.recorded.trainers
+
+    def fit(self, settings: AveragingSettings) -> tuple[float | None, dict[str, float]]:
+        """The accuracy, and the figures that take its place in regression; none of both without a measurement."""
+        if self.whole is None:
+            return None, {}
+        found = settings.fit_of(self.whole)
+        return found.accuracy, fit_figures(found)
 
     def add_figures(self, figures: Vector | None) -> None:
         """Adds the figures that came in a phase, if there are any."""

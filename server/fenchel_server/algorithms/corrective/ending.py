@@ -185,5 +185,5 @@ def certified(
         dual=objectives.dual,
         gap=objectives.primal - objectives.dual + error,
         gap_error=error,
-        fit=loss.fit(objectives.accuracy),
+        fit=settings.fit(objectives.accuracy),
     )

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from fenchel_common.algorithms.dual import DualSettings
 from fenchel_common.algorithms.hyfdca.messages import Figures
 from fenchel_common.losses import Loss
 from fenchel_server.algorithms.certificate import Certificate, Rounding, reached_gap
@@ -13,20 +14,20 @@ GAP_GROWTH_LIMIT: Final = 10.0
 POOR_CERTIFICATES_LIMIT: Final = 5
 
 
-def certify(figures: Figures, *, lambda_: float, loss: Loss, rounding: Rounding) -> Certificate:
+def certify(figures: Figures, *, settings: DualSettings, rounding: Rounding) -> Certificate:
     """The certificate from the figures.
 
     The caller must ensure that the figures cover all samples and features, and that w = w(α).
     """
     primal = figures.regulariser + figures.mean_loss
     dual = dual_value(figures)
-    error = gap_error(figures, lambda_=lambda_, loss=loss, rounding=rounding)
+    error = gap_error(figures, lambda_=settings.lambda_, loss=settings.loss_function, rounding=rounding)
     return Certificate(
         primal=primal,
         dual=dual,
         gap=primal - dual + error,
         gap_error=error,
-        fit=loss.fit(figures.accuracy),
+        fit=settings.fit(figures.accuracy),
     )
 
 

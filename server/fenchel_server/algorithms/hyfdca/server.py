@@ -285,12 +285,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound, HyfdcaAnswer]):
         self._take_contributions(answers, current.id)
         current.figures = next((answer.figures for answer in answers.values()), None)
         if current.figures is not None and current.rules.certifying:
-            current.certificate = certify(
-                current.figures,
-                lambda_=self.settings.lambda_,
-                loss=self.settings.loss_function,
-                rounding=self._rounding,
-            )
+            current.certificate = certify(current.figures, settings=self.settings, rounding=self._rounding)
             current.ending = (
                 ending_of(current.certificate, goal=self.settings.stop.gap, watch=self._watch) or current.ending
             )

@@ -1,0 +1,90 @@
+"""The tutorial: its files and commands, run as they stand, train the model of the pooled and prepared table."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fenchel_common.losses import LOSSES
+from fenchel_common.objectives import primal
+from fenchel_common.runconfig import FeaturesConfig
+from fenchel_deploy.experiments.centralized import solve_centralized
+from fenchel_deploy.folders import whole_model
+from fenchel_deploy.tablefolder import pooled, read_tables, table_folders
+
+TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"
+DEMO = "## All of it in one command"
+BLOCK = re.compile(r"```(?P<language>\w+)\n(?P<text>.*?)```\n", re.DOTALL)
+FILE = re.compile(r"`(\w+\.toml)`")
+PORT = "9092"
+LAMBDA = 0.1
+
+
+def script(text: str) -> str:
+    """One shell script with the files, the commands and the Python code of the tutorial, in their order."""
+    parts, end = ["set -e"], 0
+    for block in BLOCK.finditer(text):
+        if block["language"] == "toml":
+            name = FILE.findall(text[end : block.start()])[-1]
+            parts.append(f"cat > {name} <<'END'\n{block['text']}END")
+        elif block["language"] == "python":
+            parts.append(f"python - <<'END'\n{block['text']}END")
+        else:
+            assert block["language"] == "sh"
+            parts.append(block["text"])
+        end = block.end()
+    return "\n".join(parts)
+
+
+def run(text: str, folder: Path) -> str:
+    """What the script prints. With FENCHEL_DATA the patients are those of the heart disease data."""
+    found = subprocess.run(
+        ["bash", "-c", text],
+        cwd=folder,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    logs = "".join(path.read_text() for path in folder.glob("*.log"))
+    assert found.returncode == 0, found.stdout + found.stderr + logs
+    return found.stdout
+
+
+def free_port() -> int:
+    with socket.create_server(("localhost", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder after all parts of the tutorial but the last, and what was printed."""
+    folder = tmp_path_factory.mktemp("tutorial")
+    text = TUTORIAL.read_text().partition(DEMO)[0]
+    assert PORT in text
+    return folder, run(script(text.replace(PORT, str(free_port()))), folder)
+
+
+def test_the_tutorial_ends_with_the_model_of_the_pooled_and_prepared_table(walked: tuple[Path, str]) -> None:
+    folder, said = walked
+    assert "the duality gap is at most 0.0004" in said
+    assert re.search(r"^cholesterol +[+-]0\.\d{3} for each", said, re.MULTILINE), "the weights of a lab"
+    table = pooled("hospitals", read_tables(table_folders(folder / "hospitals")), FeaturesConfig())
+    parts = (path.read_bytes() for path in (folder / "private").glob("*/*.model.npz"))
+    weights = whole_model(parts, table.features)
+    loss = LOSSES["logistic"]
+    best = solve_centralized(table.X, table.y, loss=loss, lambda_=LAMBDA).primal
+    reached = primal(table.X, table.y, weights, loss=loss, lambda_=LAMBDA)
+    assert best - 1e-9 <= reached <= (1 + 1e-3) * best
+
+
+def test_the_short_form_of_the_tutorial_reaches_its_goal(walked: tuple[Path, str]) -> None:
+    """It exits with an error unless the model is within 0.1 % of the optimum."""
+    folder, _ = walked
+    said = run(script(TUTORIAL.read_text().partition(DEMO)[2]), folder)
+    assert "hospitals over 8 parties" in said
