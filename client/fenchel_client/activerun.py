@@ -71,8 +71,8 @@ class ActiveRun:
     ) -> "ActiveRun":
         """The run with a new client half; `Refusal` if the record has no key, or the data do not fit the algorithm.
 
-        `layout` is the layout of the record, as `client_layout_of` gives it; `attempt` is that of the set-up, while it
-        is under way.
+        `table` has the party's own features, `layout` is the layout of the record, as `client_layout_of` gives it, and
+        `attempt` is that of the set-up, while it is under way.
         """
         config = kept.config
         if kept.secrets is None:

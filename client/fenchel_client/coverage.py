@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from fenchel_client.alignment import run_vocabulary
 from fenchel_client.misfits import SAME_IDS
+from fenchel_client.runtable import run_feature_count
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import DataUnfit, InvalidInput
@@ -30,7 +30,7 @@ def client_layout_of(kept: PartyRun, table: PartyTable, *, party: ClientId) -> C
 
     `table` is the party's own or that of the run.
     """
-    features = table.feature_count(run_vocabulary(table, kept.vocabulary))
+    features = run_feature_count(table, kept.config, kept.vocabulary)
     return client_layout_from_bytes(kept.layout, party=party, samples=len(table.ids), features=features)
 
 
@@ -49,10 +49,9 @@ def check_coverage(layout: ClientLayout, *, table: PartyTable, config: RunConfig
         raise InvalidInput("layout: slots: not as many as fit into a ciphertext of the run's key and precision")
     _check_rows(layout, table=table, config=config)
     features = sum(len(positions) for positions in layout.feature_blocks.values())
-    if features != len(table.features):
-        raise InvalidInput(
-            f"layout: feature_blocks: has {features} of this party's {len(table.features)} features, not all"
-        )
+    due = len(table.features)
+    if features != due:
+        raise InvalidInput(f"layout: feature_blocks: has {features} of this party's {due} features, not all")
     for opened in layout.cohorts:
         full = layout.feature_slots if opened.cohort.features else layout.slots
         if any(size < full for size in opened.cohort.sizes[:-1]):
@@ -87,7 +86,7 @@ def _check_ignored(layout: ClientLayout, *, table: PartyTable, config: RunConfig
     """Refuses ignored features unless the terms allow them and an earlier party can give them."""
     if not layout.ignored:
         return
-    if config.overlap != "first":
+    if config.overlap != "first" and not _of_intercept_alone(layout, config):
         raise InvalidInput('layout: ignored: features are left out, but the run\'s terms do not say overlap = "first"')
     if first:
         raise InvalidInput("layout: ignored: no party comes before this one in the roster")
@@ -97,3 +96,9 @@ def _check_ignored(layout: ClientLayout, *, table: PartyTable, config: RunConfig
             raise InvalidInput("layout: ignored: features of rows that nobody else holds are left out")
         if cut.features.max() >= len(table.features):
             raise InvalidInput("layout: ignored: points to a feature that this party does not hold")
+
+
+def _of_intercept_alone(layout: ClientLayout, config: RunConfig) -> bool:
+    """Whether only the constant feature is ignored, which every party with labels holds; its pseudonym is the first."""
+    has_intercept = config.features is not None and config.features.intercept
+    return has_intercept and all(cut.features.tolist() == [0] for cut in layout.ignored)

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from fenchel_client.activerun import ActiveRun
 from fenchel_client.algorithms.base import MayDiverge
-from fenchel_client.alignment import run_table, run_vocabulary
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
-from fenchel_client.firstresults import LearntMoments, model_preparation
+from fenchel_client.firstresults import LearntMoments, model_preparation, with_lengths
 from fenchel_client.layoutnotes import layout_notes
 from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, NO_KEY, RunRecords, with_company
+from fenchel_client.runtable import run_table, run_vocabulary
 from fenchel_client.table import PartyTable
 from fenchel_client.task import Task
 from fenchel_common.clientlayout import ClientLayout
@@ -98,20 +98,28 @@ class CurrentRun:
                     public_reason="it restarted during the set-up",
                 )
             layout = client_layout_of(kept, self._table, party=kit.client_id)
-            self.active = self._activated(run, kept, layout, run_table(self._table, kept.vocabulary), kit)
+            self.active = self._activated(run, kept, layout, run_table(self._table, kept.config, kept.vocabulary), kit)
         return self.active
 
     def prepare(self, active: ActiveRun, learn: Callable[[], LearntMoments]) -> ActiveRun:
         """Makes the run one of prepared features and labels; `learn` opens their moments."""
-        prepared = self.guarded(active, lambda: self._prepared(active, learn()))
+
+        def recorded() -> PartyRun:
+            flags = run_vocabulary(active.table, active.kept.vocabulary).flags()
+            return learn().recorded(active.kept, active.settings.label_rules, active.table, flags=flags)
+
+        return self._prepared(active, recorded)
+
+    def _prepared(self, active: ActiveRun, recorded: Callable[[], PartyRun]) -> ActiveRun:
+        """The run with the record that `recorded` gives, which is kept on disk."""
+        prepared = self.guarded(active, lambda: active.prepared(recorded(), self._stopwatch))
         self._records.folder.keep_run(active.run, prepared.kept)
         self.active = prepared
         return prepared
 
-    def _prepared(self, active: ActiveRun, learnt: LearntMoments) -> ActiveRun:
-        flags = run_vocabulary(active.table, active.kept.vocabulary).flags()
-        kept = learnt.recorded(active.kept, active.settings.label_rules, active.table, flags=flags)
-        return active.prepared(kept, self._stopwatch)
+    def divide_rows(self, active: ActiveRun, whole: Callable[[], NDArray[np.float64]]) -> ActiveRun:
+        """Makes the run one of rows of length 1; `whole` opens the lengths of the rows with prepared features."""
+        return self._prepared(active, lambda: with_lengths(active.kept, whole(), features=len(active.table.features)))
 
     def answer(self, active: ActiveRun, task: Task) -> bytes:
         """The result of a task of a round; that the party has come so far is on disk before the result leaves.

@@ -10,10 +10,13 @@ from fenchel_client.activerun import ActiveRun
 from fenchel_client.labelmoments import LabelMoments
 from fenchel_client.labels import LabelComparison
 from fenchel_client.moments import FeatureMoments
+from fenchel_client.preparedtable import table_of_run
+from fenchel_client.rowlengths import RowLengths
 from fenchel_client.scaling import Scaling
 from fenchel_client.table import PartyTable
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import RunId
+from fenchel_common.intercept import INTERCEPT
 from fenchel_common.labelrules import LabelRules
 from fenchel_common.labelscaling import LabelScaling
 from fenchel_common.moments import Moments
@@ -38,11 +41,21 @@ class LearntMoments:
         if self.features is not None:
             assert kept.config.features is not None, "without [features] there are no moments of features"
             made = np.array([name in flags for name in sorted(table.features)])
-            scaling = Scaling.of(self.features, kept.config.features, flags=made).to_bytes()
+            found = Scaling.of(self.features, kept.config.features, flags=made)
+            if INTERCEPT in table.features:
+                constant = kept.config.algorithm_settings().constant
+                found = found.with_constant(sorted(table.features).index(INTERCEPT), constant)
+            scaling = found.to_bytes()
         labels = LabelScaling.of(rules, self.labels)
         if table.y is not None and self.labels is not None:
             labels.check_outliers(table.y)
         return replace(kept, scaling=scaling, labels=labels.to_bytes())
+
+
+def with_lengths(kept: PartyRun, lengths: NDArray[np.float64], *, features: int) -> PartyRun:
+    """The record of a run whose rows are divided by these lengths; rows of zeros stay as they are."""
+    scaling = Scaling.from_bytes(kept.scaling, features=features)
+    return replace(kept, scaling=replace(scaling, lengths=np.where(lengths > 0.0, lengths, 1.0)).to_bytes())
 
 
 def model_preparation(active: ActiveRun, *, features: int) -> dict[str, NDArray[np.float64]]:
@@ -69,6 +82,8 @@ class FirstResults:
         The comparison of labels.
     preparing
         Whether the run learns moments, and the party has not yet been told their sums.
+    lengths
+        The lengths of the rows, from then on until the rows are divided by them; else None.
     """
 
     def __init__(self, active: ActiveRun, *, secret: bytes, run: RunId) -> None:
@@ -76,6 +91,7 @@ class FirstResults:
         self.labels = LabelComparison(
             active.layout, table, cipher=cipher, key=active.key, seal=seal, secret=secret, run=run
         )
+        self.lengths: RowLengths | None = None
         self.preparing = config.prepares
         self._features: FeatureMoments | None = None
         if config.features is not None:
@@ -88,7 +104,7 @@ class FirstResults:
         """The answer to the layout."""
         seed = active.settings.seed if active.kept.config.seed is None else None
         if not self.preparing:
-            return self._prepared(active, seed)
+            return self.prepared(active, seed)
         moments = () if self._features is None else self._features.contribution()
         return LayoutResult(b"", None, seed, moments, None if self._labels is None else self._labels.contribution())
 
@@ -109,8 +125,14 @@ class FirstResults:
         )
 
     def second(self, active: ActiveRun) -> LayoutResult:
-        """The answer once features and labels of the active run are prepared."""
-        return self._prepared(active, None)
+        """The answer once features and labels are prepared: lengths of rows, if the run divides by them."""
+        kept, seal = active.kept, active.participant.seal
+        if kept.config.features is None or kept.config.features.rows != "unit":
+            return self.prepared(active)
+        table = table_of_run(active.table, active.settings.label_rules, scaling=kept.scaling, labels=kept.labels)
+        self.lengths = RowLengths(active.layout, table, cipher=active.cipher, key=active.key, seal=seal)
+        return LayoutResult(b"", None, lengths=self.lengths.contribution())
 
-    def _prepared(self, active: ActiveRun, seed: int | None) -> LayoutResult:
+    def prepared(self, active: ActiveRun, seed: int | None = None) -> LayoutResult:
+        """The answer once all is prepared."""
         return LayoutResult(active.participant.algorithm.preparation(), self.labels.marks(), seed)

@@ -27,12 +27,14 @@ from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.leakage import Direction
 from fenchel_common.setup import (
+    BEFORE_ROUNDS,
     FINISH,
     GROUP_KEYS,
     INTRODUCE,
     LABELS,
     LAYOUT,
     PREPARE,
+    ROWS,
     LayoutResult,
     PartyRun,
 )
@@ -106,7 +108,7 @@ class Party:
     def _counted_answer(self, task: Task) -> bytes:
         """The answer to a task; the values in the task and in the answer are counted."""
         settings = self._settings_of(task)
-        if settings is None and (task.round > 0 or task.phase in (GROUP_KEYS, LAYOUT, PREPARE, LABELS)):
+        if settings is None and (task.round > 0 or task.phase in (GROUP_KEYS, *BEFORE_ROUNDS, LABELS)):
             # This process does not know the run and cannot read the task, as the answer says.
             return self._answer(task)
         ledger = self._records.ledger(task.run)
@@ -146,6 +148,8 @@ class Party:
             return self._begin(self._setup, task)
         if task.phase == PREPARE:
             return self._prepare(self._setup, task)
+        if task.phase == ROWS:
+            return self._divide_rows(self._setup, task)
         if task.phase == LABELS:
             return self._compare_labels(self._setup, task.body)
         answered = self._setup.answer(task.phase, task.body)
@@ -176,7 +180,7 @@ class Party:
         return self._given(task, lambda: first.first(active))
 
     def _prepare(self, setup: SetupClient, task: Task) -> bytes:
-        """Prepares features and labels; returns the preparation and the marks of labels with other holders."""
+        """Prepares features and labels; returns what follows, as `FirstResults.second` says."""
         first = self._first
         if setup.labels is None or first is None or not first.preparing:
             raise Refusal("no moments were given in this set-up", public_reason="it has given no moments of features")
@@ -184,6 +188,16 @@ class Party:
         running = self._current.running(setup.run, kit=self._kit)
         active = self._current.prepare(running, lambda: first.learnt(task.body, running))
         return self._given(task, lambda: first.second(active))
+
+    def _divide_rows(self, setup: SetupClient, task: Task) -> bytes:
+        """Divides rows by their lengths; returns the algorithm's preparation and the marks of labels."""
+        first = self._first
+        if setup.labels is None or first is None or first.lengths is None:
+            raise Refusal("no lengths were given in this set-up", public_reason="it has given no lengths of rows")
+        lengths, first.lengths = first.lengths, None
+        running = self._current.running(setup.run, kit=self._kit)
+        active = self._current.divide_rows(running, lambda: lengths.whole(task.body, running.participant.transcript))
+        return self._given(task, lambda: first.prepared(active))
 
     def _given(self, task: Task, make: Callable[[], LayoutResult]) -> bytes:
         """A contribution between the layout and the first round."""

@@ -1,12 +1,15 @@
-"""A party's table as a run uses it: features shifted and scaled, without missing cells; labels scaled and weighted."""
+"""A party's table as a run uses it: features shifted and scaled, rows perhaps of length 1; labels scaled, weighted."""
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from fenchel_client.scaling import Scaling
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.data.shard import Matrix
+from fenchel_common.errors import InvalidInput
+from fenchel_common.intercept import INTERCEPT
 from fenchel_common.labelrules import LabelRules
 from fenchel_common.labelscaling import LabelScaling
 
@@ -55,7 +58,22 @@ class PreparedTable(PartyTable):
         values = prepared.data if isinstance(prepared, csr_array) else prepared
         for entries in self._table.entries(layout):
             values[entries] = 0.0
+        if len(scaling.lengths):
+            self._divide(prepared, scaling.lengths)
         return prepared
+
+    def _divide(self, prepared: Matrix, lengths: NDArray[np.float64]) -> None:
+        """Divides the rows by their lengths, but for the constant feature."""
+        if len(lengths) != prepared.shape[0]:
+            raise InvalidInput("scaling: must have the length of every row")
+        constant = sorted(self.features).index(INTERCEPT) if INTERCEPT in self.features else -1
+        if isinstance(prepared, csr_array):
+            divisors = np.repeat(lengths, np.diff(prepared.indptr))
+            prepared.data /= np.where(prepared.indices == constant, 1.0, divisors)
+            return
+        for position, column in enumerate(prepared.T):
+            if position != constant:
+                column /= lengths
 
 
 def table_of_run(table: PartyTable, rules: LabelRules, *, scaling: bytes, labels: bytes) -> PartyTable:

@@ -1,6 +1,6 @@
 """How a run prepares the values of a party's features: x' = (x − shift) / scale, with a value for missing cells."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -18,12 +18,14 @@ Array = NDArray[np.float64]
 class Scaling:
     """(m,) for each feature, sorted by name: its shift, its scale, and the value of a cell that is missing.
 
-    The same for a feature at all of its holders.
+    The same for a feature at all of its holders. `lengths` are those of the party's whole rows, in the order of its
+    layout, by which they are divided; none if they are not.
     """
 
     shift: Array = field(repr=False)
     scale: Array = field(repr=False)
     missing: Array = field(repr=False)
+    lengths: Array = field(default_factory=lambda: np.zeros(0), repr=False)
 
     @classmethod
     def of(cls, moments: Moments, config: FeaturesConfig, *, flags: NDArray[np.bool_]) -> Self:
@@ -40,22 +42,30 @@ class Scaling:
             scale = moments.root_mean_squares()
         return cls(shift, np.where((scale > 0.0) & ~flags, scale, 1.0), means)
 
+    def with_constant(self, position: int, constant: float) -> Self:
+        """The scaling that gives the feature at a position, whose value is 1, the value `constant`."""
+        shift, scale = self.shift.copy(), self.scale.copy()
+        shift[position], scale[position] = 0.0, 1.0 / constant
+        return replace(self, shift=shift, scale=scale)
+
     @property
     def prepared_missing(self) -> Array:
         """(m,) the prepared value of a cell that is missing."""
         return (self.missing - self.shift) / self.scale
 
     def to_mapping(self) -> dict[str, Array]:
-        """The three by name, as the file of a model has them."""
-        return {"shift": self.shift, "scale": self.scale, "missing": self.missing}
+        """Shift, scale and missing by name, as the file of a model has them; `unit_rows` if rows are divided."""
+        found = {"shift": self.shift, "scale": self.scale, "missing": self.missing}
+        return found | ({"unit_rows": np.ones(1)} if len(self.lengths) else {})
 
     def to_bytes(self) -> bytes:
-        return doubles_to_bytes(np.concatenate([self.shift, self.scale, self.missing]))
+        return doubles_to_bytes(np.concatenate([self.shift, self.scale, self.missing, self.lengths]))
 
     @classmethod
     def from_bytes(cls, data: bytes, *, features: int) -> Self:
         """Reads the scaling that this party wrote into the record of a run."""
         values = doubles_from_bytes(data, field="scaling")
-        if values.shape != (3 * features,) or not np.isfinite(values).all():
+        if len(values) < 3 * features or not np.isfinite(values).all():
             raise InvalidInput(f"scaling: must have three finite numbers for each of {features} features")
-        return cls(*np.split(values, 3))
+        shift, scale, missing, lengths = np.split(values, [features, 2 * features, 3 * features])
+        return cls(shift, scale, missing, lengths)

@@ -145,7 +145,7 @@ class SetupClient:
             self.vocabulary = agreed_vocabulary(body, tag_secret=secret, run=self.run, clients=clients)
             for hint in vocabulary_hints(self.own_table, self.vocabulary):
                 log.warning("run %s: %s", self.run, hint)
-        self.table = run_table(self.own_table, self.vocabulary)
+        self.table = run_table(self.own_table, config, self.vocabulary)
 
     def _secrets(self, phase: str) -> RunSecrets:
         if self.secrets is None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fenchel_client.ledger import PartyLedger
 from fenchel_client.privatefiles import read_private, write_private
 from fenchel_common.ids import ClientId, RunId, check_run_id
+from fenchel_common.intercept import INTERCEPT
 from fenchel_common.setup import PartyRun
 from fenchel_common.wire.setup import party_run_from_bytes, party_run_to_bytes
 
@@ -82,11 +83,17 @@ class StateFolder:
         """Stores the model; `figures` are P, D and the gap, and an unknown one is stored as NaN.
 
         With a `preparation`, the weights are those of prepared features and labels, and the file has what prepares
-        them.
+        them. The weight of the constant feature is stored as the intercept of the model.
         """
-        arrays = {name: np.float64(np.nan if value is None else value) for name, value in figures.items()}
+        arrays = {name: np.array(np.nan if value is None else value) for name, value in figures.items()}
+        arrays |= {"weights": weights, **preparation}
+        if INTERCEPT in features:
+            position = features.index(INTERCEPT)
+            arrays["intercept"] = weights[position] / preparation["scale"][position]
+            features = [name for name in features if name != INTERCEPT]
+            arrays |= {name: np.delete(arrays[name], position) for name in ("weights", "shift", "scale", "missing")}
         content = io.BytesIO()
-        np.savez(content, allow_pickle=False, features=np.array(features), weights=weights, **arrays, **preparation)
+        np.savez(content, allow_pickle=False, features=np.array(features), **arrays)
         write_private(self._file(run, MODEL), content.getvalue())
 
     def release(self, run: RunId) -> bytes | None:

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.data.categories import Category, Vocabulary, expanded, expanded_names
@@ -68,6 +68,7 @@ class PartyTable:
         self.sparse = isinstance(X, csr_array)
         self._layout: ClientLayout | None = None
         self._blanks: list[_Blank] = []
+        self._with_constant: PartyTable | None = None
 
     @classmethod
     def of(cls, shard: Shard, order: Positions) -> "PartyTable":
@@ -108,6 +109,19 @@ class PartyTable:
         count = len(layout.rows)
         return self._X if count == len(self._rows) else self._X[:count]
 
+    def with_constant(self, name: str) -> "PartyTable":
+        """The same table with one more feature, which is 1 in every row; made once, with a matrix of its own."""
+        if self._with_constant is None:
+            names, ones, listed = sorted(self.features), np.ones((len(self.ids), 1)), self._listed()
+            if isinstance(listed, csr_array):
+                X: Matrix = csr_array(hstack([listed, csr_array(ones)], format="csr"))
+            else:
+                X = np.hstack([listed, ones])
+            missing = frozenset(self.missing())
+            shard = Shard(self.ids, (*names, name), X, self.y, missing, weights=self.weights)
+            self._with_constant = PartyTable.of(shard, np.arange(len(self.ids)))
+        return self._with_constant
+
     def missing(self) -> dict[str, int]:
         """The number of missing cells of each feature, and of each category, that has any."""
         gaps = {category.column: category.missing for category in self.categories if category.missing}
@@ -130,10 +144,13 @@ class PartyTable:
             values[blank.entries] = blank.values
         return csr_array(X[np.argsort(self._rows)]) if isinstance(X, csr_array) else X[np.argsort(self._rows)]
 
-    def _arrange(self, layout: ClientLayout) -> None:
+    def _put_back(self) -> None:
         while self._blanks:
             blank = self._blanks.pop()
             self._values[blank.entries] = blank.values
+
+    def _arrange(self, layout: ClientLayout) -> None:
+        self._put_back()
         left_out = np.setdiff1d(self._rows, layout.rows)
         rows = np.concatenate([layout.rows, left_out])
         moves = np.argsort(self._rows)[rows]

@@ -3,6 +3,7 @@
 import logging
 
 from fenchel_client.consent import Consent
+from fenchel_client.runtable import check_constant
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
 from fenchel_common.data.categories import listed_names
@@ -29,3 +30,4 @@ def check_terms(config: RunConfig, consent: Consent, table: PartyTable) -> None:
         check_prepared(table.missing(), sparse=table.sparse, categories=table.categories, config=config.features)
     except InvalidInput as error:
         raise DataUnfit(str(error), public_reason="its data do not fit this run") from error
+    check_constant(table, config)

@@ -18,7 +18,7 @@ from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.framing import framed
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import CONFIRMATION_BYTES, ROUND, Moment, Record, seed_to_bytes, view_after
-from fenchel_common.setup import LAYOUT, PREPARE, Company
+from fenchel_common.setup import BEFORE_ROUNDS, LAYOUT, Company
 from fenchel_common.wire.records import record_from_bytes
 
 MAX_REPEATS: Final = 64
@@ -185,7 +185,7 @@ class Transcript(Generic[B]):
             self._repeats = 0 if moment.round > self._repeated else self._repeats
             self._repeated = moment.round
             self._before = _RoundEnd(len(self._views), self.book)
-        if moment.phase in (LAYOUT, PREPARE):
+        if moment.phase in BEFORE_ROUNDS:
             self.preparations = stamps
         self.book, self._moment = book, moment
         self._views.append(view)
@@ -193,13 +193,14 @@ class Transcript(Generic[B]):
     def _check_turn(self, moment: Moment) -> None:
         """Raises `Refusal` unless the record follows the newest one.
 
-        First comes that of the layout, then perhaps one of the preparation, then rounds without a gap.
+        First comes that of the layout, then perhaps those of prepared features and rows, then rounds without a gap.
         """
         newest = self._moment
         if len(self._views) == 1 or moment.phase == LAYOUT:
             in_turn = len(self._views) == 1 and moment.phase == LAYOUT and moment.round == 0
-        elif moment.phase == PREPARE:
-            in_turn = len(self._views) == 2 and moment == replace(newest, phase=PREPARE)
+        elif moment.phase in BEFORE_ROUNDS:
+            due = BEFORE_ROUNDS.index(moment.phase) + 1
+            in_turn = len(self._views) == due and moment == replace(newest, phase=moment.phase)
         elif moment.phase == ROUND:
             in_turn = moment.round == newest.round + 1 and moment.attempt >= newest.attempt
         else:

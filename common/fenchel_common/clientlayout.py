@@ -159,6 +159,11 @@ class ClientLayout:
         """The blocks of samples that this party reports on: it is the first of their holders that has labels."""
         return tuple(block for block, held_by in self.holders.items() if self.reporter_of(held_by) == self.party)
 
+    @property
+    def told_blocks(self) -> tuple[int, ...]:
+        """The blocks of samples that this party reports on and that a party without labels holds too."""
+        return tuple(block for block in self.reports if not self.label_holders.issuperset(self.holders[block]))
+
     def reporter_of(self, holders: Sequence[ClientId]) -> ClientId | None:
         """The first label holder among the holders of a block of samples."""
         return next((holder for holder in holders if holder in self.label_holders), None)

@@ -12,7 +12,13 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from fenchel_common import defaults
 from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.fitting import check_label_settings, check_loss, check_precision, check_privacy
+from fenchel_common.algorithms.fitting import (
+    check_label_settings,
+    check_loss,
+    check_precision,
+    check_privacy,
+    with_intercept,
+)
 from fenchel_common.algorithms.row_leak import check_row_leak
 from fenchel_common.algorithms.settings import (
     RUN_LEVEL,
@@ -79,13 +85,16 @@ class FeaturesConfig(_Section):
     gets the feature's "mean", or the run is one for tables without missing cells ("refuse"). `category_samples`: a
     party tells the others of a value of a category only if so many of its own samples have it; all other values are
     one feature. `indicators`: every column with missing cells at any party has a further feature, 1 where the cell is
-    missing.
+    missing. `intercept`: the model has an intercept, which is not regularised. `rows`: "unit" divides every whole row
+    by its length, after all else.
     """
 
     scale: Literal["standard", "rms", "none"] = defaults.SCALE
     missing: Literal["mean", "refuse"] = defaults.MISSING
     category_samples: Annotated[int, Field(ge=5, le=1_000_000)] = defaults.CATEGORY_SAMPLES
     indicators: bool = defaults.INDICATORS
+    intercept: bool = defaults.INTERCEPT
+    rows: Literal["none", "unit"] = defaults.ROWS
 
 
 class RunConfig(_Section):
@@ -213,7 +222,7 @@ class RunConfig(_Section):
         except InvalidConfig as error:
             raise InvalidConfig(f"settings.{error}") from None
         check_precision(settings)
-        return settings
+        return with_intercept(settings) if self.features is not None and self.features.intercept else settings
 
     @property
     def prepares(self) -> bool:

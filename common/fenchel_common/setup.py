@@ -15,6 +15,8 @@ phase           task                   result                             partie
 `layout`        `ClientLayout`         `LayoutResult`                     all
 `prepare`       `MomentSums`           `LayoutResult`                     all; only in a run that prepares
                                                                           features or labels
+`rows`          sums of squared        `LayoutResult`                     all; no phase unless the run divides
+                lengths of rows                                           rows by their lengths
 `labels`        sums of marks          whether labels differ              those that hold labels of the same
                                                                           samples; no phase if there are none
 the rounds
@@ -46,9 +48,12 @@ NAMES = "names"
 GROUP_KEYS = "group_keys"
 LAYOUT = "layout"
 PREPARE = "prepare"
+ROWS = "rows"
 LABELS = "labels"
 FINISH = "finish"
 
+BEFORE_ROUNDS = (LAYOUT, PREPARE, ROWS)
+"""The phases between alignment and rounds to which every party contributes, in this order; a run may lack the later."""
 POINT_BYTES = 65
 """A P-256 public key as an uncompressed point."""
 MAX_SIGNATURE_BYTES = 72
@@ -227,7 +232,9 @@ class LayoutResult:
     `seed` is the seed of the run, which the parties derive from their secret; None if the terms name one. In a run that
     prepares features or labels, a party answers to its layout with seed, `moments` and `label_moments`, and gives
     preparation and marks in the phase `prepare`. `moments` are the encrypted moments of its features that others hold
-    too, `label_moments` those of the labels that it gives.
+    too, `label_moments` those of the labels that it gives. If the run divides rows by their lengths, the party answers
+    to `prepare` with `lengths`, the encrypted squares of its parts of rows that others hold too, and gives preparation
+    and marks in the phase `rows`.
     """
 
     preparation: bytes = field(repr=False)
@@ -235,6 +242,7 @@ class LayoutResult:
     seed: int | None = None
     moments: tuple[BlockVector, ...] = ()
     label_moments: Vector | None = None
+    lengths: BlockVector | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,6 +243,7 @@ class Demonstration:
         return {
             "algorithm": options.algorithm,
             "certified": options.profile.certified,
+            "lambda": options.lambda_,
             "primal": reached_primal,
             "dual": jsonrecord.jsonable(outcome.certificate.dual),
             "gap": jsonrecord.jsonable(outcome.certificate.gap),

@@ -4,14 +4,16 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from fenchel_common.errors import InvalidInput
-from fenchel_common.ids import ClientId
+from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.records import Given, Moment, Record, seed_to_bytes
 from fenchel_common.wire.records import record_to_bytes, round_result_from_bytes
 from fenchel_server.rejection import read_or_reject
 
+GivenByAll = Mapping[ClientId, Given]
 
-def opened_results(results: Mapping[ClientId, bytes]) -> tuple[dict[ClientId, bytes], dict[ClientId, Given]]:
+
+def opened_results(results: Mapping[ClientId, bytes]) -> tuple[dict[ClientId, bytes], GivenByAll]:
     """The results without their envelopes, and what the record says of each; raises `ResultRejected`."""
     opened = {
         client: read_or_reject(client, partial(round_result_from_bytes, party=client), data)
@@ -33,9 +35,10 @@ def agreed_seed(derived: Collection[int | None], *, configured: int | None) -> i
 
 
 def setup_record(
-    given: Mapping[ClientId, Given], moment: Moment, *, layout: FederationLayout, seed: int | None = None
+    given: GivenByAll, phase: str, *, attempt: int, layout: FederationLayout, seed: int | None = None
 ) -> bytes:
     """The record of a phase to which all parties contributed; that of the phase `layout` has the seed."""
+    moment = Moment(attempt, RoundId(0), phase)
     in_order = tuple(given[client] for client in layout.clients)
     choices = b"" if seed is None else seed_to_bytes(seed)
     return record_to_bytes(Record(moment, in_order, choices), layout.clients)

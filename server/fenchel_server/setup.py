@@ -9,10 +9,19 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from fenchel_common.identity import Roster
-from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.records import Given, Moment
+from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import GROUP_KEYS, LABELS, LAYOUT, NAMES, PREPARE, VOCABULARY, LayoutResult
+from fenchel_common.setup import (
+    BEFORE_ROUNDS,
+    GROUP_KEYS,
+    LABELS,
+    LAYOUT,
+    NAMES,
+    PREPARE,
+    ROWS,
+    VOCABULARY,
+    LayoutResult,
+)
 from fenchel_common.wire.alignment import (
     client_layout_to_bytes,
     federation_layout_to_bytes,
@@ -25,11 +34,12 @@ from fenchel_server.ceremony import CEREMONY_PHASES, KeyCeremony
 from fenchel_server.cohorts import Alignment
 from fenchel_server.contract import PhaseRequest
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
-from fenchel_server.layoutrecord import agreed_seed, opened_results, setup_record
+from fenchel_server.layoutrecord import GivenByAll, agreed_seed, opened_results, setup_record
 from fenchel_server.moments import moment_tasks, read_moments
 from fenchel_server.preconditions import check_preconditions
 from fenchel_server.rejection import read_or_reject
 from fenchel_server.rounds.setup import SetupDone
+from fenchel_server.rowlengths import length_tasks, read_lengths
 from fenchel_server.runterms import result_limits, run_key
 from fenchel_server.store import SetupRecord
 
@@ -62,7 +72,9 @@ class FederationSetup:
             return self._relay_group_keys(results)
         if phase == LAYOUT and self._config.prepares:
             return self._prepare(results)
-        if phase in (LAYOUT, PREPARE):
+        if phase == PREPARE and self._config.features is not None and self._config.features.rows == "unit":
+            return self._divide_rows(results)
+        if phase in BEFORE_ROUNDS:
             return self._compare_labels(phase, results)
         if phase == LABELS:
             check_labels(results)
@@ -79,7 +91,7 @@ class FederationSetup:
 
     def limits(self, phase: str) -> Mapping[ClientId, int]:
         names = self._roster.names
-        if phase not in (GROUP_KEYS, LAYOUT, PREPARE, LABELS):
+        if phase not in (GROUP_KEYS, *BEFORE_ROUNDS, LABELS):
             return dict.fromkeys(names, setup_limits(phase, parties=len(names)).result)
         assert self._aligned is not None, "layouts follow the alignment"
         if phase == GROUP_KEYS:
@@ -123,6 +135,15 @@ class FederationSetup:
         self._put_on_record(LAYOUT, given, read.values())
         return PhaseRequest(PREPARE, moment_tasks(read, self._records[-1]))
 
+    def _divide_rows(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
+        """Takes the answers of a run that divides rows by their lengths, and adds up the squares of the lengths."""
+        assert self._aligned is not None, "layouts follow the alignment"
+        bodies, given = opened_results(results)
+        key = run_key(self._config, self._ceremony.public_key)
+        read = read_lengths(bodies, layout=self._aligned.federation, key=key)
+        self._put_on_record(PREPARE, given, read.values())
+        return PhaseRequest(ROWS, length_tasks(read, self._records[-1]))
+
     def _compare_labels(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
         assert self._aligned is not None, "layouts follow the alignment"
         bodies, given = opened_results(results)
@@ -133,13 +154,13 @@ class FederationSetup:
         tasks = label_tasks(read, self._records[-1])
         return PhaseRequest(LABELS, tasks) if tasks else self._done()
 
-    def _put_on_record(self, phase: str, given: Mapping[ClientId, Given], results: Collection[LayoutResult]) -> None:
+    def _put_on_record(self, phase: str, given: GivenByAll, results: Collection[LayoutResult]) -> None:
         assert self._aligned is not None, "layouts follow the alignment"
         seed = None
         if phase == LAYOUT:
             seed = agreed_seed([result.seed for result in results], configured=self._config.seed)
-        moment = Moment(self._attempt, RoundId(0), phase)
-        self._records.append(setup_record(given, moment, layout=self._aligned.federation, seed=seed))
+        layout = self._aligned.federation
+        self._records.append(setup_record(given, phase, attempt=self._attempt, layout=layout, seed=seed))
 
     def _done(self) -> SetupDone:
         assert self._aligned is not None, "layouts follow the alignment"

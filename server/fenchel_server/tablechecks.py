@@ -9,6 +9,7 @@ from typing import Final
 
 from fenchel_common.dismissal import MAX_UNFIT_FEATURES, Misfit, UnfitData
 from fenchel_common.errors import AlignmentError
+from fenchel_common.intercept import INTERCEPT_PSEUDONYM
 from fenchel_server.holdings import Cohort, Holding, SortedCohorts
 
 _NAMES_SHOWN: Final = 5
@@ -18,7 +19,7 @@ def check_linked(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> None
     """Refuses parties without common samples or features; nearly always they write the same ids differently."""
     alone = {cohort.holders[0] for cohort in cohorts if len(cohort.holders) == 1}
     alone -= {position for cohort in cohorts if len(cohort.holders) > 1 for position in cohort.holders}
-    features = {frozenset(holding.features) for holding in holdings}
+    features = {frozenset(holding.features) - {INTERCEPT_PSEUDONYM} for holding in holdings}
     if len(alone) == len(holdings) and len(features) > 1:
         raise AlignmentError(
             "no two parties hold a common sample, yet they hold different features: check that all parties write "
@@ -40,7 +41,7 @@ def check_no_overlap(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> 
     problems = []
     twice_at: dict[int, set[str]] = {}
     for (first, one), (second, other) in combinations(enumerate(holdings), 2):
-        twice = sorted(set(one.features) & set(other.features))
+        twice = sorted((set(one.features) & set(other.features)) - {INTERCEPT_PSEUDONYM})
         if not twice:
             continue
         count = sum(len(cohort.samples) for cohort in cohorts if {first, second} <= set(cohort.holders))
@@ -108,7 +109,7 @@ def _some(features: Iterable[str]) -> tuple[str, ...]:
 def _parties_by_feature(holdings: Sequence[Holding]) -> list[set[int]]:
     holders: dict[str, set[int]] = {}
     for position, holding in enumerate(holdings):
-        for feature in holding.features:
+        for feature in set(holding.features) - {INTERCEPT_PSEUDONYM}:
             holders.setdefault(feature, set()).add(position)
     return [set(group) for group in {frozenset(group) for group in holders.values()}]
 

@@ -230,7 +230,8 @@ def label_decoders() -> list[Decoder]:
     moments = tuple(BlockVector((2, 5), marks.vector) for _ in range(MOMENT_FIELDS))
     of_labels = made(cipher(BITS), np.arange(float(MOMENT_FIELDS)), FORMAT)
     first = LayoutResult(b"", None, seed=7, moments=moments, label_moments=of_labels)
-    results = [labels.layout_result_to_bytes(one) for one in (*given, first)]
+    second = LayoutResult(b"", None, lengths=marks)
+    results = [labels.layout_result_to_bytes(one) for one in (*given, first, second)]
     sums = labels.label_sums_to_bytes(marks, b"record")
     bound = {"blocks": {2, 5, 9}, "slots": slots, "key": key}
     return [
@@ -240,6 +241,12 @@ def label_decoders() -> list[Decoder]:
             labels.moment_sums_from_bytes,
             labels.moment_sums_to_bytes(MomentSums(moments, of_labels, b"record")),
             labels.moment_sums_to_bytes(MomentSums((), None, b"record")),
+            **bound,
+        ),
+        of_bytes(
+            labels_pb2.LengthSums,
+            labels.length_sums_from_bytes,
+            *(labels.length_sums_to_bytes(one, b"record") for one in (marks, None)),
             **bound,
         ),
         of_bytes(labels_pb2.LabelSums, labels.label_sums_from_bytes, sums, **bound),

@@ -18,7 +18,6 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import Block, FederationLayout
-from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.records import server_state_from_bytes
 from fenchel_deploy.bench.rounds import Sweep, run
 from fenchel_deploy.inprocess.layouts import IN_CLEAR
@@ -231,27 +230,6 @@ def test_a_combination_that_proves_worse_than_promised_does_not_become_the_ancho
     run.round()
     ascent.check()
     assert state_of(run).anchor.round_id == 5
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("grid", [(2, 2), (1, 4)])
-def test_parties_without_labels_take_part_but_give_no_point(grid: tuple[int, int], loss: str) -> None:
-    case = problem(**CASE, loss=loss)
-    run = Simulation.of(
-        partition(case.data, grid=grid, labels="first"), settings(case, stop={"gap": 1e-3, "rounds": 100})
-    )
-    assert run.run().outcome is Outcome.CONVERGED
-    assert error_of(run, case) <= 1e-3
-    labelled = {name for name, shard in run.shards.items() if shard.y is not None}
-    assert 0 < len(labelled) < len(run.names)
-    for round_id in range(1, len(run.reports) + 1):
-        assert len(combinations_of(run, round_id)) == 1
-    scope = {name: half._scope for name, half in halves_of(run).items()}
-    for _, phase, client, _, body in run.messages:
-        if phase == "local_dual":
-            result = wire.dual_result_from_bytes(body, scope[client])
-            assert result is not None
-            assert (result.point is not None) == (client in labelled)
 
 
 def test_parties_that_overlap_in_part_reach_the_optimum() -> None:

@@ -12,6 +12,7 @@ from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.data.shard import Matrix
 from fenchel_common.errors import InvalidInput
+from fenchel_common.intercept import INTERCEPT
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -38,8 +39,10 @@ class PartyRows:
         The blocks of samples that other parties hold too.
     positions
         The positions of each block's samples among the rows.
+    intercept
+        The column of the constant feature; None without one.
     features_apart
-        Whether no other party gives a feature of this party for a sample of this party.
+        Whether no other party gives a feature of this party for a sample of this party, but for the constant one.
     ids, features
         The ids of the samples, and the names of the features, in the order of the rows and of the columns.
     """
@@ -59,9 +62,10 @@ class PartyRows:
                 for block, start, stop in zip(layout.block_ids, offsets[:-1], offsets[1:], strict=True)
             }
         )
-        self.features_apart = not layout.ignored
         self.ids = [table.ids[row] for row in layout.rows]
         self.features = sorted(table.features)
+        self.intercept = self.features.index(INTERCEPT) if INTERCEPT in self.features else None
+        self.features_apart = all(cut.features.tolist() == [self.intercept] for cut in layout.ignored)
 
     @property
     def X(self) -> Matrix:  # noqa: N802 - the papers' symbol

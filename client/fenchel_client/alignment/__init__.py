@@ -4,13 +4,8 @@ from fenchel_client.alignment.client import AlignmentClient
 from fenchel_client.alignment.names import columns_by_pseudonym, pseudonyms
 from fenchel_client.alignment.order import arrange
 from fenchel_client.alignment.ring import Ring
-from fenchel_client.alignment.vocabularies import (
-    agreed_vocabulary,
-    run_table,
-    run_vocabulary,
-    vocabulary_answer,
-    vocabulary_hints,
-)
+from fenchel_client.alignment.vocabularies import agreed_vocabulary, vocabulary_answer, vocabulary_hints
+from fenchel_client.runtable import run_table
 
 __all__ = [
     "AlignmentClient",
@@ -20,7 +15,6 @@ __all__ = [
     "columns_by_pseudonym",
     "pseudonyms",
     "run_table",
-    "run_vocabulary",
     "vocabulary_answer",
     "vocabulary_hints",
 ]

@@ -2,7 +2,8 @@
 
     pseudonym(name) = HMAC-SHA-256(names key, name), cut to 16 bytes; as text in hexadecimal
 
-All parties of a run have the names key, so a feature has the same pseudonym at all of its holders. The server sorts
+The constant feature of a run with an intercept has a fixed pseudonym, which comes first in their order. All parties of
+a run have the names key, so a feature has the same pseudonym at all of its holders. The server sorts
 features by pseudonym: their order tells nothing of their names, and is another one in each set-up.
 
 Protects: the server, which does not have the key, can neither read a name nor test one that it guesses, nor recognise
@@ -21,13 +22,17 @@ from numpy.typing import NDArray
 from fenchel_client.alignment.order import sorting_order
 from fenchel_client.crypto.derivedkeys import names_key
 from fenchel_common.ids import RunId
+from fenchel_common.intercept import INTERCEPT, INTERCEPT_PSEUDONYM
 from fenchel_common.wire.alignment import PSEUDONYM_BYTES
 
 
 def pseudonyms(names: Sequence[str], *, tag_secret: bytes, run: RunId) -> tuple[str, ...]:
     """The pseudonym of each name, in order."""
     key = names_key(tag_secret, run)
-    return tuple(hmac.digest(key, name.encode(), "sha256")[:PSEUDONYM_BYTES].hex() for name in names)
+    return tuple(
+        INTERCEPT_PSEUDONYM if name == INTERCEPT else hmac.digest(key, name.encode(), "sha256")[:PSEUDONYM_BYTES].hex()
+        for name in names
+    )
 
 
 def columns_by_pseudonym(names: Sequence[str], *, tag_secret: bytes, run: RunId) -> NDArray[np.int64]:

@@ -98,16 +98,3 @@ def vocabulary_hints(table: PartyTable, agreed: bytes) -> list[str]:
     if len(numbers) > SHOWN:
         hints.append(f"{len(numbers) - SHOWN} more columns are categories at another party and numbers here")
     return hints
-
-
-def run_vocabulary(table: PartyTable, recorded: bytes) -> Vocabulary:
-    """The vocabulary in a party's record of a run; without one, each listed value is a feature."""
-    return vocabulary_from_bytes(recorded) if recorded else Vocabulary.listed(table.categories)
-
-
-def run_table(table: PartyTable, recorded: bytes) -> PartyTable:
-    """The party's table with the features that a run makes; `DataUnfit` if two would have the same name."""
-    try:
-        return table.expanded(run_vocabulary(table, recorded))
-    except InvalidInput as error:
-        raise DataUnfit(str(error), public_reason=UNFIT) from error

@@ -271,6 +271,7 @@ class CorrectiveDualResult(_message.Message):
     ALPHA_FIELD_NUMBER: _builtins.int
     WEIGHTS_FIELD_NUMBER: _builtins.int
     COMBINATION_FIELD_NUMBER: _builtins.int
+    VERTEX_FIELD_NUMBER: _builtins.int
     lost: _builtins.bool
     """As in CorrectiveProductResult."""
     combination: _builtins.bytes
@@ -281,8 +282,10 @@ class CorrectiveDualResult(_message.Message):
     def figures(self) -> _vectors_pb2.Vector:
         """This client's contribution to the figures: sums over the live blocks that it reports on, divided by the number of
         all samples. 17 sums of losses, then 17 numbers of correct predictions, at 17 models from the best one to that of
-        the round; then the sums of conjugates, of row norms and of squared dual variables. Last, the number of samples that
-        the client reports on, divided by 1024.
+        the round; then the sums of conjugates, of row norms and of squared dual variables. Then the number of samples that
+        the client reports on, divided by 1024. In a run with an intercept, then sums over the samples with positive and
+        over those with negative dual variables: of the dual variables' magnitudes, of these times the row norms, and of
+        conjugates below zero.
         """
 
     @_builtins.property
@@ -291,6 +294,10 @@ class CorrectiveDualResult(_message.Message):
 
     @_builtins.property
     def weights(self) -> _hyfdca_pb2.BlockVector: ...
+    @_builtins.property
+    def vertex(self) -> _hyfdca_pb2.BlockVector:
+        """The new vertex, on the blocks that this client reports on and that a client without labels holds too."""
+
     def __init__(
         self,
         *,
@@ -300,10 +307,11 @@ class CorrectiveDualResult(_message.Message):
         alpha: _hyfdca_pb2.BlockVector | None = ...,
         weights: _hyfdca_pb2.BlockVector | None = ...,
         combination: _builtins.bytes = ...,
+        vertex: _hyfdca_pb2.BlockVector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "figures", b"figures", "point", b"point", "weights", b"weights"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "figures", b"figures", "point", b"point", "vertex", b"vertex", "weights", b"weights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "combination", b"combination", "figures", b"figures", "lost", b"lost", "point", b"point", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "combination", b"combination", "figures", b"figures", "lost", b"lost", "point", b"point", "vertex", b"vertex", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -317,21 +325,27 @@ class CorrectivePrimalTask(_message.Message):
 
     POINT_FIELD_NUMBER: _builtins.int
     FIGURES_FIELD_NUMBER: _builtins.int
+    VERTEX_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def point(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
     def figures(self) -> _vectors_pb2.Vector:
         """The sum of all clients' CorrectiveDualResult.figures."""
 
+    @_builtins.property
+    def vertex(self) -> _hyfdca_pb2.BlockVector:
+        """For a client without labels: CorrectiveDualResult.vertex of those that report on its blocks."""
+
     def __init__(
         self,
         *,
         point: _hyfdca_pb2.BlockVector | None = ...,
         figures: _vectors_pb2.Vector | None = ...,
+        vertex: _hyfdca_pb2.BlockVector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "point", b"point"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "point", b"point"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,7 @@ class LayoutResult(_message.Message):
     mark of a label is a keyed hash of label, weight, block and slot; the parties have the key, the server has not.
 
     Party to server, phase layout, in a RoundResult. In a run that prepares features or labels, seed and moments come in the
-    phase layout, and preparation and marks in the phase prepare.
+    phase layout, and preparation and marks in the phase prepare, or in the phase rows if the run divides rows by their lengths.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -36,6 +36,7 @@ class LayoutResult(_message.Message):
     SEED_FIELD_NUMBER: _builtins.int
     MOMENTS_FIELD_NUMBER: _builtins.int
     LABEL_MOMENTS_FIELD_NUMBER: _builtins.int
+    LENGTHS_FIELD_NUMBER: _builtins.int
     preparation: _builtins.bytes
     """The algorithm's preparation: its message before the first round."""
     seed: _builtins.int
@@ -52,6 +53,12 @@ class LayoutResult(_message.Message):
     def label_moments(self) -> _vectors_pb2.Vector:
         """Count, sum and sum of squares of the labels of the samples that the party reports on, cut in the same way."""
 
+    @_builtins.property
+    def lengths(self) -> _hyfdca_pb2.BlockVector:
+        """In the phase prepare of a run that divides rows by their lengths, instead of preparation and marks: the party's blocks of
+        samples that others hold too.
+        """
+
     def __init__(
         self,
         *,
@@ -60,10 +67,11 @@ class LayoutResult(_message.Message):
         seed: _builtins.int | None = ...,
         moments: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
         label_moments: _vectors_pb2.Vector | None = ...,
+        lengths: _hyfdca_pb2.BlockVector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "label_moments", b"label_moments", "marks", b"marks", "seed", b"seed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "label_moments", b"label_moments", "lengths", b"lengths", "marks", b"marks", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "label_moments", b"label_moments", "marks", b"marks", "moments", b"moments", "preparation", b"preparation", "seed", b"seed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "label_moments", b"label_moments", "lengths", b"lengths", "marks", b"marks", "moments", b"moments", "preparation", b"preparation", "seed", b"seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
@@ -102,6 +110,32 @@ class MomentSums(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MomentSums: _TypeAlias = MomentSums  # noqa: Y015
+
+@_typing.final
+class LengthSums(_message.Message):
+    """Server to every party, phase rows: sums over the holders of each block of samples."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUMS_FIELD_NUMBER: _builtins.int
+    RECORD_FIELD_NUMBER: _builtins.int
+    record: _builtins.bytes
+    """The PhaseRecord of the phase prepare."""
+    @_builtins.property
+    def sums(self) -> _hyfdca_pb2.BlockVector: ...
+    def __init__(
+        self,
+        *,
+        sums: _hyfdca_pb2.BlockVector | None = ...,
+        record: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sums", b"sums"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["record", b"record", "sums", b"sums"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LengthSums: _TypeAlias = LengthSums  # noqa: Y015
 
 @_typing.final
 class LabelSums(_message.Message):

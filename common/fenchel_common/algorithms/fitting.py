@@ -9,6 +9,7 @@ from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.dual import DualSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings, Partition
 from fenchel_common.errors import InvalidConfig
+from fenchel_common.intercept import FINEST_GAP
 from fenchel_common.privacy import Privacy
 
 
@@ -62,3 +63,18 @@ def check_precision(settings: AlgorithmSettings) -> None:
             "precision: use auto or 64; slots of 32 or 48 bits need algorithm = 'hyfdca' with settings.local = "
             "'corrective' and a loss with a bounded slope, which bounds what is in them"
         )
+
+
+def with_intercept(settings: AlgorithmSettings) -> AlgorithmSettings:
+    """The settings of a run whose model has an intercept; refuses algorithms that train none, and too small a gap."""
+    if "intercept" not in type(settings).model_fields:
+        raise InvalidConfig(
+            "features.intercept: only algorithm = 'hyfdca' with settings.local = 'corrective' trains an intercept; use "
+            "it, or leave out intercept"
+        )
+    if settings.stop.gap is not None and settings.stop.gap < FINEST_GAP:
+        raise InvalidConfig(
+            f"features.intercept: the gap of a model with an intercept is not certified below {FINEST_GAP:g}; set "
+            "stop.gap to this or more, or leave out intercept"
+        )
+    return settings.model_copy(update={"intercept": True})

@@ -28,7 +28,7 @@ Precision = Literal["auto", 32, 48, 64]
 """The width in bits of the slots of vectors by sample; `auto` is the narrowest that the run's gap allows."""
 
 ANY_PARTITION: tuple[Partition, ...] = ("horizontal", "vertical", "hybrid")
-RUN_LEVEL = frozenset({"precision", "privacy", "seed", "stop"})
+RUN_LEVEL = frozenset({"intercept", "precision", "privacy", "seed", "stop"})
 """The fields of an algorithm's settings that the run's configuration sets."""
 
 
@@ -156,6 +156,11 @@ class AlgorithmSettings(_Section):
     def slot_bits(self, _parties: int) -> int:
         """The width of the slots of vectors by sample in a federation of so many parties; blocks are sized for it."""
         return 64 if self.precision == "auto" else self.precision
+
+    @property
+    def constant(self) -> float:
+        """The value of the constant feature whose weight makes the intercept; 0 without an intercept."""
+        return 0.0
 
     @property
     def participation_rule(self) -> Participation:

@@ -32,6 +32,7 @@ from fenchel_common.setup import (
     LAYOUT,
     NAMES,
     PREPARE,
+    ROWS,
     VOCABULARY,
 )
 from fenchel_common.wire.alignment import phase_name, phase_step
@@ -102,6 +103,7 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
     """The phases from the layout to the first round, and the last phase of the run."""
     preparation = {} if messages.preparation is None else {"LayoutResult.preparation": _KINDS[messages.preparation]}
     layout: dict[str, type[Message]] = {"RoundResult.body": labels_pb2.LayoutResult, **preparation}
+    prepared = Carried(by_sample=2 + len(preparation), by_feature=MOMENT_FIELDS, numbers=1)
     state: dict[str, type[Message]] = {
         "ModelPart.state": records_pb2.RoundTask,
         "RoundTask.body": _KINDS[messages.state],
@@ -113,14 +115,21 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
             alignment_pb2.ClientLayout,
             records_pb2.RoundResult,
             layout,
-            result_carries=Carried(by_sample=1 + len(preparation), by_feature=MOMENT_FIELDS, numbers=1),
+            result_carries=prepared,
         ),
         PREPARE: PhaseMessages(
             labels_pb2.MomentSums,
             records_pb2.RoundResult,
             layout,
             task_carries=Carried(by_feature=MOMENT_FIELDS, numbers=1),
-            result_carries=Carried(by_sample=1 + len(preparation), by_feature=MOMENT_FIELDS, numbers=1),
+            result_carries=prepared,
+        ),
+        ROWS: PhaseMessages(
+            labels_pb2.LengthSums,
+            records_pb2.RoundResult,
+            layout,
+            task_carries=Carried(by_sample=1),
+            result_carries=prepared,
         ),
         LABELS: PhaseMessages(labels_pb2.LabelSums, labels_pb2.LabelsCompared, task_carries=Carried(by_sample=1)),
         FINISH: PhaseMessages(

@@ -103,6 +103,7 @@ def dual_result_to_bytes(result: DualResult | None) -> bytes:
             alpha=optional_vector_to_proto(result.alpha),
             weights=optional_vector_to_proto(result.weights),
             combination=result.combination,
+            vertex=optional_vector_to_proto(result.vertex),
         )
     return message.SerializeToString(deterministic=True)
 
@@ -121,6 +122,7 @@ def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult | None:
         alpha=_samples(message, "alpha", scope, (scope.alpha_format,)),
         weights=_features(message, "weights", scope),
         combination=message.combination,
+        vertex=_samples(message, "vertex", scope, (scope.alpha_format,)),
     )
 
 
@@ -128,6 +130,7 @@ def primal_task_to_bytes(task: PrimalTask) -> bytes:
     return corrective_pb2.CorrectivePrimalTask(
         point=optional_vector_to_proto(task.point),
         figures=numbers_to_proto(task.figures),
+        vertex=optional_vector_to_proto(task.vertex),
     ).SerializeToString(deterministic=True)
 
 
@@ -138,6 +141,7 @@ def primal_task_from_bytes(data: bytes, scope: Scope) -> PrimalTask:
     return PrimalTask(
         point=_samples(message, "point", scope, (scope.alpha_format,)),
         figures=numbers_from_proto(message.figures, scope, "figures"),
+        vertex=_samples(message, "vertex", scope, (scope.alpha_format,)),
     )
 
 

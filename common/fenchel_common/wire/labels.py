@@ -1,4 +1,4 @@
-"""The messages between the layout and the first round: sums of moments of features and labels, marks of labels."""
+"""The messages between the layout and the first round: moments of features and labels, lengths of rows, marks."""
 
 from collections.abc import Collection, Sequence
 
@@ -25,6 +25,7 @@ def layout_result_to_bytes(result: LayoutResult) -> bytes:
         seed=result.seed,
         moments=moments,
         label_moments=numbers_to_proto(result.label_moments),
+        lengths=optional_vector_to_proto(result.lengths),
     )
     return message.SerializeToString(deterministic=True)
 
@@ -34,18 +35,19 @@ def layout_result_from_bytes(
 ) -> LayoutResult:
     """Reads a party's result.
 
-    `blocks` are the blocks of samples of which it may give marks, `feature_blocks` the blocks of features of which it
-    may give moments; `key` is that of vectors by sample.
+    `blocks` are the blocks of samples of which it may give marks or lengths, `feature_blocks` the blocks of features of
+    which it may give moments; `key` is that of vectors by sample.
     """
     message = parsed_message(labels_pb2.LayoutResult, data)
-    marks = None
+    marks = lengths = None
     if message.HasField("marks"):
-        marks = block_vector_from_proto(
-            message.marks, allowed=blocks, slots=slots, key=key, formats=(PRODUCT_FORMAT,), field="marks"
-        )
+        marks = _by_sample(message.marks, "marks", blocks=blocks, slots=slots, key=key)
+    if message.HasField("lengths"):
+        lengths = _by_sample(message.lengths, "lengths", blocks=blocks, slots=slots, key=key)
     moments = _moments(message.moments, blocks=feature_blocks, slots=slots, key=key)
     labels = _label_moments(message.label_moments, key) if message.HasField("label_moments") else None
-    return LayoutResult(message.preparation, marks, message.seed if message.HasField("seed") else None, moments, labels)
+    seed = message.seed if message.HasField("seed") else None
+    return LayoutResult(message.preparation, marks, seed, moments, labels, lengths)
 
 
 def moment_sums_to_bytes(sums: MomentSums) -> bytes:
@@ -76,6 +78,30 @@ def _moments(
     )
 
 
+def length_sums_to_bytes(sums: BlockVector | None, record: bytes) -> bytes:
+    """The sums of squared lengths, if any, with the record of the phase in which the lengths were given."""
+    message = labels_pb2.LengthSums(sums=optional_vector_to_proto(sums), record=record)
+    return message.SerializeToString(deterministic=True)
+
+
+def length_sums_from_bytes(
+    data: bytes, *, blocks: Collection[int], slots: int, key: RunKey
+) -> tuple[BlockVector | None, bytes]:
+    """The sums of squared lengths, and the record of the phase in which the lengths were given."""
+    message = parsed_message(labels_pb2.LengthSums, data)
+    if not message.HasField("sums"):
+        return None, message.record
+    return _by_sample(message.sums, "sums", blocks=blocks, slots=slots, key=key), message.record
+
+
+def _by_sample(
+    message: hyfdca_pb2.BlockVector, field: str, *, blocks: Collection[int], slots: int, key: RunKey
+) -> BlockVector:
+    return block_vector_from_proto(
+        message, allowed=blocks, slots=slots, key=key, formats=(PRODUCT_FORMAT,), field=field
+    )
+
+
 def _label_moments(message: vectors_pb2.Vector, key: RunKey) -> Vector:
     vector = vector_from_proto(message, key)
     if vector.format != PRODUCT_FORMAT or vector.length != MOMENT_FIELDS:
@@ -94,10 +120,7 @@ def label_sums_from_bytes(
 ) -> tuple[BlockVector, bytes]:
     """The sums of marks, and the record of the phase in which the marks were given."""
     message = parsed_message(labels_pb2.LabelSums, data)
-    sums = block_vector_from_proto(
-        message.sums, allowed=blocks, slots=slots, key=key, formats=(PRODUCT_FORMAT,), field="sums"
-    )
-    return sums, message.record
+    return _by_sample(message.sums, "sums", blocks=blocks, slots=slots, key=key), message.record
 
 
 def labels_compared_to_bytes(*, differ: bool) -> bytes:

@@ -129,6 +129,7 @@ def print_report(console: Console, report: Mapping[str, Any]) -> None:
     for heading in ("", "federated", "centralized"):
         table.add_column(heading, justify="left" if not heading else "right")
     table.add_row("objective P(w)", f"{report['primal']:.9f}", f"{report['centralized_primal']:.9f}")
+    table.add_row("regularisation λ", f"{report['lambda']:g}", "")
     kind = "accuracy" if report["rmse"] is None else "rmse"
     for name, shown in ((kind, "RMSE" if kind == "rmse" else kind), ("r2", "R²")):
         if report[name] is not None:

@@ -146,7 +146,7 @@ def test_the_primal_task_has_the_summed_point_and_the_summed_figures() -> None:
     _, current = begun(state_after(3), 4)
     answers = answers_of(dual_answers(current), dual_parts)
     current.duals, current.solvers = answers.sums, frozenset(answers.good)
-    tasks = primal_tasks(current)
+    tasks = primal_tasks(current, LAYOUT)
     point = tasks[A].point
     assert point is not None
     assert values_of(point.parts()) == {0: 0.125, 1: 0.25, 2: 0.25}
@@ -159,5 +159,5 @@ def test_the_tasks_of_a_closing_round_have_no_point() -> None:
     _, current = begun(state_after(3), 4, closing=True)
     assert current.choices == RoundChoices(BOTH, collapse=False, closing=True, live_samples=5)
     current.duals = answers_of(dual_answers(current), dual_parts).sums
-    assert [task.point for task in primal_tasks(current).values()] == [None, None]
+    assert [task.point for task in primal_tasks(current, LAYOUT).values()] == [None, None]
     assert updated_samples(current, LAYOUT) == 0

@@ -82,7 +82,7 @@ def test_the_report_of_a_training_that_diverged_is_shown() -> None:
     figures = ("primal", "centralized_primal", "accuracy", "centralized_accuracy", "relative_error")
     report = diverged | dict.fromkeys(figures, math.nan)
     report |= {"privacy": "sealed", "dataset": "digits", "clients": 1, "certified": True, "gap": "nan"}
-    report |= {"rmse": None, "r2": None}
+    report |= {"rmse": None, "r2": None, "lambda": 0.01}
     report |= {"server_saw": {}, "status": "diverged", "reason": "why"}
     console = PlainConsole(file=io.StringIO(), width=200)
     demonstration.print_report(console, report)

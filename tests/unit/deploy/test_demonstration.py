@@ -29,6 +29,7 @@ REPORT: Report = {
     "relative_error": 0.1,
     "gap": None,
     "certified": False,
+    "lambda": 0.01,
     "rounds": 6,
     "rtc_per_round": 1,
     "seconds": {},

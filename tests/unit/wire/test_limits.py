@@ -18,7 +18,7 @@ from fenchel_common.layout import MAX_FEATURES, MAX_NAME_CHARS
 from fenchel_common.layoutroot import LEAF_BYTES
 from fenchel_common.moments import MOMENT_FIELDS
 from fenchel_common.records import Given, Moment, Record
-from fenchel_common.setup import FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, LAYOUT, MAX_INTRODUCTION_BYTES, PREPARE
+from fenchel_common.setup import BEFORE_ROUNDS, FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, MAX_INTRODUCTION_BYTES
 from fenchel_common.wire.alignment import (
     Listing,
     TaggedList,
@@ -114,7 +114,7 @@ def test_limits_of_rounds_follow_what_a_party_holds() -> None:
 def test_a_million_samples_and_two_million_features_fit_every_round(family: str) -> None:
     """All vectors that a message can carry at once, at the longest key. Moments fit for a million features."""
     for phase, messages in phases_of(BY_FAMILY[family]).items():
-        extent = replace(LARGE, feature_blocks=LARGE.feature_blocks // 2) if phase in (LAYOUT, PREPARE) else LARGE
+        extent = replace(LARGE, feature_blocks=LARGE.feature_blocks // 2) if phase in BEFORE_ROUNDS else LARGE
         limits = round_limits(phase, extent, BY_FAMILY[family])
         for carried, limit in ((messages.task_carries, limits.task), (messages.result_carries, limits.result)):
             blocks = carried.by_sample * extent.blocks + carried.by_feature * extent.feature_blocks

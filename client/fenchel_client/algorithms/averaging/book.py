@@ -18,7 +18,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import ROUND, Moment
-from fenchel_common.setup import LAYOUT, PREPARE, Company
+from fenchel_common.setup import BEFORE_ROUNDS, Company
 from fenchel_common.wire.averaging_choices import closing_from_bytes, plan_from_bytes, round_choices_from_bytes
 
 PHASES: Final = (ROUND, SURVEY, LOCAL, MEASURE, MEASURED)
@@ -104,7 +104,7 @@ class AveragingBook:
         return cls(settings, layout, OwnLog(CoordinateBlocks.of(layout, width=settings.width)), masked)
 
     def after(self, record: StampedRecord) -> "AveragingBook":
-        if record.moment.phase in (LAYOUT, PREPARE):
+        if record.moment.phase in BEFORE_ROUNDS:
             return self
         if record.moment.phase == ROUND:
             return replace(self, round=self._begun(record))

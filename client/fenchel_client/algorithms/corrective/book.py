@@ -27,7 +27,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.records import ROUND
-from fenchel_common.setup import LAYOUT, PREPARE, Company
+from fenchel_common.setup import BEFORE_ROUNDS, Company
 from fenchel_common.wire.corrective import primal_choices_from_bytes, round_choices_from_bytes
 
 LOST: Final = b"lost"
@@ -52,14 +52,16 @@ class RoundPlan:
         The party's blocks of samples all of whose holders take part.
     report_blocks, feature_blocks
         The live blocks of samples, and the blocks of features, for which this party alone reports.
+    told_blocks
+        The live blocks of samples of which this party tells the vertex to holders without labels.
     divisors
         |B_n|, the number of label holders, of each live block.
     scale
         The number of all live samples, divided by the number of this party's live samples.
     objectives
         Whether the party tells the server P, D and the accuracy.
-    vertices
-        Whether all parties compute vertices: all of them have labels, and the round does not only certify.
+    tells_vertices
+        Whether label holders tell the vertex to parties without labels, of which there is one at least.
     blank
         Whether no anchor and no model is on record yet. Both are zero, and so are all inner products.
     """
@@ -73,10 +75,11 @@ class RoundPlan:
     live_blocks: tuple[int, ...]
     report_blocks: tuple[int, ...]
     feature_blocks: tuple[int, ...]
+    told_blocks: tuple[int, ...]
     divisors: tuple[int, ...]
     scale: float
     objectives: bool
-    vertices: bool
+    tells_vertices: bool
     blank: bool
     label_holders: frozenset[ClientId]
 
@@ -141,7 +144,7 @@ class CorrectiveBook:
 
     def after(self, record: StampedRecord) -> "CorrectiveBook":
         phase = record.moment.phase
-        if phase in (LAYOUT, PREPARE):
+        if phase in BEFORE_ROUNDS:
             return self._prepared(record.stamps)
         if phase == ROUND:
             return self._begun(record)
@@ -227,6 +230,7 @@ class CorrectiveBook:
     def _plan(self, choices: RoundChoices, round_id: int) -> RoundPlan:
         layout, participants = self.layout, choices.participants
         live = layout.live_blocks(participants)
+        at_work = set(live)
         sizes = dict(zip(layout.block_ids.tolist(), layout.block_sizes.tolist(), strict=True))
         own = sum(sizes[block] for block in live)
         complete = participants == frozenset(layout.clients)
@@ -242,12 +246,13 @@ class CorrectiveBook:
             complete=complete,
             live_samples=choices.live_samples,
             live_blocks=live,
-            report_blocks=tuple(block for block in layout.reports if block in set(live)),
+            report_blocks=tuple(block for block in layout.reports if block in at_work),
             feature_blocks=layout.first_holder_of(participants),
+            told_blocks=tuple(block for block in layout.told_blocks if block in at_work),
             divisors=tuple(sum(holder in layout.label_holders for holder in layout.holders[block]) for block in live),
             scale=choices.live_samples / own,
             objectives=certifying and complete,
-            vertices=not choices.closing and layout.label_holders == frozenset(layout.clients),
+            tells_vertices=layout.label_holders != frozenset(layout.clients),
             blank=self.blank,
             label_holders=layout.label_holders,
         )
@@ -279,7 +284,8 @@ class CorrectiveBook:
         if set(stamps) == set(self.layout.clients):
             book = replace(book, rounds_done=self.rounds_done + 1)
         if ended.accepted:
-            alpha = {block: self._reported_alpha(block) for block in self.layout.live_blocks(begun.participants)}
+            live = self.layout.live_blocks(begun.participants)
+            alpha = {block: self.of_reporter(block, ALPHA_FIELD) for block in live}
             book = replace(book, anchor_round=record.moment.round, alpha={**self.alpha, **alpha}, weights=weights)
         return replace(
             book,
@@ -288,11 +294,12 @@ class CorrectiveBook:
             memory=own.nonce if own is not None and ended.reported else LOST,
         )
 
-    def _reported_alpha(self, block: int) -> Origin:
+    def of_reporter(self, block: int, name: str) -> Origin:
+        """The contribution to `local_dual` of the party that reports on a block of samples."""
         reporter = self.layout.reporter_of(self.layout.holders[block])
         if reporter is None:
             raise InvalidInput("layout: a block of samples has no label holder")
-        return Origin(self.duals[reporter], ALPHA_FIELD)
+        return Origin(_due(self.duals, reporter), name)
 
 
 def one_of(origins: ByBlock) -> Origins:

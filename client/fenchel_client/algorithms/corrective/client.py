@@ -177,4 +177,5 @@ class CorrectiveClient(DualClient[CorrectiveSettings, CorrectiveBook]):
             lambda_=self._lambda,
             loss=self._loss,
             formats=self._formats,
+            constant=self._settings.constant,
         )

@@ -10,6 +10,7 @@ from fenchel_client.algorithms.corrective.local_rows import found_locally
 from fenchel_client.algorithms.corrective.measures import figures_of
 from fenchel_client.algorithms.corrective.points import MODEL, Combination, best_combination, combined
 from fenchel_client.algorithms.corrective.round import ClientRound, rounded_towards_zero
+from fenchel_client.algorithms.corrective.vertices import vertex_to_tell
 from fenchel_client.algorithms.duals import feasible_duals
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_common.algorithms.corrective.formats import SampleFormats
@@ -17,6 +18,7 @@ from fenchel_common.algorithms.corrective.messages import (
     ALPHA_FIELD,
     FIGURES_FIELD,
     POINT_FIELD,
+    VERTEX_FIELD,
     WEIGHTS_FIELD,
     DualResult,
 )
@@ -51,6 +53,7 @@ def dual_result(
     lambda_: float,
     loss: Loss,
     formats: SampleFormats,
+    constant: float = 0.0,
 ) -> DualResult:
     """The client's answer, from the round as `with_combination` gives it.
 
@@ -58,27 +61,42 @@ def dual_result(
     ----------
     norms
         ‖x_i‖² of the whole rows.
+    constant
+        The value of the constant feature in every whole row, if the run has one.
     """
     plan, model = current.plan, current.memory.entries[(MODEL, current.plan.round_id)]
-    point = alpha = weights = None
+    point = alpha = weights = vertex = None
     if rows.y is not None and not plan.closing:
-        solution = _local_point(rows, current, norms=norms, lambda_=lambda_, loss=loss, formats=formats)
+        solution = _local_point(
+            rows, current, norms=norms, lambda_=lambda_, loss=loss, formats=formats, constant=constant
+        )
         point = codec.to_blocks(
             POINT_FIELD, plan.live_blocks, solution, formats.alpha, among=plan.labelled_contributors
         )
+    if plan.told_blocks and not plan.closing:
+        told = vertex_to_tell(rows, current, loss=loss, formats=formats)
+        vertex = codec.to_blocks(VERTEX_FIELD, plan.told_blocks, told, formats.alpha)
     reports = rows.positions_of(plan.report_blocks)
-    figures = figures_of(rows, current.memory, plan.round_id, reports, norms=norms, loss=loss)
+    figures = figures_of(rows, current.memory, plan.round_id, reports, norms=norms, loss=loss, constant=constant)
     if plan.report_blocks:
         reported = rounded_towards_zero(model.alpha, formats)
         alpha = codec.to_blocks(ALPHA_FIELD, plan.report_blocks, reported, formats.alpha)
     if plan.feature_blocks:
         weights = codec.to_features(WEIGHTS_FIELD, model.weights, plan.feature_blocks)
     found = codec.digest(combination.to_bytes())
-    return DualResult(point, codec.to_numbers(FIGURES_FIELD, figures, among=plan.contributors), alpha, weights, found)
+    summed = codec.to_numbers(FIGURES_FIELD, figures, among=plan.contributors)
+    return DualResult(point, summed, alpha, weights, found, vertex)
 
 
 def _local_point(
-    rows: PartyRows, current: ClientRound, *, norms: Array, lambda_: float, loss: Loss, formats: SampleFormats
+    rows: PartyRows,
+    current: ClientRound,
+    *,
+    norms: Array,
+    lambda_: float,
+    loss: Loss,
+    formats: SampleFormats,
+    constant: float,
 ) -> Array:
     """The solution of the local problem divided by |B_n| on the live samples, and zero on all others."""
     plan = current.plan
@@ -90,6 +108,7 @@ def _local_point(
         norms=norms,
         strength=plan.scale / (lambda_ * rows.sample_count),
         loss=loss,
+        constant=constant,
     )
     sizes = [len(rows.positions[block]) for block in plan.live_blocks]
     values = np.zeros(rows.count)

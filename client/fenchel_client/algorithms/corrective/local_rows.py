@@ -27,7 +27,15 @@ SMALLEST_EIGENVALUE: Final = 1e-9
 
 
 def found_locally(
-    own: PartyRows, memory: Memory, current: Entry, *, live: Positions, norms: Array, strength: float, loss: Loss
+    own: PartyRows,
+    memory: Memory,
+    current: Entry,
+    *,
+    live: Positions,
+    norms: Array,
+    strength: float,
+    loss: Loss,
+    constant: float = 0.0,
 ) -> Array:
     """Feasible dual variables of the live samples, near the solution of the local problem.
 
@@ -41,8 +49,10 @@ def found_locally(
         ‖x_i‖² of the whole rows.
     strength
         κ of the local problem, if F were the whole rows.
+    constant
+        The value of the constant feature in every whole row, if the run has one.
     """
-    rows = described_rows(own, memory, live)
+    rows = described_rows(own, memory, live, constant=constant)
     known = float(squared_row_norms(rows).sum())
     completion = float(norms[live].sum()) / known if known > 0.0 else 1.0
     return local_point(
@@ -55,11 +65,15 @@ def found_locally(
     )
 
 
-def described_rows(own: PartyRows, memory: Memory, live: Positions) -> Matrix:
-    """F on the live rows: the party's own columns, and the other columns' projections onto the remembered models."""
+def described_rows(own: PartyRows, memory: Memory, live: Positions, *, constant: float = 0.0) -> Matrix:
+    """F on the live rows: the party's own columns, and the other columns' projections onto the remembered models.
+
+    Own columns include the constant feature of all rows, also of those for which an earlier party gives it.
+    """
     X = own.X
     if not own.shared:
         return X[live]
+    columns = _with_constant(X[live], own.intercept, constant)
     names = [(MODEL, round_id) for round_id in memory.rounds_of(MODEL)]
     rows = memory.rows(names)
     gram = memory.gram[np.ix_(rows, rows)]
@@ -69,14 +83,24 @@ def described_rows(own: PartyRows, memory: Memory, live: Positions) -> Matrix:
     eigenvalues, directions = np.linalg.eigh(gram)
     kept = eigenvalues > SMALLEST_EIGENVALUE * max(float(np.trace(gram)), 0.0)
     if not kept.any():
-        return X[live]
+        return columns
     basis = directions[:, kept] / np.sqrt(eigenvalues[kept])
     whole = np.array([memory.entries[name].predictions[live] for name in names]).T
-    if isinstance(X, csr_array):
-        columns = X[live]
+    if isinstance(columns, csr_array):
         return csr_array(hstack([columns, csr_array((whole - columns @ weights.T) @ basis)], format="csr"))
     F = np.empty((len(live), own.width + basis.shape[1]), order="F")
-    for column in range(own.width):
-        F[:, column] = X[live, column]
-    F[:, own.width :] = (whole - F[:, : own.width] @ weights.T) @ basis
+    F[:, : own.width] = columns
+    F[:, own.width :] = (whole - columns @ weights.T) @ basis
     return F
+
+
+def _with_constant(columns: Matrix, position: int | None, constant: float) -> Matrix:
+    """The columns with `constant` in the whole column at a position."""
+    if position is None:
+        return columns
+    if isinstance(columns, csr_array):
+        lacking = np.flatnonzero(columns[:, [position]].toarray() == 0.0)
+        added = (np.full(len(lacking), constant), (lacking, np.full(len(lacking), position)))
+        return csr_array(columns + csr_array(added, shape=columns.shape))
+    columns[:, position] = constant
+    return columns

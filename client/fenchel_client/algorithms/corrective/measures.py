@@ -8,16 +8,28 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms.corrective.points import MODEL, Memory
 from fenchel_client.algorithms.corrective.settlement import interpolated
 from fenchel_client.algorithms.rows import PartyRows, Positions
-from fenchel_common.algorithms.corrective.messages import COUNT_UNIT, FIGURE_COUNT, STEPS
+from fenchel_common.algorithms.corrective.messages import BALANCE_COUNT, COUNT_UNIT, FIGURE_COUNT, STEPS
 from fenchel_common.losses import Loss
 
 Array = NDArray[np.float64]
 
 
-def figures_of(own: PartyRows, memory: Memory, round_id: int, samples: Positions, *, norms: Array, loss: Loss) -> Array:
-    """The party's contribution to the round's figures, from the samples at these positions."""
+def figures_of(
+    own: PartyRows,
+    memory: Memory,
+    round_id: int,
+    samples: Positions,
+    *,
+    norms: Array,
+    loss: Loss,
+    constant: float = 0.0,
+) -> Array:
+    """The party's contribution to the round's figures, from the samples at these positions.
+
+    `constant` is the value of the constant feature, if the run has one.
+    """
     if not len(samples):
-        return np.zeros(FIGURE_COUNT)
+        return np.zeros(FIGURE_COUNT + (BALANCE_COUNT if constant else 0))
     y, model = own.labels()[samples], memory.entries[(MODEL, round_id)]
     start, end, alpha = memory.best.predictions[samples], model.predictions[samples], model.alpha[samples]
     losses, correct = [], []
@@ -27,7 +39,18 @@ def figures_of(own: PartyRows, memory: Memory, round_id: int, samples: Positions
         correct.append(loss.fit_sum(z, y))
     rest = [loss.conjugate(alpha, y).sum(), np.sqrt(norms[samples]).sum(), alpha @ alpha]
     means = np.array([*losses, *correct, *rest], dtype=np.float64) / own.sample_count
-    return np.append(means, len(samples) / COUNT_UNIT)
+    figures = np.append(means, len(samples) / COUNT_UNIT)
+    if not constant:
+        return figures
+    lengths = np.sqrt(np.maximum(norms[samples] - constant**2, 0.0))
+    return np.concatenate([figures, _balance(alpha, y, lengths, loss) / own.sample_count])
+
+
+def _balance(alpha: Array, y: Array, lengths: Array, loss: Loss) -> Array:
+    """(BALANCE_COUNT,) sums of |α_i|, of |α_i|·‖x_i‖ and of −l*(−α_i) above zero, where α_i > 0 and where α_i < 0."""
+    gains = np.maximum(-loss.conjugate(alpha, y), 0.0)
+    terms = np.array([np.abs(alpha), np.abs(alpha) * lengths, gains])
+    return np.concatenate([terms[:, alpha > 0.0].sum(axis=1), terms[:, alpha < 0.0].sum(axis=1)])
 
 
 def conjugates_and_products(

@@ -67,6 +67,9 @@ class Entry:
         The dual variables of the party's own samples; empty for a model that is no point.
     conjugate_part
         c = −1/N Σ_i l*(−α_i) over all samples.
+    shortfall
+        Of the anchor in a run with an intercept: D without regularisation of the intercept may be less by this, at dual
+        variables near these that are feasible then.
     error
         The errors of the predictions by narrow slots are at most this, times ‖x_i‖, times the number of holders.
     """
@@ -76,6 +79,7 @@ class Entry:
     alpha: Array
     conjugate_part: float = 0.0
     error: float = 0.0
+    shortfall: float = 0.0
 
     @property
     def predictions(self) -> Array:
@@ -94,12 +98,12 @@ class PendingPoints:
     """
 
     point: Array
-    vertex: Array | None
+    vertex: Array
     relative: bool
 
     def by_kind(self) -> dict[str, Array]:
         """The dual variables of the pending points by their kind."""
-        return {POINT: self.point} if self.vertex is None else {POINT: self.point, VERTEX: self.vertex}
+        return {POINT: self.point, VERTEX: self.vertex}
 
 
 @dataclass(frozen=True, slots=True)

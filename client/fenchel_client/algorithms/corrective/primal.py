@@ -14,6 +14,7 @@ from fenchel_client.algorithms.corrective.points import POINT, VERTEX, Memory, P
 from fenchel_client.algorithms.corrective.round import ClientRound
 from fenchel_client.algorithms.corrective.scales import own_length, own_reach
 from fenchel_client.algorithms.corrective.settlement import RoundFigures, Settlement, settle
+from fenchel_client.algorithms.corrective.vertices import told_vertex, vertex_to_tell
 from fenchel_client.algorithms.duals import checked_duals
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_common.algorithms.corrective.formats import SampleFormats
@@ -81,11 +82,17 @@ def end_round(
         objectives=settlement.objectives if plan.objectives else None,
         accepted=settlement.accepted,
     )
+    if (task.vertex is None) != (plan.closing or rows.y is not None):
+        raise InvalidInput("vertex: must be there for a client without labels, unless the round certifies only")
     if (task.point is None) != plan.closing:
         raise InvalidInput("point: must be there unless the round certifies only")
     if task.point is None:
         return result, None
-    pending = _pending_points(rows, codec, current, task.point, settlement, book, loss=loss)
+    pending = PendingPoints(
+        _new_point(rows, codec, current, task.point, settlement, book, loss=loss),
+        _new_vertex(rows, codec, current, task.vertex, settlement, book, loss=loss, formats=formats),
+        relative=not plan.complete,
+    )
     models = _models(rows, settlement.memory, pending, lambda_=lambda_)
     reports = current.plan.report_blocks
     points, positions = list(pending.by_kind().values()), rows.positions_of(reports)
@@ -96,7 +103,7 @@ def end_round(
     measured = replace(
         result,
         point=codec.to_features(POINT_FIELD, models[POINT], among=plan.contributors),
-        vertex=codec.to_features(VERTEX_FIELD, models[VERTEX], among=plan.contributors) if VERTEX in models else None,
+        vertex=codec.to_features(VERTEX_FIELD, models[VERTEX], among=plan.contributors),
         conjugates_and_products=codec.to_numbers(NUMBERS_FIELD, numbers, among=plan.contributors),
     )
     return measured, replace(settlement.memory, pending=pending)
@@ -116,7 +123,7 @@ def _check_gap(settlement: Settlement, *, complete: bool, error: float) -> None:
         raise InvalidInput("figures: P is below D; a party or the server has altered them")
 
 
-def _pending_points(
+def _new_point(
     rows: PartyRows,
     codec: RowCodec,
     current: ClientRound,
@@ -125,8 +132,8 @@ def _pending_points(
     book: CorrectiveBook,
     *,
     loss: Loss,
-) -> PendingPoints:
-    """The new point and vertex; both equal the anchor on all samples that are not live.
+) -> Array:
+    """The new point, which equals the anchor on all samples that are not live.
 
     Parameters
     ----------
@@ -135,14 +142,32 @@ def _pending_points(
     """
     if point.blocks != current.plan.live_blocks:
         raise InvalidInput("point.blocks: must be the blocks that take part")
-    anchor = settlement.memory.anchor.alpha
-    average, vertex = anchor.copy(), None
+    average = settlement.memory.anchor.alpha.copy()
     origins = book.of_holders(book.duals, POINT_FIELD, labelled=True)
     average[current.live] = checked_duals(point, rows, codec, origins, loss=loss)
-    if current.plan.vertices:
-        vertex = anchor.copy()
-        vertex[current.live] = loss.subgradient(settlement.predictions[current.live], rows.labels()[current.live])
-    return PendingPoints(average, vertex, not current.plan.complete)
+    return average
+
+
+def _new_vertex(
+    rows: PartyRows,
+    codec: RowCodec,
+    current: ClientRound,
+    told: BlockVector | None,
+    settlement: Settlement,
+    book: CorrectiveBook,
+    *,
+    loss: Loss,
+    formats: SampleFormats,
+) -> Array:
+    """The new vertex, which equals the anchor on all samples that are not live."""
+    vertex, live = settlement.memory.anchor.alpha.copy(), current.live
+    if rows.y is None:
+        vertex[live] = told_vertex(rows, codec, current, told, book, loss=loss)
+    elif current.plan.tells_vertices:
+        vertex[live] = vertex_to_tell(rows, current, loss=loss, formats=formats)[live]
+    else:
+        vertex[live] = loss.subgradient(settlement.predictions[live], rows.y[live])
+    return vertex
 
 
 def _models(rows: PartyRows, memory: Memory, pending: PendingPoints, *, lambda_: float) -> dict[str, Array]:

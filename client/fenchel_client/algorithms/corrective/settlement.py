@@ -5,6 +5,7 @@ with the least P among equal steps from the best model to the model of the round
 rise.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
@@ -23,10 +24,21 @@ from fenchel_client.algorithms.corrective.points import (
     combined_row,
     extended,
 )
-from fenchel_common.algorithms.corrective.messages import COUNT_UNIT, FIGURE_COUNT, MEMORY, STEPS, Objectives
+from fenchel_common.algorithms.corrective.messages import (
+    BALANCE_COUNT,
+    COUNT_UNIT,
+    FIGURE_COUNT,
+    MEMORY,
+    STEPS,
+    Objectives,
+)
+from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.errors import InvalidInput
+from fenchel_common.layout import MAX_CLIENTS
 
 Array = NDArray[np.float64]
+
+ROUNDING: Final = 2.0 * PRODUCT_FORMAT.error_bound(MAX_CLIENTS)
 
 BETTER: Final = "better"
 
@@ -46,6 +58,9 @@ class RoundFigures:
         The mean of ‖x_i‖.
     samples
         The number of samples on which parties reported.
+    balance
+        In a run with an intercept: of the samples with α_i > 0, and of those with α_i < 0, the means of |α_i|, of
+        |α_i|·‖x_i‖ and of −l*(−α_i) above zero, each divided by the number of all samples.
     """
 
     losses: Sequence[float]
@@ -54,15 +69,32 @@ class RoundFigures:
     row_norm: float
     spread: float
     samples: float
+    balance: tuple[Sequence[float], ...] = ()
 
     @classmethod
     def of(cls, sums: Array) -> "RoundFigures":
         """The figures in the opened sum of all parties' `figures_of`."""
-        if len(sums) != FIGURE_COUNT:
-            raise InvalidInput(f"figures: must be {FIGURE_COUNT} numbers")
-        losses, accuracies, rest = np.split(sums, [STEPS + 1, 2 * (STEPS + 1)])
+        if len(sums) not in (FIGURE_COUNT, FIGURE_COUNT + BALANCE_COUNT):
+            raise InvalidInput("figures: has another length than the run's figures")
+        losses, accuracies, rest, sides = np.split(sums, [STEPS + 1, 2 * (STEPS + 1), FIGURE_COUNT])
         conjugate, row_norm, spread, count = rest.tolist()
-        return cls(losses.tolist(), accuracies.tolist(), conjugate, row_norm, spread, count * COUNT_UNIT)
+        balance = tuple(side.tolist() for side in np.split(sides, 2)) if len(sides) else ()
+        return cls(losses.tolist(), accuracies.tolist(), conjugate, row_norm, spread, count * COUNT_UNIT, balance)
+
+    def shortfall(self, length: float, *, lambda_: float) -> float:
+        """How much less D may be at dual variables that sum to zero; `length` is ‖w‖ at those of the figures.
+
+        The larger of the two sides is shrunk until both have the same sum (docs/corrective.md). 0 without an intercept.
+        """
+        if not self.balance:
+            return 0.0
+        larger, smaller = sorted(self.balance, key=lambda side: side[0], reverse=True)
+        total, moved, gain = larger
+        if total <= 0.0:
+            return 0.0
+        # The figures are rounded to fixed point: one unit of each party, on both sides.
+        cut = min((total - smaller[0] + ROUNDING) / total, 1.0)
+        return cut * (length * moved + gain + cut * moved**2 / (2.0 * lambda_))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +142,12 @@ def settle(
     reached = dual_value(memory, name, conjugate_part=-figures.conjugate, lambda_=lambda_)
     before = dual_value(memory, (ANCHOR, 0), conjugate_part=anchor.conjugate_part, lambda_=lambda_)
     accepted = not collapse and reached >= before
+    shortfall = figures.shortfall(_length(memory, name), lambda_=lambda_)
     if collapse:
         # The combination is the anchor itself, and its c and ‖α‖² are known only now.
         before = reached
-        entries = {**memory.entries, (ANCHOR, 0): replace(anchor, conjugate_part=-figures.conjugate)}
+        corrected = replace(anchor, conjugate_part=-figures.conjugate, shortfall=shortfall)
+        entries = {**memory.entries, (ANCHOR, 0): corrected}
         memory = replace(memory, entries=entries, spread=np.full_like(memory.spread, figures.spread))
     primals = primal_values(memory, round_id, losses=figures.losses, lambda_=lambda_)
     step = int(np.argmin(primals))
@@ -121,10 +155,12 @@ def settle(
     if relative:
         # Unless all samples are live P is not known. After a collapse there is no better model than the best one.
         step, vertex_step = 0 if collapse else STEPS, STEPS
-    after = settled(memory, round_id, conjugate_part=-figures.conjugate, accepted=accepted, step=step)
+    after = settled(
+        memory, round_id, conjugate_part=-figures.conjugate, accepted=accepted, step=step, shortfall=shortfall
+    )
     objectives = Objectives(
         primal=primals[step],
-        dual=max(before, reached),
+        dual=max(before, reached) - after.anchor.shortfall,
         accuracy=figures.accuracies[step],
         squared_norm=largest_squared_norm(memory, round_id, step),
         row_norm=figures.row_norm,
@@ -142,6 +178,11 @@ def dual_value(memory: Memory, name: Name, *, conjugate_part: float, lambda_: fl
     """D at an entry whose c is `conjugate_part`."""
     (row,) = memory.rows([name])
     return conjugate_part - lambda_ / 2.0 * float(memory.gram[row, row])
+
+
+def _length(memory: Memory, name: Name) -> float:
+    (row,) = memory.rows([name])
+    return math.sqrt(max(float(memory.gram[row, row]), 0.0))
 
 
 V = TypeVar("V", Array, float)
@@ -175,13 +216,15 @@ def _squared_norms(memory: Memory, round_id: int) -> list[float]:
     ]
 
 
-def settled(memory: Memory, round_id: int, *, conjugate_part: float, accepted: bool, step: int) -> Memory:
+def settled(
+    memory: Memory, round_id: int, *, conjugate_part: float, accepted: bool, step: int, shortfall: float = 0.0
+) -> Memory:
     """The memory after a round, without the point and without models and vertices that are too old.
 
     Parameters
     ----------
-    conjugate_part
-        c of the combined dual variables.
+    conjugate_part, shortfall
+        Of the combined dual variables.
     accepted
         Whether the combined dual variables become the anchor.
     step
@@ -193,7 +236,7 @@ def settled(memory: Memory, round_id: int, *, conjugate_part: float, accepted: b
     source = (MODEL, round_id) if accepted else (ANCHOR, 0)
     anchor = memory.entries[source]
     if accepted:
-        anchor = replace(anchor, conjugate_part=conjugate_part)
+        anchor = replace(anchor, conjugate_part=conjugate_part, shortfall=shortfall)
     rest = [*((VERTEX, number) for number in vertices), *((MODEL, number) for number in models)]
     rows = memory.rows([source, (BETTER, 0), *rest])
     entries = {(ANCHOR, 0): anchor, (BEST, 0): memory.entries[(BETTER, 0)]}

@@ -28,7 +28,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.records import ROUND
-from fenchel_common.setup import LAYOUT, PREPARE, Company
+from fenchel_common.setup import BEFORE_ROUNDS, Company
 from fenchel_common.wire.hyfdca_records import left_out_from_bytes, round_choices_from_bytes
 
 CONTRIBUTION: Final = "contribution"
@@ -123,7 +123,7 @@ class HyfdcaBook:
     def after(self, record: StampedRecord) -> "HyfdcaBook":
         """The book with one record more; `InvalidInput` if the server's choices in it are not admissible."""
         phase = record.moment.phase
-        if phase in (LAYOUT, PREPARE):
+        if phase in BEFORE_ROUNDS:
             if record.stamps.keys() != set(self.layout.clients):
                 raise InvalidInput("record: every party must have answered to its layout")
             return replace(self, preparations=record.stamps)

@@ -23,12 +23,12 @@ MESSAGES: Final = Messages(
             "CorrectiveDualTask",
             "CorrectiveDualResult",
             task_carries=Carried(by_sample=4, by_feature=4, numbers=2),
-            result_carries=Carried(by_sample=2, by_feature=1, numbers=1),
+            result_carries=Carried(by_sample=3, by_feature=1, numbers=1),
         ),
         PRIMAL: Exchange(
             "CorrectivePrimalTask",
             "CorrectivePrimalResult",
-            task_carries=Carried(by_sample=1, numbers=1),
+            task_carries=Carried(by_sample=2, numbers=1),
             result_carries=Carried(by_feature=3, numbers=1),
         ),
     },
@@ -40,11 +40,10 @@ MESSAGES: Final = Messages(
 
 
 def _ciphertexts(settings: AlgorithmSettings, layout: ClientLayout) -> int:
-    """By sample: products of new models, the new point, reported α. By feature: new and reported models. Numbers."""
-    new_models = 2 if layout.label_holders == frozenset(layout.clients) else 1
+    """By sample: products of two models, new point, told vertex, reported α. By feature: new and reported models."""
     solved = len(layout.block_ids) if layout.party in layout.label_holders else 0
-    by_sample = new_models * int(layout.shared.sum()) + solved + len(layout.reports)
-    by_feature = new_models * len(layout.feature_blocks) + 2 * len(layout.first_holder_of(layout.clients))
+    by_sample = 2 * int(layout.shared.sum()) + solved + len(layout.told_blocks) + len(layout.reports)
+    by_feature = 2 * len(layout.feature_blocks) + 2 * len(layout.first_holder_of(layout.clients))
     return by_sample + settings.privacy.encrypts_features * (by_feature + NUMBER_CIPHERTEXTS)
 
 

@@ -7,7 +7,8 @@ A *point* is a feasible vector of dual variables of all samples. Every client re
     vertex   v_j ∈ −∂l(X·q_j), one for each of the last rounds; every label holder computes it from x_i·q_j
 
 where the model q_j is one step from the best model towards the model of round j. The *best model* is the one at which P
-was least so far.
+was least so far. If a client has no labels, q_j is halfway between the two, and a label holder of each block tells the
+vertex to the clients without labels.
 
 Of every point each client knows its values on the client's own samples, its model w = 1/(λN) Σ_i α_i x_i on the
 client's own features, and x_i·w of the client's own samples. All clients know c = −1/N Σ_i l*(−α_i) and the Gram matrix
@@ -38,7 +39,9 @@ MEMORY: Final = 20
 STEPS: Final = 16
 """P is compared at the ends of so many equal steps from the best model to the model of the round."""
 FIGURE_COUNT: Final = 2 * (STEPS + 1) + 4
-"""The length of `DualResult.figures`."""
+"""The length of `DualResult.figures` in a run without an intercept."""
+BALANCE_COUNT: Final = 6
+"""How many more figures there are in a run with an intercept."""
 COUNT_UNIT: Final = 1024.0
 """Numbers of samples are summed in this unit, so that they are within the bound of the format and exact."""
 
@@ -168,13 +171,17 @@ class DualResult:
         The solution of the local problem, divided by |B_n|.
     figures
         Sums over the live blocks that the client reports on, divided by N: of losses and then of correct predictions at
-        the `STEPS` + 1 models from the best one to that of the round, of conjugates, of row norms and of α_i². Last the
-        number of samples in these blocks, in units of `COUNT_UNIT`.
+        the `STEPS` + 1 models from the best one to that of the round, of conjugates, of row norms and of α_i². Then the
+        number of samples in these blocks, in units of `COUNT_UNIT`. In a run with an intercept then, over the samples
+        with α_i > 0 and over those with α_i < 0: sums of |α_i|, of |α_i|·‖x_i‖ and of −l*(−α_i) where it is above zero;
+        ‖x_i‖ is without the constant feature.
     alpha, weights
         The combined dual variables on the live blocks of samples, and their model on the blocks of features, on which
         the client reports.
     combination
         A hash of the weights with which the client combined the points. All clients must send the same hash.
+    vertex
+        The new vertex, on the live blocks that the client reports on and that a client without labels holds too.
     """
 
     point: BlockVector | None
@@ -182,6 +189,7 @@ class DualResult:
     alpha: BlockVector | None
     weights: BlockVector | None
     combination: bytes
+    vertex: BlockVector | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +202,13 @@ class PrimalTask:
         The sum of the clients' `DualResult.point` on the client's live blocks; None in a round that certifies only.
     figures
         The sum of all clients' `DualResult.figures`.
+    vertex
+        For a client without labels: the new vertex on its live blocks; None in a round that certifies only.
     """
 
     point: BlockVector | None
     figures: Vector
+    vertex: BlockVector | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,12 @@ from pydantic import Field, field_validator, model_validator
 from fenchel_common import defaults
 from fenchel_common.algorithms.corrective.family import CORRECTIVE
 from fenchel_common.algorithms.corrective.formats import SampleFormats
+from fenchel_common.algorithms.corrective.messages import BALANCE_COUNT, FIGURE_COUNT
 from fenchel_common.algorithms.dual import ABOUT_CERTIFICATES, ABOUT_LOCAL, DualSettings
 from fenchel_common.algorithms.family import Family
 from fenchel_common.algorithms.settings import Profile
 from fenchel_common.crypto.packing import VectorFormat
+from fenchel_common.intercept import constant_value
 
 ROW_SUMS: Final = "signed sums of each party's rows inside the margin"
 """X_kᵀv, which the server gets beside each party's contribution to the model (see docs/threat-model.md)."""
@@ -34,6 +36,16 @@ class CorrectiveSettings(DualSettings):
 
     local: Literal["corrective"] = Field(default=defaults.LOCAL, description=ABOUT_LOCAL)
     certificate_every: int = Field(default=1, ge=0, description=ABOUT_CERTIFICATES)
+    intercept: bool = Field(default=defaults.INTERCEPT, description="Whether the model has an intercept.")
+
+    @property
+    def constant(self) -> float:
+        return constant_value(self.lambda_) if self.intercept else 0.0
+
+    @property
+    def figure_count(self) -> int:
+        """The length of `DualResult.figures`."""
+        return FIGURE_COUNT + (BALANCE_COUNT if self.intercept else 0)
 
     @property
     def widths(self) -> tuple[int, ...]:

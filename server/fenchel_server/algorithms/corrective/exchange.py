@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from fenchel_common.algorithms.corrective.formats import SampleFormats
 from fenchel_common.algorithms.corrective.messages import (
     ALPHA_FIELD,
-    FIGURE_COUNT,
     FIGURES_FIELD,
     GRAM_FIELD,
     MODEL_FIELD,
@@ -19,12 +17,12 @@ from fenchel_common.algorithms.corrective.messages import (
     PrimalResult,
     Products,
 )
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
-from fenchel_common.privacy import Privacy
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.scope import Scope
 from fenchel_server.algorithms.answers import check_blocks, check_fresh_numbers, check_presence
@@ -59,7 +57,8 @@ def product_parts(answer: Products) -> Parts:
 
 def dual_parts(answer: DualResult) -> Parts:
     """The parts of an answer to `local_dual`."""
-    vectors = {POINT_FIELD: answer.point, ALPHA_FIELD: answer.alpha, WEIGHTS_FIELD: answer.weights}
+    by_sample = {POINT_FIELD: answer.point, VERTEX_FIELD: answer.vertex, ALPHA_FIELD: answer.alpha}
+    vectors = {**by_sample, WEIGHTS_FIELD: answer.weights}
     kept = CorrectiveAnswer(solved=answer.point is not None, combination=answer.combination)
     return kept, PhaseSums.of(vectors, {FIGURES_FIELD: answer.figures})
 
@@ -72,22 +71,19 @@ def primal_parts(answer: PrimalResult) -> Parts:
 
 
 class CorrectiveExchange:
-    """Reads the answers of clients, for one layout, key and privacy level.
+    """Reads the answers of clients, for one layout, key and settings.
 
     Each method expects the round as it was when the phase began, and raises a `FenchelError` to reject the answer.
     """
 
-    def __init__(self, layout: FederationLayout, key: RunKey, *, privacy: Privacy, formats: SampleFormats) -> None:
+    def __init__(self, layout: FederationLayout, key: RunKey, settings: CorrectiveSettings) -> None:
+        formats = settings.formats(len(layout.clients))
+        self._figure_count = settings.figure_count
         self._shared = layout.sample_index.shared
         self._label_holders = layout.label_holders
         self._scopes = Scope.of_every_client(
-            layout, key=key, privacy=privacy, alpha_format=formats.alpha, product_formats=formats.products
+            layout, key=key, privacy=settings.privacy, alpha_format=formats.alpha, product_formats=formats.products
         )
-
-    @property
-    def vertices(self) -> bool:
-        """Whether the clients can compute vertices: all of them must have labels."""
-        return self._label_holders == self._scopes.keys()
 
     def read(self, phase: str, current: CorrectiveRound, client: ClientId, body: bytes) -> Parts:
         """The answer of a client to a phase."""
@@ -103,9 +99,8 @@ class CorrectiveExchange:
             raise InvalidInput(LOST)
         summed = frozenset[int]() if current.blank else self._shared
         blocks = tuple(block for block in current.blocks[client].live if block in summed)
-        two_models = current.collapse or current.starts[client].vertex is not None
         check_blocks(answer.point, blocks, "point")
-        check_blocks(answer.vertex, blocks if two_models else (), "vertex")
+        check_blocks(answer.vertex, blocks, "vertex")
         check_fresh_numbers(answer.gram, "gram")
         return product_parts(answer)
 
@@ -116,9 +111,10 @@ class CorrectiveExchange:
         blocks = current.blocks[client]
         solving = client in self._label_holders and not current.closing
         check_blocks(answer.point, blocks.live if solving else (), "point")
+        check_blocks(answer.vertex, () if current.closing else blocks.told, "vertex")
         check_blocks(answer.alpha, blocks.reports, "alpha")
         check_blocks(answer.weights, blocks.features, "weights")
-        check_fresh_numbers(answer.figures, "figures", length=FIGURE_COUNT)
+        check_fresh_numbers(answer.figures, "figures", length=self._figure_count)
         return dual_parts(answer)
 
     def _primal(self, current: CorrectiveRound, client: ClientId, body: bytes) -> Parts:
@@ -126,7 +122,7 @@ class CorrectiveExchange:
         solved = not current.closing
         features = tuple(self._scopes[client].feature_blocks)
         check_blocks(answer.point, features if solved else (), "point")
-        check_blocks(answer.vertex, features if solved and self.vertices else (), "vertex")
+        check_blocks(answer.vertex, features if solved else (), "vertex")
         check_blocks(answer.model, current.blocks[client].features, "model")
         check_presence(answer.conjugates_and_products, solved, "conjugates_and_products")
         check_presence(answer.objectives, current.reports_objectives, "objectives")

@@ -32,11 +32,15 @@ from fenchel_server.algorithms.phased import RoundUnderWay, not_there
 
 @dataclass(frozen=True, slots=True)
 class ClientBlocks:
-    """One client's live blocks of samples, and the live blocks of samples and blocks of features it reports on."""
+    """One client's live blocks of samples, and the live blocks of samples and blocks of features it reports on.
+
+    `told` are those of the blocks of samples it reports on that a client without labels holds too.
+    """
 
     live: tuple[int, ...]
     reports: tuple[int, ...]
     features: tuple[int, ...]
+    told: tuple[int, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,6 +135,11 @@ def begin_round(
                 live=tuple(block for block in index.of(client) if block in live),
                 reports=tuple(block for block in layout.reporters.get(client, ()) if block in live),
                 features=features.get(client, ()),
+                told=tuple(
+                    block
+                    for block in layout.reporters.get(client, ())
+                    if block in live and not layout.label_holders.issuperset(index.holders[block])
+                ),
             )
             for client in present
         },
@@ -192,13 +201,18 @@ def _products_on(blocks: Sequence[int], sums: PhaseSums) -> Products:
     return Products(point, vertex, gram)
 
 
-def primal_tasks(current: CorrectiveRound) -> dict[ClientId, PrimalTask]:
+def primal_tasks(current: CorrectiveRound, layout: FederationLayout) -> dict[ClientId, PrimalTask]:
     """The tasks of `primal`."""
     assert current.duals is not None, "`primal` follows `local_dual`"
-    points, figures = current.duals.by_block(POINT_FIELD), current.duals.total(FIGURES_FIELD)
+    points, vertices = (current.duals.by_block(name) for name in (POINT_FIELD, VERTEX_FIELD))
+    figures = current.duals.total(FIGURES_FIELD)
     assert figures is not None, "every answer has figures"
     return {
-        client: PrimalTask(point=None if current.closing else points.on(blocks.live), figures=figures)
+        client: PrimalTask(
+            point=None if current.closing else points.on(blocks.live),
+            figures=figures,
+            vertex=None if current.closing or client in layout.label_holders else vertices.on(blocks.live),
+        )
         for client, blocks in current.blocks.items()
     }
 

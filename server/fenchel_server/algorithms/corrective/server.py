@@ -92,9 +92,7 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound, Correct
     ) -> None:
         super().__init__(settings, layout, round_id=saved.round_id, records=records)
         self._state = saved.state
-        self._exchange = CorrectiveExchange(
-            layout, key, privacy=settings.privacy, formats=settings.formats(len(layout.clients))
-        )
+        self._exchange = CorrectiveExchange(layout, key, settings)
         self._knowing_norms: frozenset[ClientId] = frozenset()
 
     def _last_state(self, client: ClientId) -> bytes:
@@ -158,7 +156,7 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRound, Correct
         return None
 
     def _primal_request(self) -> PhaseRequest:
-        tasks = primal_tasks(self._current())
+        tasks = primal_tasks(self._current(), self.layout)
         return self._request(PRIMAL, {client: wire.primal_task_to_bytes(task) for client, task in tasks.items()})
 
     def _take_primals(self, answers: Answers[CorrectiveAnswer]) -> RoundReport:
