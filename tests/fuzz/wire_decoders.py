@@ -167,6 +167,7 @@ def alignment_decoders() -> list[Decoder]:
     preparations = [alignment.start_to_bytes(method) for method in alignment.AlignmentMethod]
     offers = {ClientId("north"): b"sealed", ClientId("south"): b"list"}
     start = alignment.start_to_bytes(alignment.AlignmentMethod.ECDH, offers)
+    given, asked = vocabulary.vocabulary_given_to_bytes(b"sealed"), vocabulary.vocabulary_asked_to_bytes()
     words = Vocabulary({"pain": ("none", "très"), "sex": ()}, frozenset({"sex"}), frozenset({"age"}))
     relay, raised = alignment.relay_to_bytes(listed), alignment.raised_to_bytes(listed)
     group_keys = [GroupKey(held.clients, client, bytes(range(60))) for client in held.clients]
@@ -175,16 +176,8 @@ def alignment_decoders() -> list[Decoder]:
         of_bytes(alignment_pb2.AlignmentStart, alignment.start_from_bytes, *preparations),
         of_bytes(alignment_pb2.AlignmentStart, vocabulary.start_vocabularies_from_bytes, start),
         of_bytes(alignment_pb2.Vocabulary, vocabulary.vocabulary_from_bytes, vocabulary.vocabulary_to_bytes(words)),
-        of_bytes(
-            alignment_pb2.VocabularyGiven,
-            vocabulary.vocabulary_given_from_bytes,
-            vocabulary.vocabulary_given_to_bytes(b"sealed"),
-        ),
-        of_bytes(
-            alignment_pb2.VocabularyAsked,
-            vocabulary.vocabulary_asked_from_bytes,
-            vocabulary.vocabulary_asked_to_bytes(),
-        ),
+        of_bytes(alignment_pb2.VocabularyGiven, vocabulary.vocabulary_given_from_bytes, given),
+        of_bytes(alignment_pb2.VocabularyAsked, vocabulary.vocabulary_asked_from_bytes, asked),
         of_bytes(alignment_pb2.AlignmentListing, alignment.listing_from_bytes, alignment.listing_to_bytes(listing)),
         of_bytes(
             alignment_pb2.NameList,
