@@ -12,7 +12,6 @@ from fenchel_client.participant import Participant
 from fenchel_client.preparedtable import table_of_run
 from fenchel_client.release import check_rows
 from fenchel_client.runcipher import run_cipher
-from fenchel_client.runtable import run_table
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
@@ -33,7 +32,7 @@ class ActiveRun:
     kept
         The record of the run on disk.
     table
-        The table with the features that the party lists in the run, before they are prepared.
+        The party's table, with the features of the run, as they are before the run prepares them.
     extent
         The extent of the layout, by which tasks are limited.
     participant
@@ -78,17 +77,19 @@ class ActiveRun:
         config = kept.config
         if kept.secrets is None:
             raise Refusal("this party has deleted the run's key", public_reason="it does not have the key of this run")
-        tag_secret, table = kept.secrets.tag_secret, run_table(table, config)
+        tag_secret = kept.secrets.tag_secret
         seed = seed_of(tag_secret, run, kept.view) if config.seed is None else config.seed
         settings = config.algorithm_settings().model_copy(update={"seed": seed})
         layout = layout.in_columns(columns_by_pseudonym(table.features, tag_secret=tag_secret, run=run))
-        rows = table_of_run(table, settings.label_rules, scaling=kept.scaling, labels=kept.labels)
+        prepared = table_of_run(table, settings.label_rules, scaling=kept.scaling, labels=kept.labels)
         untimed, key, pool = run_cipher(run, kept, kept.secrets, layout)
         cipher = TimedCipher(untimed, stopwatch)
         try:
             noise = config.release_noise(layout.sample_count) if releases else None
             participant = Participant.of(
-                client_half(config, settings, layout=layout, table=rows, cipher=cipher, key=key, stopwatch=stopwatch),
+                client_half(
+                    config, settings, layout=layout, table=prepared, cipher=cipher, key=key, stopwatch=stopwatch
+                ),
                 layout=layout,
                 tag_secret=tag_secret,
                 run=run,
@@ -115,8 +116,8 @@ class ActiveRun:
             opened_before=stopwatch.opened,
         )
 
-    def prepared(self, kept: PartyRun, table: PartyTable, stopwatch: Stopwatch) -> "ActiveRun":
-        """The same run, once it knows how to prepare features and labels: `kept` says how, `table` has them as given.
+    def prepared(self, kept: PartyRun, stopwatch: Stopwatch) -> "ActiveRun":
+        """The same run, once it knows how to prepare features and labels: `kept` says how.
 
         `InvalidInput` if the prepared data do not fit the algorithm.
         """
@@ -124,7 +125,7 @@ class ActiveRun:
             kept.config,
             self.settings,
             layout=self.layout,
-            table=table_of_run(table, self.settings.label_rules, scaling=kept.scaling, labels=kept.labels),
+            table=table_of_run(self.table, self.settings.label_rules, scaling=kept.scaling, labels=kept.labels),
             cipher=self.cipher,
             key=self.key,
             stopwatch=stopwatch,

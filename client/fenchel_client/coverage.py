@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from fenchel_client.misfits import SAME_IDS
-from fenchel_client.runtable import run_features
+from fenchel_client.runtable import run_feature_count
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import DataUnfit, InvalidInput
@@ -26,8 +26,11 @@ FEWEST_USED: Final = 10
 
 
 def client_layout_of(kept: PartyRun, table: PartyTable, *, party: ClientId) -> ClientLayout:
-    """The layout in the record of a run, with features counted as the server does."""
-    features = len(run_features(table, kept.config))
+    """The layout in the record of a run, with features counted as the server does.
+
+    `table` is the party's own or that of the run.
+    """
+    features = run_feature_count(table, kept.config, kept.vocabulary)
     return client_layout_from_bytes(kept.layout, party=party, samples=len(table.ids), features=features)
 
 
@@ -46,7 +49,7 @@ def check_coverage(layout: ClientLayout, *, table: PartyTable, config: RunConfig
         raise InvalidInput("layout: slots: not as many as fit into a ciphertext of the run's key and precision")
     _check_rows(layout, table=table, config=config)
     features = sum(len(positions) for positions in layout.feature_blocks.values())
-    due = len(run_features(table, config))
+    due = len(table.features)
     if features != due:
         raise InvalidInput(f"layout: feature_blocks: has {features} of this party's {due} features, not all")
     for opened in layout.cohorts:
@@ -69,7 +72,7 @@ def _check_rows(layout: ClientLayout, *, table: PartyTable, config: RunConfig) -
         raise InvalidInput(
             'layout: incomplete: rows are left out, but the run\'s terms do not say samples = "complete"'
         )
-    if len(layout.incomplete) and layout.feature_count == len(run_features(table, config)):
+    if len(layout.incomplete) and layout.feature_count == len(table.features):
         raise InvalidInput("layout: incomplete: has samples of which this party has all features")
     if left_out and len(layout.rows) < FEWEST_USED:
         used = (
@@ -91,7 +94,7 @@ def _check_ignored(layout: ClientLayout, *, table: PartyTable, config: RunConfig
     for cut in layout.ignored:
         if not np.isin(cut.block_ids, shared).all():
             raise InvalidInput("layout: ignored: features of rows that nobody else holds are left out")
-        if cut.features.max() >= len(run_features(table, config)):
+        if cut.features.max() >= len(table.features):
             raise InvalidInput("layout: ignored: points to a feature that this party does not hold")
 
 

@@ -20,10 +20,10 @@ from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.firstresults import LearntMoments, model_preparation, with_lengths
 from fenchel_client.layoutnotes import layout_notes
 from fenchel_client.release import reason_not_to_release, released_weights
-from fenchel_client.runrecords import MAX_REFUSALS, RunRecords, with_company
+from fenchel_client.runrecords import MAX_REFUSALS, NO_KEY, RunRecords, with_company
+from fenchel_client.runtable import run_table, run_vocabulary
 from fenchel_client.table import PartyTable
 from fenchel_client.task import Task
-from fenchel_client.tasklimits import NO_KEY
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import FenchelError, InvalidInput, Refusal, RunLocked, ValueNotFinite, ValueOutOfRange
 from fenchel_common.identity import Kit
@@ -61,6 +61,7 @@ class CurrentRun:
         due: PartyRun,
         *,
         introductions: bytes,
+        table: PartyTable,
         check: Callable[[ClientLayout], None],
         kit: Kit,
         attempt: int,
@@ -68,9 +69,9 @@ class CurrentRun:
         """Makes a run active whose set-up has reached its layout, and stores its record for a restart.
 
         `due` has no view yet; it follows from the layout and from `introductions`, the digest of the introductions.
-        `check` raises `InvalidInput` for a layout that the party knows to be wrong.
+        `table` is that of the run. `check` raises `InvalidInput` for a layout that the party knows to be wrong.
         """
-        layout = self._checked_layout(due, check, kit)
+        layout = self._checked_layout(due, table, check, kit)
         view = first_view(
             terms=due.config.digest(),
             roster_fingerprint=kit.roster.fingerprint(),
@@ -78,7 +79,7 @@ class CurrentRun:
             layout_root=layout.root,
         )
         kept = self._records.with_layout(run, replace(due, view=view))
-        active = self._activated(run, kept, layout, kit, attempt=attempt)
+        active = self._activated(run, kept, layout, table, kit, attempt=attempt)
         self._records.keep_layout(run, kept)
         for note in layout_notes(layout):
             log.info("run %s: %s", run, note)
@@ -97,20 +98,21 @@ class CurrentRun:
                     public_reason="it restarted during the set-up",
                 )
             layout = client_layout_of(kept, self._table, party=kit.client_id)
-            self.active = self._activated(run, kept, layout, kit)
+            self.active = self._activated(run, kept, layout, run_table(self._table, kept.config, kept.vocabulary), kit)
         return self.active
 
     def prepare(self, active: ActiveRun, learn: Callable[[], LearntMoments]) -> ActiveRun:
         """Makes the run one of prepared features and labels; `learn` opens their moments."""
 
         def recorded() -> PartyRun:
-            return learn().recorded(active.kept, active.settings.label_rules, active.table)
+            flags = run_vocabulary(active.table, active.kept.vocabulary).flags()
+            return learn().recorded(active.kept, active.settings.label_rules, active.table, flags=flags)
 
         return self._prepared(active, recorded)
 
     def _prepared(self, active: ActiveRun, recorded: Callable[[], PartyRun]) -> ActiveRun:
         """The run with the record that `recorded` gives, which is kept on disk."""
-        prepared = self.guarded(active, lambda: active.prepared(recorded(), active.table, self._stopwatch))
+        prepared = self.guarded(active, lambda: active.prepared(recorded(), self._stopwatch))
         self._records.folder.keep_run(active.run, prepared.kept)
         self.active = prepared
         return prepared
@@ -195,23 +197,27 @@ class CurrentRun:
             self._records.folder.keep_run(active.run, kept)
             self.active = replace(active, kept=kept)
 
-    def _checked_layout(self, kept: PartyRun, check: Callable[[ClientLayout], None], kit: Kit) -> ClientLayout:
+    def _checked_layout(
+        self, kept: PartyRun, table: PartyTable, check: Callable[[ClientLayout], None], kit: Kit
+    ) -> ClientLayout:
         """The layout in the record; `Refusal` if it does not cover the party's data as it must."""
         try:
-            layout = client_layout_of(kept, self._table, party=kit.client_id)
-            check_coverage(layout, table=self._table, config=kept.config, roster=kit.roster)
+            layout = client_layout_of(kept, table, party=kit.client_id)
+            check_coverage(layout, table=table, config=kept.config, roster=kit.roster)
             check(layout)
         except InvalidInput as error:
             raise Refusal(str(error), public_reason=f"it refused its layout: {error}") from error
         return layout
 
-    def _activated(self, run: RunId, kept: PartyRun, layout: ClientLayout, kit: Kit, *, attempt: int = 0) -> ActiveRun:
+    def _activated(
+        self, run: RunId, kept: PartyRun, layout: ClientLayout, table: PartyTable, kit: Kit, *, attempt: int = 0
+    ) -> ActiveRun:
         self._consent.check(kept.config)
         return ActiveRun.of(
             run,
             kept,
             layout,
-            table=self._table,
+            table=table,
             releases=kit.roster.release_model_to_server,
             stopwatch=self._stopwatch,
             attempt=attempt,

@@ -1,5 +1,6 @@
 """What a party gives between its layout and the first round: moments of features and labels, marks, the preparation."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,15 +31,17 @@ class LearntMoments:
     features: Moments | None
     labels: Moments | None
 
-    def recorded(self, kept: PartyRun, rules: LabelRules, table: PartyTable) -> PartyRun:
+    def recorded(self, kept: PartyRun, rules: LabelRules, table: PartyTable, *, flags: Collection[str]) -> PartyRun:
         """The record of the run with what prepares features and labels of `table`, by the moments.
 
-        `InvalidInput` for labels that cannot be prepared.
+        `flags` are the names of features of 0 and 1 that the run has made, at any party. `InvalidInput` for labels that
+        cannot be prepared.
         """
         scaling = b""
         if self.features is not None:
             assert kept.config.features is not None, "without [features] there are no moments of features"
-            found = Scaling.of(self.features, kept.config.features)
+            made = np.array([name in flags for name in sorted(table.features)])
+            found = Scaling.of(self.features, kept.config.features, flags=made)
             if INTERCEPT in table.features:
                 constant = kept.config.algorithm_settings().constant
                 found = found.with_constant(sorted(table.features).index(INTERCEPT), constant)
@@ -83,8 +86,8 @@ class FirstResults:
         The lengths of the rows, from then on until the rows are divided by them; else None.
     """
 
-    def __init__(self, active: ActiveRun, table: PartyTable, *, secret: bytes, run: RunId) -> None:
-        config, seal, cipher = active.kept.config, active.participant.seal, active.cipher
+    def __init__(self, active: ActiveRun, *, secret: bytes, run: RunId) -> None:
+        config, seal, cipher, table = active.kept.config, active.participant.seal, active.cipher, active.table
         self.labels = LabelComparison(
             active.layout, table, cipher=cipher, key=active.key, seal=seal, secret=secret, run=run
         )

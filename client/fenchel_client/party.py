@@ -17,7 +17,7 @@ from fenchel_client.currentrun import CurrentRun
 from fenchel_client.firstresults import FirstResults
 from fenchel_client.memory import peak_memory_bytes
 from fenchel_client.runrecords import RunRecords
-from fenchel_client.setup import SetupClient
+from fenchel_client.setup import FIRST_ALIGNMENT, SetupClient
 from fenchel_client.statefolder import StateFolder
 from fenchel_client.task import Task
 from fenchel_client.tasklimits import before_layout, recorded_task_limit, round_task_limit, setup_task_limit
@@ -31,8 +31,6 @@ from fenchel_common.setup import (
     FINISH,
     GROUP_KEYS,
     INTRODUCE,
-    KEY_MAKE,
-    KEY_TAKE,
     LABELS,
     LAYOUT,
     PREPARE,
@@ -110,13 +108,12 @@ class Party:
         Another thread may call this during a task, so it makes no run active.
         """
         if before_layout(key):
-            config = None if self._setup is None else self._setup.config
-            table = self._table if self._setup is None else self._setup.table
+            config, table = (None, self._table) if self._setup is None else (self._setup.config, self._setup.table)
             return setup_task_limit(key, config, table=table, parties=len(self._kit.roster.parties))
         active = self._current.active
         if active is not None and active.run == key.run:
             return round_task_limit(key, active.extent, active.settings)
-        return recorded_task_limit(key, self._records.kept(key.run), table=self._table, kit=self._kit)
+        return recorded_task_limit(key, self._records, table=self._table, kit=self._kit)
 
     def feature_names(self) -> dict[str, str]:
         """The names of this party's features by their pseudonyms in the last set-up; empty before that has a key."""
@@ -171,7 +168,7 @@ class Party:
         if task.phase == LABELS:
             return self._compare_labels(self._setup, task.body)
         answered = self._setup.answer(task.phase, task.body)
-        if task.phase in (KEY_MAKE, KEY_TAKE):
+        if task.phase == FIRST_ALIGNMENT:
             self._records.folder.keep_features(task.run, self._setup.features_by_pseudonym())
         return answered
 
@@ -183,16 +180,17 @@ class Party:
             # With a second answer the run would begin anew under the same key, and forget the records of its rounds.
             raise Refusal("the server gives the layout of a set-up a second time", public_reason=ANSWERED)
         own = replace(setup.secrets, masks=setup.masks)
-        due = PartyRun(setup.config, own, own.digest(), task.body, view=b"")
+        due = PartyRun(setup.config, own, own.digest(), task.body, view=b"", vocabulary=setup.vocabulary)
         active = self._current.begin(
             setup.run,
             due,
             introductions=setup.introductions,
+            table=setup.table,
             check=setup.names.check,
             kit=self._kit,
             attempt=task.attempt,
         )
-        first = FirstResults(active, setup.table, secret=setup.secrets.alignment_secret, run=setup.run)
+        first = FirstResults(active, secret=setup.secrets.alignment_secret, run=setup.run)
         self._first, setup.labels = first, first.labels
         return self._given(task, lambda: first.first(active))
 

@@ -27,6 +27,7 @@ class PreparedTable(PartyTable):
 
     def __init__(self, table: PartyTable, *, scaling: Scaling | None, labels: LabelScaling, rules: LabelRules) -> None:
         self.ids, self.features, self.sparse, self.weights = table.ids, table.features, table.sparse, table.weights
+        self.categories = table.categories
         self.y = None if table.y is None else labels.applied(table.y, table.weights, rules)
         self._table = table
         self._scaling = scaling

@@ -10,7 +10,6 @@ from typing import Final
 
 from fenchel_client.ledger import PartyLedger
 from fenchel_client.statefolder import StateFolder
-from fenchel_client.tasklimits import NO_KEY
 from fenchel_common.errors import InvalidInput, KeyFileError, Refusal, RunLocked
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.setup import FIRST_STATE, Company, PartyRun
@@ -24,6 +23,7 @@ MAX_SETUPS_WITHOUT_A_LAYOUT: Final = 64
 MAX_UNFINISHED_RUNS: Final = 128
 """The most unfinished runs of which a party keeps files."""
 
+NO_KEY: Final = "it does not have the key of this run"
 LOCKED: Final = "it takes no further part in this run; its own log says why"
 
 MAX_COMPANIES_OF_A_STATE: Final = 2

@@ -28,15 +28,19 @@ class Scaling:
     lengths: Array = field(default_factory=lambda: np.zeros(0), repr=False)
 
     @classmethod
-    def of(cls, moments: Moments, config: FeaturesConfig) -> Self:
-        """The scaling that follows from the moments of the features over all their holders."""
+    def of(cls, moments: Moments, config: FeaturesConfig, *, flags: NDArray[np.bool_]) -> Self:
+        """The scaling that follows from the moments of the features over all their holders.
+
+        `flags` (m,) marks the features of 0 and 1 that the run has made. Their scale is 1: divided by its deviation, a
+        value that one sample in a thousand has would outweigh every number.
+        """
         means = moments.means()
         shift, scale = np.zeros(len(means)), np.ones(len(means))
         if config.scale == "standard":
             shift, scale = means, moments.deviations()
         if config.scale == "rms":
             scale = moments.root_mean_squares()
-        return cls(shift, np.where(scale > 0.0, scale, 1.0), means)
+        return cls(shift, np.where((scale > 0.0) & ~flags, scale, 1.0), means)
 
     def with_constant(self, position: int, constant: float) -> Self:
         """The scaling that gives the feature at a position, whose value is 1, the value `constant`."""

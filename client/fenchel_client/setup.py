@@ -7,10 +7,19 @@ authority and roster, and relayed lists by their tags.
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fenchel_client.alignment import AlignmentClient, Ring, pseudonyms
+from fenchel_client.alignment import (
+    AlignmentClient,
+    Ring,
+    agreed_vocabulary,
+    pseudonyms,
+    run_table,
+    vocabulary_answer,
+    vocabulary_hints,
+)
 from fenchel_client.consent import Consent
 from fenchel_client.crypto.derivedkeys import ring_key
 from fenchel_client.crypto.groupkeys import fresh_mask_secrets
@@ -21,7 +30,7 @@ from fenchel_client.groupphase import group_keys_made
 from fenchel_client.labels import LabelComparison
 from fenchel_client.runsecrets import fresh_secrets, public_key_of
 from fenchel_client.table import PartyTable
-from fenchel_client.terms import agreed_table
+from fenchel_client.terms import check_terms
 from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
@@ -32,13 +41,14 @@ from fenchel_common.setup import (
     KEY_MAKE,
     KEY_TAKE,
     NAMES,
+    VOCABULARY,
     Introduction,
     KeyMade,
     MaskSecrets,
     RunSecrets,
     introductions_digest,
 )
-from fenchel_common.wire.alignment import AlignmentMethod
+from fenchel_common.wire.alignment import AlignmentMethod, phase_name
 from fenchel_common.wire.ceremony import introductions_from_bytes, wrapped_key_from_bytes, wrapped_key_to_bytes
 from fenchel_common.wire.setup import (
     introduction_to_bytes,
@@ -50,6 +60,7 @@ from fenchel_common.wire.setup import (
     terms_from_bytes,
 )
 
+FIRST_ALIGNMENT: Final = phase_name(0)
 NOT_INTRODUCED = "the relayed introductions are not those of this roster, run and configuration"
 
 log = logging.getLogger(__name__)
@@ -57,24 +68,33 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class SetupClient:
-    """Answers the set-up phases of one run, up to the layout; `labels` is made then, and answers the phase after it."""
+    """Answers the set-up phases of one run, up to the layout; `labels` is made then, and answers the phase after it.
+
+    `own_table` is the party's own; `table` is that of this run, with the features of its vocabulary, from `align_0` on.
+    """
 
     kit: Kit
-    table: PartyTable
+    own_table: PartyTable
     run: RunId
     consent: Consent
+    table: PartyTable = field(init=False)
     config: RunConfig | None = None
     secrets: RunSecrets | None = field(default=None, repr=False)
     introductions: bytes | None = field(default=None, repr=False)
     """The digest of the introductions of this set-up, once this party has verified them."""
     names: FeatureNames | None = field(default=None, repr=False)
     labels: LabelComparison | None = None
+    vocabulary: bytes = field(default=b"", repr=False)
+    """The vocabulary that the parties agreed on; empty in a run without `[features]`."""
     masks: MaskSecrets | None = field(default=None, repr=False)
     """This party's own secrets, in a run with masks."""
     _alignment: AlignmentClient | None = None
     _introduction: Introduction | None = field(default=None, repr=False)
     _ephemeral: ec.EllipticCurvePrivateKey | None = field(default=None, repr=False)
     """The private half of the key to which this party's secrets are sealed, until the party has opened them."""
+
+    def __post_init__(self) -> None:
+        self.table = self.own_table
 
     def answer(self, phase: str, body: bytes) -> bytes:
         if phase == INTRODUCE:
@@ -90,6 +110,10 @@ class SetupClient:
             return self._take_key(body, self.config)
         if phase == NAMES:
             return self._read_names(body)
+        if phase == VOCABULARY:
+            return self._offer_vocabulary(body, self.config)
+        if phase == FIRST_ALIGNMENT and self._alignment is None:
+            self._alignment = self._aligned_by(body, self.config)
         if phase == GROUP_KEYS:
             return group_keys_made(
                 body,
@@ -100,7 +124,9 @@ class SetupClient:
                 config=self.config,
                 introductions=self.introductions,
             )
-        return self._aligning(self.config).answer(phase, body)
+        if self._alignment is None:
+            raise Refusal(f"{phase} came before {FIRST_ALIGNMENT}", public_reason="it has not begun the alignment")
+        return self._alignment.answer(phase, body)
 
     def features_by_pseudonym(self) -> dict[str, str]:
         """The names of this party's features, once it has the run's secrets."""
@@ -108,16 +134,32 @@ class SetupClient:
         names = self.table.features
         return dict(zip(pseudonyms(names, tag_secret=self.secrets.tag_secret, run=self.run), names, strict=True))
 
+    def _offer_vocabulary(self, body: bytes, config: RunConfig) -> bytes:
+        secret, party = self._secrets(VOCABULARY).tag_secret, self.kit.client_id
+        return vocabulary_answer(body, self.own_table, config.features, tag_secret=secret, run=self.run, party=party)
+
+    def _agree_on_vocabulary(self, body: bytes, config: RunConfig) -> None:
+        """Makes the table of this run, with the features on which the parties agree."""
+        if config.features is not None:
+            secret, clients = self._secrets(VOCABULARY).tag_secret, self.kit.roster.names
+            self.vocabulary = agreed_vocabulary(body, tag_secret=secret, run=self.run, clients=clients)
+            for hint in vocabulary_hints(self.own_table, self.vocabulary):
+                log.warning("run %s: %s", self.run, hint)
+        self.table = run_table(self.own_table, config, self.vocabulary)
+
+    def _secrets(self, phase: str) -> RunSecrets:
+        if self.secrets is None:
+            raise Refusal(f"{phase} came before the key", public_reason="it has no key for this run")
+        return self.secrets
+
     def _read_names(self, body: bytes) -> bytes:
         """Opens the lists of names of all parties, for the comparison with the layout."""
-        if self.secrets is None:
-            raise Refusal("the names of features came before the key", public_reason="it has no key for this run")
         self.names = FeatureNames.opened(
             body,
             self.table.features,
             party=self.kit.client_id,
             clients=self.kit.roster.names,
-            tag_secret=self.secrets.tag_secret,
+            tag_secret=self._secrets(NAMES).tag_secret,
             run=self.run,
         )
         for hint in self.names.hints():
@@ -130,7 +172,8 @@ class SetupClient:
             self.kit.verify()
         except IdentityError as error:
             raise Refusal(str(error), public_reason="its certificate or its roster is not valid any more") from error
-        self.config, self.table = config, agreed_table(config, self.consent, self.table)
+        check_terms(config, self.consent, self.own_table)
+        self.config = config
         self._ephemeral = fresh_key()
         self._introduction = introduce(self.kit, self._ephemeral.public_key(), run=self.run, terms=config.digest())
         return introduction_to_bytes(self._introduction)
@@ -225,19 +268,16 @@ class SetupClient:
             raise InvalidInput("the server relays an introduction that this party gave in another set-up")
         return introduced
 
-    def _aligning(self, config: RunConfig) -> AlignmentClient:
-        if self._alignment is None:
-            if self.secrets is None:
-                raise Refusal("the alignment came before the key", public_reason="it has no key for this run")
-            method = AlignmentMethod(config.alignment)
-            secret = self.secrets.alignment_secret if method is AlignmentMethod.HMAC else None
-            key = ring_key(self.secrets.tag_secret, self.run)
-            self._alignment = AlignmentClient(
-                self.table,
-                run=self.run,
-                method=method,
-                tag_secret=self.secrets.tag_secret,
-                ring=Ring(self.kit.roster.names, self.kit.client_id, key=key, run=self.run),
-                shared_secret=secret,
-            )
-        return self._alignment
+    def _aligned_by(self, body: bytes, config: RunConfig) -> AlignmentClient:
+        """The alignment of this set-up, of the features on which the parties agree by the task of `align_0`."""
+        self._agree_on_vocabulary(body, config)
+        secrets, method = self._secrets(FIRST_ALIGNMENT), AlignmentMethod(config.alignment)
+        key = ring_key(secrets.tag_secret, self.run)
+        return AlignmentClient(
+            self.table,
+            run=self.run,
+            method=method,
+            tag_secret=secrets.tag_secret,
+            ring=Ring(self.kit.roster.names, self.kit.client_id, key=key, run=self.run),
+            shared_secret=secrets.alignment_secret if method is AlignmentMethod.HMAC else None,
+        )

@@ -61,6 +61,14 @@ class StateFolder:
         rows.writerows(sorted(names.items()))
         write_private(self._file(run, FEATURES), content.getvalue().encode())
 
+    def feature_count(self, run: RunId) -> int:
+        """The number of features that `keep_features` wrote down; 0 without its file."""
+        path = self._file(run, FEATURES)
+        if not path.exists():
+            return 0
+        with path.open(encoding="utf-8", newline="") as lines:
+            return sum(1 for _ in csv.reader(lines)) - 1
+
     def model_path(self, run: RunId) -> Path:
         return self._file(run, MODEL)
 

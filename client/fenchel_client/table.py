@@ -15,6 +15,7 @@ from scipy.sparse import csr_array, hstack
 
 from fenchel_common.classlabels import class_code, one_against_rest
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
+from fenchel_common.data.categories import Category, Vocabulary, expanded, expanded_names
 from fenchel_common.data.missingcells import missing_cells
 from fenchel_common.data.shard import Matrix, Shard
 
@@ -34,36 +35,69 @@ class _Blank:
 
 
 class PartyTable:
-    """The rows of one party. The table copies the shard, so the caller can drop the shard.
-
-    Parameters
-    ----------
-    shard
-        The party's data.
-    order
-        (n,) the shard's row at each position of the list that the server gets. The rows of a layout are positions in
-        that list.
+    """The rows of one party.
 
     Attributes
     ----------
     ids, y, weights
-        In the order of the list; y is None without labels, `weights` without weights of samples.
+        In the order of the list that the server gets; y is None without labels, `weights` without weights of samples.
+        The rows of a layout are positions in that list.
     features
-        In the order of the shard, which is the order in which they are listed too.
+        The names of the columns of the matrix, in any order.
+    categories
+        Columns that are not features yet, in the order of the list. A run works with the table that `expanded` gives.
     """
 
-    def __init__(self, shard: Shard, order: Positions) -> None:
-        self.ids = tuple(shard.ids[row] for row in order)
-        self.features = shard.features
-        self.y = None if shard.y is None else shard.y[order]
-        self.weights = None if shard.weights is None else shard.weights[order]
-        self._X = _by_name(shard, order)
-        self._rows: Positions = np.arange(len(order))
+    def __init__(
+        self,
+        ids: tuple[str, ...],
+        features: tuple[str, ...],
+        X: Matrix,
+        y: NDArray[np.float64] | None,
+        *,
+        categories: tuple[Category, ...] = (),
+        weights: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Takes over X, whose rows are in the order of `ids` and whose columns are sorted by name.
+
+        The columns of a dense X must lie side by side in memory, so that rows can be moved a column at a time.
+        """
+        self.ids, self.features, self.y, self.categories, self.weights = ids, features, y, categories, weights
+        self._X = X
+        self._rows: Positions = np.arange(len(ids))
         """(n,) the position in the list of each row of the matrix."""
-        self.sparse = isinstance(self._X, csr_array)
+        self.sparse = isinstance(X, csr_array)
         self._layout: ClientLayout | None = None
         self._blanks: list[_Blank] = []
         self._with_constant: PartyTable | None = None
+
+    @classmethod
+    def of(cls, shard: Shard, order: Positions) -> "PartyTable":
+        """A copy of the shard, so the caller can drop the shard. `order` has the shard's row of each listed row."""
+        return cls(
+            tuple(shard.ids[row] for row in order),
+            shard.features,
+            _by_name(shard, order),
+            None if shard.y is None else shard.y[order],
+            categories=tuple(category.taken(order) for category in shard.categories),
+            weights=None if shard.weights is None else shard.weights[order],
+        )
+
+    def feature_count(self, vocabulary: Vocabulary) -> int:
+        """The number of features that `expanded` gives."""
+        if not self.categories and not vocabulary.indicators:
+            return len(self.features)
+        return len(expanded_names(self.features, self.categories, vocabulary))
+
+    def expanded(self, vocabulary: Vocabulary) -> "PartyTable":
+        """The table with the features that a run's vocabulary makes; this very table if there are none.
+
+        Raises `InvalidInput` if two features would have the same name.
+        """
+        if not self.categories and self.feature_count(vocabulary) == len(self.features):
+            return self
+        X, features = expanded(self._listed(), sorted(self.features), self.categories, vocabulary)
+        return PartyTable(self.ids, features, X, self.y, weights=self.weights)
 
     def matrix(self, layout: ClientLayout) -> Matrix:
         """X with its rows in the order of the layout's blocks, columns sorted by name, ignored entries zero.
@@ -79,21 +113,20 @@ class PartyTable:
     def with_constant(self, name: str) -> "PartyTable":
         """The same table with one more feature, which is 1 in every row; made once, with a matrix of its own."""
         if self._with_constant is None:
-            self._put_back()
-            self._layout = None
-            names, ones = sorted(self.features), np.ones((len(self.ids), 1))
-            listed: Matrix = self._X[np.argsort(self._rows)]
+            names, ones, listed = sorted(self.features), np.ones((len(self.ids), 1)), self._listed()
             if isinstance(listed, csr_array):
                 X: Matrix = csr_array(hstack([listed, csr_array(ones)], format="csr"))
             else:
                 X = np.hstack([listed, ones])
-            shard = Shard(self.ids, (*names, name), X, self.y, frozenset(self.missing()), self.weights)
-            self._with_constant = PartyTable(shard, np.arange(len(self.ids)))
+            missing = frozenset(self.missing())
+            shard = Shard(self.ids, (*names, name), X, self.y, missing, weights=self.weights)
+            self._with_constant = PartyTable.of(shard, np.arange(len(self.ids)))
         return self._with_constant
 
     def missing(self) -> dict[str, int]:
-        """The number of missing cells of each feature that has any."""
-        return missing_cells(self._X, sorted(self.features))
+        """The number of missing cells of each feature, and of each category, that has any."""
+        gaps = {category.column: category.missing for category in self.categories if category.missing}
+        return missing_cells(self._X, sorted(self.features)) | gaps
 
     def entries(self, layout: ClientLayout) -> Iterator[Entries]:
         """The index of entries that earlier parties give: into X or, if X is sparse, into its stored values.
@@ -101,6 +134,16 @@ class PartyTable:
         Only while `layout` is the one that `matrix` was called with last.
         """
         yield from (self._entries(layout, cut) for cut in layout.ignored)
+
+    def _listed(self) -> Matrix:
+        """X with its rows in the order of the list and without blanks; a copy, where a layout is at work."""
+        if self._layout is None:
+            return self._X
+        X = self._X.copy()
+        values = X.data if isinstance(X, csr_array) else X
+        for blank in reversed(self._blanks):
+            values[blank.entries] = blank.values
+        return csr_array(X[np.argsort(self._rows)]) if isinstance(X, csr_array) else X[np.argsort(self._rows)]
 
     def _put_back(self) -> None:
         while self._blanks:

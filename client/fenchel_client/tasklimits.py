@@ -1,16 +1,15 @@
 """The most bytes that a party accepts in a task, by its own data and records; used before any byte is in memory."""
 
 from fenchel_client.coverage import client_layout_of
+from fenchel_client.runrecords import NO_KEY, RunRecords
 from fenchel_client.table import PartyTable
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import FINISH, GROUP_KEYS, LABELS, LAYOUT, PREPARE, ROWS, PartyRun
+from fenchel_common.setup import FINISH, GROUP_KEYS, LABELS, LAYOUT, PREPARE, ROWS
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.limits import Extent, finish_task_limit, layout_task_limit, round_limits, setup_limits
-
-NO_KEY = "it does not have the key of this run"
 
 
 def before_layout(key: TaskKey) -> bool:
@@ -40,13 +39,13 @@ def round_task_limit(key: TaskKey, extent: Extent, settings: AlgorithmSettings) 
         raise _no_phase(error) from error
 
 
-def recorded_task_limit(key: TaskKey, kept: PartyRun | None, *, table: PartyTable, kit: Kit) -> int:
-    """The limit of a task after the layout, if the run is not active; `kept` is the party's record of the run."""
+def recorded_task_limit(key: TaskKey, records: RunRecords, *, table: PartyTable, kit: Kit) -> int:
+    """The limit of a task after the layout, if the run is not active."""
+    kept = records.kept(key.run)
     if kept is None:
         if key.phase == FINISH:
-            parties = len(kit.roster.parties)
-            # One more than its own: the run may have had a constant feature.
-            return finish_task_limit(features=len(table.features) + 1, parties=parties, round_id=key.round)
+            parties, features = len(kit.roster.parties), records.folder.feature_count(key.run)
+            return finish_task_limit(features=features, parties=parties, round_id=key.round)
         raise Refusal(f"there is no key of run {key.run} here", public_reason=NO_KEY)
     try:
         layout = client_layout_of(kept, table, party=kit.client_id)

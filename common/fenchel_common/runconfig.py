@@ -82,12 +82,17 @@ class FeaturesConfig(_Section):
 
     `scale`: "standard" gives every feature the mean 0 and the standard deviation 1; "rms" divides by the root of the
     mean square, which keeps zeros zero, for sparse tables; "none" leaves values as they are. `missing`: a missing cell
-    gets the feature's "mean", or the run is one for tables without missing cells ("refuse"). `intercept`: the model has
-    an intercept, which is not regularised. `rows`: "unit" divides every whole row by its length, after all else.
+    gets the feature's "mean", or the run is one for tables without missing cells ("refuse"). `category_samples`: a
+    party tells the others of a value of a category only if so many of its own samples have it; all other values are
+    one feature. `indicators`: every column with missing cells at any party has a further feature, 1 where the cell is
+    missing. `intercept`: the model has an intercept, which is not regularised. `rows`: "unit" divides every whole row
+    by its length, after all else.
     """
 
     scale: Literal["standard", "rms", "none"] = defaults.SCALE
     missing: Literal["mean", "refuse"] = defaults.MISSING
+    category_samples: Annotated[int, Field(ge=5, le=1_000_000)] = defaults.CATEGORY_SAMPLES
+    indicators: bool = defaults.INDICATORS
     intercept: bool = defaults.INTERCEPT
     rows: Literal["none", "unit"] = defaults.ROWS
 

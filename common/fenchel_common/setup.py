@@ -6,6 +6,7 @@ phase           task                   result                             partie
 `introduce`     the run's terms        `Introduction`                     all
 `key_make`      all introductions      `KeyMade`                          the key holder
 `key_take`      `KeyTake`              the fingerprint of the key         all but the key holder
+`vocabulary`    nothing                sealed vocabulary                  all; only with `[features]`
 `align_…`       see `wire/alignment`   see `wire/alignment`               all
 `names`         sealed names of        nothing                            all
                 all parties' features
@@ -42,6 +43,7 @@ INTRODUCTIONS_LABEL = b"fenchel/v1/introductions\x00"
 INTRODUCE = "introduce"
 KEY_MAKE = "key_make"
 KEY_TAKE = "key_take"
+VOCABULARY = "vocabulary"
 NAMES = "names"
 GROUP_KEYS = "group_keys"
 LAYOUT = "layout"
@@ -201,8 +203,9 @@ class PartyRun:
     counts the set-ups of this run that reached their layout, `refusals` the tasks that the party refused after it had
     opened something in them. `attempt` and `round` are those of the newest task that the party answered in a round, and
     `view_before` is its view before that round. `scaling` and `labels` are how features and labels are prepared, once
-    the party knows it. `companies` are those in which the party contributed from the first and from the newest state of
-    the model, and `changes_of_company` counts how often it contributed from a state in another company than before.
+    the party knows it, and `vocabulary` is the agreed vocabulary, empty in a run without `[features]`. `companies` are
+    those in which the party contributed from the first and from the newest state of the model, and `changes_of_company`
+    counts how often it contributed from a state in another company than before.
     """
 
     config: RunConfig
@@ -216,6 +219,7 @@ class PartyRun:
     round: RoundId = FIRST_ROUND
     view_before: bytes = field(default=b"", repr=False)
     scaling: bytes = field(default=b"", repr=False)
+    vocabulary: bytes = field(default=b"", repr=False)
     labels: bytes = field(default=b"", repr=False)
     companies: tuple[Company, ...] = ()
     changes_of_company: int = 0

@@ -14,6 +14,7 @@ def data_checks(path: Path, kit: Kit | None, run: Path | None) -> Iterator[Check
     # numpy, scipy and Arrow are loaded only where data is looked at
     from numpy import ndarray
 
+    from fenchel_common.data.categories import listed_names
     from fenchel_common.data.missingcells import check_prepared, missing_cells
     from fenchel_common.data.tables.source import load_shard
     from fenchel_common.runconfig import RunConfig
@@ -26,9 +27,9 @@ def data_checks(path: Path, kit: Kit | None, run: Path | None) -> Iterator[Check
         )
         return
     shard = loaded.shard
-    rows, columns = shard.X.shape
+    rows, features = len(shard.ids), len(listed_names(shard.features, shard.categories))
     labels = "with labels" if shard.y is not None else "without labels"
-    finding = f"{path}: {rows} samples, {columns} features, {labels}"
+    finding = f"{path}: {rows} samples, {features} features, {labels}"
     facts = {f"guess {number}": guess for number, guess in enumerate(loaded.guesses, 1)}
     facts |= {f"caution {number}": caution for number, caution in enumerate(loaded.cautions, 1)}
     if kit is not None and kit.role is Role.PARTY and kit.roster.party(kit.name).labels != (shard.y is not None):
@@ -46,7 +47,9 @@ def data_checks(path: Path, kit: Kit | None, run: Path | None) -> Iterator[Check
         if shard.y is not None:
             config.algorithm_settings().check_labels(shard.y, shard.weights)
         missing = missing_cells(shard.X, shard.features)
-        check_prepared(missing, sparse=not isinstance(shard.X, ndarray), config=config.features)
+        missing |= {category.column: category.missing for category in shard.categories if category.missing}
+        sparse = not isinstance(shard.X, ndarray)
+        check_prepared(missing, sparse=sparse, categories=shard.categories, config=config.features)
     except FenchelError as error:
         cure = "correct the table, or what shard.toml says of it, or [settings] and [features] in run.toml"
         yield Check("run", Status.FAIL, str(error), cure)

@@ -25,7 +25,7 @@ from fenchel_common.errors import FederationFailed, InvalidConfig
 from fenchel_common.labelscaling import LabelScaling
 from fenchel_common.losses import LOSSES, Fit, Loss
 from fenchel_common.privacy import CipherWord, Privacy
-from fenchel_common.runconfig import RunConfig
+from fenchel_common.runconfig import FeaturesConfig, RunConfig
 from fenchel_deploy.reference import Optimum, Problems
 from fenchel_deploy.tablefolder import pooled, read_tables, scale_of
 from fenchel_server.rounds.outcome import RunOutcome
@@ -145,7 +145,8 @@ class Demonstration:
         if not options.tables:
             return cls.of(load_dataset(options.dataset, options.classes), options)
         shards = read_tables(options.tables)
-        return cls(_for_labels_of(shards, options), pooled(options.dataset, shards), shards)
+        features = FeaturesConfig(scale=scale_of(shards))
+        return cls(_for_labels_of(shards, options), pooled(options.dataset, shards, features), shards)
 
     @classmethod
     def of(cls, dataset: Dataset, options: DemonstrationOptions) -> "Demonstration":

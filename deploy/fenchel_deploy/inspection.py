@@ -8,6 +8,7 @@ import numpy as np
 
 from fenchel_common.classlabels import class_code
 from fenchel_common.data.canonical import RULE
+from fenchel_common.data.categories import listed_names
 from fenchel_common.data.tables.declaration import Declaration
 from fenchel_common.data.tables.guess import guessed
 from fenchel_common.data.tables.profile import ColumnProfile, TableProfile
@@ -49,7 +50,8 @@ class Inspection:
     def shard_facts(self, loaded: LoadedShard) -> dict[str, object]:
         """Counts of the shard; labels of several classes by their names."""
         shard = loaded.shard
-        facts: dict[str, object] = {"samples": len(shard.ids), "features": len(shard.features), "labels": None}
+        features = len(listed_names(shard.features, shard.categories))
+        facts: dict[str, object] = {"samples": len(shard.ids), "features": features, "labels": None}
         if shard.y is not None:
             names = self._class_names()
             labels, counts = np.unique(shard.y, return_counts=True)

@@ -17,7 +17,7 @@ from fenchel_common.errors import AlignmentIncomplete, InvalidInput, ResultRejec
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import MAX_CLIENTS, check_names
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import NAMES
+from fenchel_common.setup import NAMES, VOCABULARY
 from fenchel_common.wire.alignment import (
     ELEMENT_BYTES,
     AlignmentMethod,
@@ -30,6 +30,7 @@ from fenchel_common.wire.alignment import (
     start_to_bytes,
 )
 from fenchel_common.wire.names import feature_names_to_bytes, names_read_from_bytes
+from fenchel_common.wire.vocabulary import vocabulary_asked_to_bytes, vocabulary_given_from_bytes
 from fenchel_server.cohorts import Alignment, OverlapRule, lay_out
 from fenchel_server.contract import PhaseRequest
 from fenchel_server.holdings import Holding
@@ -81,20 +82,32 @@ class AlignmentServer:
             samples=SampleRule(config.samples),
         )
 
-    def begin(self) -> PhaseRequest:
-        """Starts from the beginning, forgetting whatever went before."""
+    def vocabulary_request(self) -> PhaseRequest:
+        """The phase before `align_0` in a run with `[features]`."""
+        return PhaseRequest(VOCABULARY, dict.fromkeys(self._clients, vocabulary_asked_to_bytes()))
+
+    def begin(self, vocabularies: Mapping[ClientId, bytes] | None = None) -> PhaseRequest:
+        """Starts from the beginning, forgetting whatever went before.
+
+        `vocabularies` are the results of the phase `vocabulary`, if the run has one; all parties must have given one.
+        """
         self._step = 0
         self._listings = {}
         self._lists = {}
-        body = start_to_bytes(self._method)
+        given: dict[ClientId, bytes] = {}
+        if vocabularies is not None:
+            self._check_all(VOCABULARY, vocabularies)
+            given = {
+                client: read_or_reject(client, vocabulary_given_from_bytes, vocabularies[client])
+                for client in self._clients
+            }
+        body = start_to_bytes(self._method, given)
         return PhaseRequest(phase=phase_name(0), tasks=dict.fromkeys(self._clients, body))
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | Alignment:
         """Takes the results of the phase under way and gives the next one, or the outcome."""
         assert phase == phase_name(self._step), "results of another phase than the one under way"
-        missing = [client for client in self._clients if client not in results]
-        if missing:
-            raise AlignmentIncomplete(f"no answer in {phase} from {', '.join(missing)}; the alignment starts afresh")
+        self._check_all(phase, results)
         if self._step == 0:
             self._listings = {
                 client: read_or_reject(client, listing_from_bytes, results[client]) for client in self._clients
@@ -114,6 +127,11 @@ class AlignmentServer:
         """The phase that relays the sealed names of features, once all parties have answered `align_0`."""
         sealed = {client: given.sealed_names for client, given in self._listings.items() if given.sealed_names}
         return PhaseRequest(NAMES, dict.fromkeys(self._clients, feature_names_to_bytes(sealed)))
+
+    def _check_all(self, phase: str, results: Mapping[ClientId, bytes]) -> None:
+        missing = [client for client in self._clients if client not in results]
+        if missing:
+            raise AlignmentIncomplete(f"no answer in {phase} from {', '.join(missing)}; the alignment starts afresh")
 
     def _owner(self, client: ClientId) -> ClientId:
         """Whose list `client` raises in the step under way."""

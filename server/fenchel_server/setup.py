@@ -11,7 +11,17 @@ from functools import partial
 from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import BEFORE_ROUNDS, GROUP_KEYS, LABELS, LAYOUT, NAMES, PREPARE, ROWS, LayoutResult
+from fenchel_common.setup import (
+    BEFORE_ROUNDS,
+    GROUP_KEYS,
+    LABELS,
+    LAYOUT,
+    NAMES,
+    PREPARE,
+    ROWS,
+    VOCABULARY,
+    LayoutResult,
+)
 from fenchel_common.wire.alignment import (
     client_layout_to_bytes,
     federation_layout_to_bytes,
@@ -55,7 +65,9 @@ class FederationSetup:
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
         if phase in CEREMONY_PHASES:
-            return self._ceremony.advance(phase, results) or self._alignment.begin()
+            return self._ceremony.advance(phase, results) or self._begin_alignment()
+        if phase == VOCABULARY:
+            return self._alignment.begin(results)
         if phase == GROUP_KEYS:
             return self._relay_group_keys(results)
         if phase == LAYOUT and self._config.prepares:
@@ -85,6 +97,12 @@ class FederationSetup:
         if phase == GROUP_KEYS:
             return {client: group_keys_limit(layout) for client, layout in self._aligned.clients.items()}
         return result_limits(phase, self._config, extents_of(self._aligned.federation, key_bits=self._config.key.bits))
+
+    def _begin_alignment(self) -> PhaseRequest:
+        """The first phase after the ceremony."""
+        if self._config.features is None:
+            return self._alignment.begin()
+        return self._alignment.vocabulary_request()
 
     def _lay_out(self, aligned: Alignment) -> PhaseRequest:
         self._warnings = (*aligned.notes, *check_preconditions(self._config, aligned.federation))

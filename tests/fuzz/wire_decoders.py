@@ -27,6 +27,7 @@ from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector
+from fenchel_common.data.categories import Vocabulary
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.moments import MOMENT_FIELDS
@@ -55,6 +56,7 @@ from fenchel_common.wire import (
     names,
     setup,
     vectors,
+    vocabulary,
 )
 from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, private_key, run_key
@@ -163,11 +165,19 @@ def alignment_decoders() -> list[Decoder]:
     listing = alignment.Listing(features=features, has_labels=True, ids=listed, sealed_names=b"list")
     layout, held = small_federation_layout(), small_client_layout()
     preparations = [alignment.start_to_bytes(method) for method in alignment.AlignmentMethod]
+    offers = {ClientId("north"): b"sealed", ClientId("south"): b"list"}
+    start = alignment.start_to_bytes(alignment.AlignmentMethod.ECDH, offers)
+    given, asked = vocabulary.vocabulary_given_to_bytes(b"sealed"), vocabulary.vocabulary_asked_to_bytes()
+    words = Vocabulary({"pain": ("none", "très"), "sex": ()}, frozenset({"sex"}), frozenset({"age"}))
     relay, raised = alignment.relay_to_bytes(listed), alignment.raised_to_bytes(listed)
     group_keys = [GroupKey(held.clients, client, bytes(range(60))) for client in held.clients]
     with_keys = alignment.client_layout_to_bytes(held, group_keys)
     return [
         of_bytes(alignment_pb2.AlignmentStart, alignment.start_from_bytes, *preparations),
+        of_bytes(alignment_pb2.AlignmentStart, vocabulary.start_vocabularies_from_bytes, start),
+        of_bytes(alignment_pb2.Vocabulary, vocabulary.vocabulary_from_bytes, vocabulary.vocabulary_to_bytes(words)),
+        of_bytes(alignment_pb2.VocabularyGiven, vocabulary.vocabulary_given_from_bytes, given),
+        of_bytes(alignment_pb2.VocabularyAsked, vocabulary.vocabulary_asked_from_bytes, asked),
         of_bytes(alignment_pb2.AlignmentListing, alignment.listing_from_bytes, alignment.listing_to_bytes(listing)),
         of_bytes(
             alignment_pb2.NameList,

@@ -17,10 +17,13 @@ def folder(tmp_path: Path) -> Path:
     data, rng = small_dataset(60, 4), np.random.default_rng(0)
     X = np.asarray(data.X) * [1.0, 5000.0, 10.0, 0.1] + [50.0, 200.0, 0.0, 1.0]
     cells = np.where(rng.random(X.shape) < 0.1, "", np.char.mod("%.6g", X))
-    clinic = [f"{row},{cells[row, 0]},{cells[row, 1]},{'yes' if data.y[row] > 0 else 'no'}" for row in range(50)]
+    pains = rng.choice(["dull", "sharp", "seldom"], p=[0.55, 0.35, 0.1], size=60)
+    clinic = [
+        f"{row},{cells[row, 0]},{cells[row, 1]},{pains[row]},{'yes' if data.y[row] > 0 else 'no'}" for row in range(50)
+    ]
     lab = [f"{row:03d},{cells[row, 2]},{cells[row, 3]}" for row in range(10, 60)]
     for name, header, rows in (
-        ("clinic", "patient,age,chol,outcome", clinic),
+        ("clinic", "patient,age,chol,pain,outcome", clinic),
         ("lab", "patient,sugar,cholesterol", lab),
     ):
         (tmp_path / "tables" / name).mkdir(parents=True)
@@ -49,6 +52,8 @@ def test_tables_become_a_model_that_is_certified_against_the_pooled_and_prepared
     assert "this party's feature 'cholesterol' is close to 'chol' of clinic" in log
     with np.load(next((kept / "clients" / "lab").glob("*.model.npz"))) as model:
         assert {"features", "weights", "shift", "scale", "missing"} <= set(model.files)
+    with np.load(next((kept / "clients" / "clinic").glob("*.model.npz"))) as model:
+        assert model["features"].tolist() == ["age", "chol", "pain is other", "pain=dull", "pain=sharp"]
 
 
 def test_numbers_and_weights_of_tables_become_a_model_in_the_unit_of_the_numbers(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from fenchel_common.losses import LOSSES
 from fenchel_common.objectives import primal
+from fenchel_common.runconfig import FeaturesConfig
 from fenchel_deploy.experiments.centralized import solve_centralized
 from fenchel_deploy.folders import whole_model
 from fenchel_deploy.tablefolder import pooled, read_tables, table_folders
@@ -73,7 +74,7 @@ def test_the_tutorial_ends_with_the_model_of_the_pooled_and_prepared_table(walke
     folder, said = walked
     assert "the duality gap is at most 0.0004" in said
     assert re.search(r"^cholesterol +[+-]0\.\d{3} for each", said, re.MULTILINE), "the weights of a lab"
-    table = pooled("hospitals", read_tables(table_folders(folder / "hospitals")))
+    table = pooled("hospitals", read_tables(table_folders(folder / "hospitals")), FeaturesConfig())
     parts = (path.read_bytes() for path in (folder / "private").glob("*/*.model.npz"))
     weights = whole_model(parts, table.features)
     loss = LOSSES["logistic"]

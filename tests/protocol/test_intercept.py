@@ -196,7 +196,7 @@ def test_a_column_of_the_name_of_the_constant_feature_is_refused(tmp_path: Path)
 
 
 def test_each_of_several_classes_has_an_intercept_of_its_own(tmp_path: Path) -> None:
-    kinds = np.arange(len(Y)) % 10 // 4  # two common classes and a rare one
+    kinds = np.arange(float(len(Y))) % 10.0 // 4.0  # two common classes and a rare one
     shards = {
         name: replace(shard, y=kinds[[int(one[1:]) for one in shard.ids]]) for name, shard in whole_rows().items()
     }

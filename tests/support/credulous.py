@@ -23,6 +23,7 @@ from fenchel_client.runcipher import run_cipher
 from fenchel_client.runrecords import RunRecords
 from fenchel_client.setup import SetupClient
 from fenchel_client.statefolder import StateFolder
+from fenchel_client.table import PartyTable
 from fenchel_client.task import Task
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
@@ -59,8 +60,10 @@ class SaysWhy(CurrentRun):
     def answer(self, active: ActiveRun, task: Task) -> bytes:
         return self.guarded(active, lambda: active.participant.answer(task.moment, task.body))
 
-    def _checked_layout(self, kept: PartyRun, _check: Callable[[ClientLayout], None], kit: Kit) -> ClientLayout:
-        return client_layout_of(kept, self._table, party=kit.client_id)
+    def _checked_layout(
+        self, kept: PartyRun, table: PartyTable, _check: Callable[[ClientLayout], None], kit: Kit
+    ) -> ClientLayout:
+        return client_layout_of(kept, table, party=kit.client_id)
 
     def _not_usable(self, _active: ActiveRun, error: Exception) -> Refusal:
         return Refusal(str(error), public_reason=str(error))

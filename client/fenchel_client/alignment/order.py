@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 
 from fenchel_client.table import PartyTable
 from fenchel_common.data.shard import Matrix, Shard
+from fenchel_common.framing import framed
 
 K = TypeVar("K", str, bytes)
 
@@ -28,7 +29,7 @@ def arrange(shard: Shard) -> PartyTable:
     """The party's table, whose rows are listed in the party's private order."""
     key = _content_key(shard)
     marks = [hmac.digest(key, sample_id.encode(), "sha256") for sample_id in shard.ids]
-    return PartyTable(shard, sorting_order(marks))
+    return PartyTable.of(shard, sorting_order(marks))
 
 
 def sorting_order(keys: Sequence[K]) -> NDArray[np.int64]:
@@ -42,9 +43,13 @@ def _content_key(shard: Shard) -> bytes:
     digest = hashlib.sha256(_LABEL)
     for sample_id in sorted(shard.ids):
         _absorb(digest, sample_id.encode())
+    for category in shard.categories:
+        _absorb(digest, framed(*(value.encode() for value in category.values)))
     for start in range(0, len(by_id), _ROWS_AT_ONCE):
         rows = by_id[start : start + _ROWS_AT_ONCE]
         _absorb_values(digest, shard.X, rows)
+        for category in shard.categories:
+            _absorb(digest, category.codes[rows].data)
         for values in (shard.y, shard.weights):
             if values is not None:
                 _absorb(digest, values[rows].data)

@@ -12,6 +12,7 @@ from fenchel_common.ids import RunId
 
 NAMES_LABEL = b"fenchel/v1/tag-secret/names\x00"
 SEALED_NAMES_LABEL = b"fenchel/v1/tag-secret/sealed-names\x00"
+VOCABULARY_LABEL = b"fenchel/v1/tag-secret/vocabulary\x00"
 RING_LABEL = b"fenchel/v1/tag-secret/ring\x00"
 WEIGHTS_LABEL = b"fenchel/v1/tag-secret/weights\x00"
 PADS_LABEL = b"fenchel/v1/tag-secret/pads\x00"
@@ -30,6 +31,11 @@ def names_key(tag_secret: bytes, run: RunId) -> bytes:
 def sealed_names_key(tag_secret: bytes, run: RunId) -> bytes:
     """The key under which parties seal the names of their features for each other."""
     return _derived(tag_secret, SEALED_NAMES_LABEL, run)
+
+
+def vocabulary_key(tag_secret: bytes, run: RunId) -> bytes:
+    """The key under which parties seal their vocabularies for each other."""
+    return _derived(tag_secret, VOCABULARY_LABEL, run)
 
 
 def ring_key(tag_secret: bytes, run: RunId) -> bytes:

@@ -41,21 +41,134 @@ ALIGNMENT_METHOD_HMAC: AlignmentMethod.ValueType  # 2
 Global___AlignmentMethod: _TypeAlias = AlignmentMethod  # noqa: Y015
 
 @_typing.final
+class VocabularyAsked(_message.Message):
+    """Server to every party, phase vocabulary."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VocabularyAsked: _TypeAlias = VocabularyAsked  # noqa: Y015
+
+@_typing.final
+class VocabularyGiven(_message.Message):
+    """Party to server, phase vocabulary."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEALED_FIELD_NUMBER: _builtins.int
+    sealed: _builtins.bytes
+    """A Vocabulary."""
+    def __init__(
+        self,
+        *,
+        sealed: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sealed", b"sealed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VocabularyGiven: _TypeAlias = VocabularyGiven  # noqa: Y015
+
+@_typing.final
+class Vocabulary(_message.Message):
+    """The features of 0 and 1 that a party offers to make, or that all parties have agreed on. The server sees offers only
+    sealed.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    SIZES_FIELD_NUMBER: _builtins.int
+    VALUES_FIELD_NUMBER: _builtins.int
+    OTHERS_FIELD_NUMBER: _builtins.int
+    INDICATORS_FIELD_NUMBER: _builtins.int
+    PADDING_FIELD_NUMBER: _builtins.int
+    columns: _builtins.bytes
+    """Names of columns of categories, ascending."""
+    sizes: _builtins.bytes
+    """For each column the number of its values, unsigned and of 32 bits."""
+    values: _builtins.bytes
+    """The values of all columns, end to end, those of a column ascending."""
+    others: _builtins.bytes
+    """Names of columns that have further values, ascending."""
+    indicators: _builtins.bytes
+    """Names of columns with missing cells, ascending; none in a run without indicators."""
+    padding: _builtins.bytes
+    """Zeros, so that the length tells little of the values."""
+    def __init__(
+        self,
+        *,
+        columns: _builtins.bytes = ...,
+        sizes: _builtins.bytes = ...,
+        values: _builtins.bytes = ...,
+        others: _builtins.bytes = ...,
+        indicators: _builtins.bytes = ...,
+        padding: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "indicators", b"indicators", "others", b"others", "padding", b"padding", "sizes", b"sizes", "values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Vocabulary: _TypeAlias = Vocabulary  # noqa: Y015
+
+@_typing.final
+class SealedVocabulary(_message.Message):
+    """What a party gave in the phase vocabulary."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTY_FIELD_NUMBER: _builtins.int
+    SEALED_FIELD_NUMBER: _builtins.int
+    party: _builtins.str
+    sealed: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        party: _builtins.str = ...,
+        sealed: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["party", b"party", "sealed", b"sealed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SealedVocabulary: _TypeAlias = SealedVocabulary  # noqa: Y015
+
+@_typing.final
 class AlignmentStart(_message.Message):
     """Server to every party, phase align_0."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     METHOD_FIELD_NUMBER: _builtins.int
+    VOCABULARIES_FIELD_NUMBER: _builtins.int
     method: Global___AlignmentMethod.ValueType
+    @_builtins.property
+    def vocabularies(self) -> _containers.RepeatedCompositeFieldContainer[Global___SealedVocabulary]:
+        """Of every party in a run with [features], and none in any other run."""
+
     def __init__(
         self,
         *,
         method: Global___AlignmentMethod.ValueType = ...,
+        vocabularies: _abc.Iterable[Global___SealedVocabulary] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["method", b"method"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["method", b"method", "vocabularies", b"vocabularies"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

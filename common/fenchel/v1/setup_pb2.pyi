@@ -283,6 +283,7 @@ class PartyRun(_message.Message):
     COMPANIES_FIELD_NUMBER: _builtins.int
     CHANGES_OF_COMPANY_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    VOCABULARY_FIELD_NUMBER: _builtins.int
     config: _builtins.str
     layout: _builtins.bytes
     """A ClientLayout."""
@@ -309,6 +310,8 @@ class PartyRun(_message.Message):
     """Shift and scale of numbers to predict, and the weights of the two classes, as doubles; empty in a run that prepares
     neither features nor labels.
     """
+    vocabulary: _builtins.bytes
+    """The Vocabulary that the parties agreed on; empty in a run without [features]."""
     @_builtins.property
     def secrets(self) -> Global___RunSecrets:
         """Missing once the party has deleted the key."""
@@ -335,10 +338,11 @@ class PartyRun(_message.Message):
         companies: _abc.Iterable[Global___Company] | None = ...,
         changes_of_company: _builtins.int = ...,
         labels: _builtins.bytes = ...,
+        vocabulary: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["secrets", b"secrets"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "changes_of_company", b"changes_of_company", "companies", b"companies", "config", b"config", "format", b"format", "key_digest", b"key_digest", "labels", b"labels", "layout", b"layout", "refusals", b"refusals", "round", b"round", "scaling", b"scaling", "secrets", b"secrets", "setups", b"setups", "view", b"view", "view_before", b"view_before"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "changes_of_company", b"changes_of_company", "companies", b"companies", "config", b"config", "format", b"format", "key_digest", b"key_digest", "labels", b"labels", "layout", b"layout", "refusals", b"refusals", "round", b"round", "scaling", b"scaling", "secrets", b"secrets", "setups", b"setups", "view", b"view", "view_before", b"view_before", "vocabulary", b"vocabulary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.sparse import csr_array
 
+from fenchel_common.data.categories import Category
 from fenchel_common.data.shard import Matrix
 from fenchel_common.errors import InvalidInput
 from fenchel_common.runconfig import FeaturesConfig
@@ -19,8 +20,22 @@ def missing_cells(X: Matrix, features: Sequence[str]) -> dict[str, int]:
     return {features[position]: int(counts[position]) for position in np.flatnonzero(counts).tolist()}
 
 
-def check_prepared(missing: Mapping[str, int], *, sparse: bool, config: FeaturesConfig | None) -> None:
+def check_prepared(
+    missing: Mapping[str, int],
+    *,
+    sparse: bool,
+    categories: Sequence[Category] = (),
+    config: FeaturesConfig | None,
+) -> None:
     """Refuses a run that does not prepare a table as it must be prepared; `InvalidInput` names column and cure."""
+    unlisted = [category.column for category in categories if not category.listed]
+    if unlisted and config is None:
+        others = f", as are {len(unlisted) - 1} other columns" if len(unlisted) > 1 else ""
+        raise InvalidInput(
+            f"column {unlisted[0]!r}: is a category without values in shard.toml{others}, and the parties agree on "
+            "values only in a run with [features]; let the operator write that section into run.toml, or list the "
+            "values, the same at every party that has the column"
+        )
     if missing and (config is None or config.missing == "refuse"):
         name, count = next(iter(missing.items()))
         others = f", as are some of {len(missing) - 1} other columns" if len(missing) > 1 else ""

@@ -6,7 +6,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from fenchel_common.data.canonical import canonical
+from fenchel_common.data.categories import Category, Vocabulary, expanded, expanded_names
 from fenchel_common.errors import InvalidInput, Refusal
 
 Matrix = NDArray[np.float64] | csr_array
@@ -41,6 +42,8 @@ class Shard:
         (rows,) or None for a party without labels.
     imputed
         The features with such cells.
+    categories
+        Columns that are not features yet: which features they become is up to the run.
     weights
         (rows,) how much each sample counts, or None; only with labels.
     """
@@ -50,6 +53,7 @@ class Shard:
     X: Matrix
     y: NDArray[np.float64] | None
     imputed: frozenset[str] = frozenset()
+    categories: tuple[Category, ...] = ()
     weights: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
@@ -58,8 +62,10 @@ class Shard:
                 f"X: has the shape {self.X.shape}, but there are {len(self.ids)} ids and {len(self.features)} "
                 "features; give one row for each id and one column for each feature"
             )
-        if not self.ids or not self.features:
+        if not self.ids or not (self.features or self.categories):
             raise InvalidInput("X: a shard needs at least one row and one feature")
+        if any(category.codes.shape != (len(self.ids),) for category in self.categories):
+            raise InvalidInput(f"categories: must have a code for each of {len(self.ids)} ids")
         self._check_finite()
         if self.y is not None and self.y.shape != (len(self.ids),):
             raise InvalidInput(f"y: has the shape {self.y.shape}, but there are {len(self.ids)} ids")
@@ -72,8 +78,17 @@ class Shard:
         labels = "with" if self.y is not None else "without"
         return f"Shard({len(self.ids)} rows, {len(self.features)} features, {labels} labels)"
 
+    def expanded(self, vocabulary: Vocabulary | None = None) -> "Shard":
+        """The same rows with all categories as features; without a vocabulary, one feature for each value here."""
+        chosen = Vocabulary.listed(self.categories) if vocabulary is None else vocabulary
+        X, features = expanded(self.X, self.features, self.categories, chosen)
+        gaps = [category for category in self.categories if category.missing]
+        imputed = self.imputed | set(expanded_names((), gaps, replace(chosen, indicators=frozenset())))
+        return Shard(self.ids, features, X, self.y, imputed, weights=self.weights)
+
     def save(self, path: Path) -> None:
         """Writes an .npz file: `ids`, `features`, `X` or the parts of a CSR matrix, and maybe `y` and `weights`."""
+        assert not self.categories, "an .npz file has features alone"
         arrays: dict[str, NDArray[np.generic]] = {
             "ids": np.array(self.ids, dtype=np.str_),
             "features": np.array(self.features, dtype=np.str_),
@@ -97,7 +112,7 @@ class Shard:
 
     def _check_finite(self) -> None:
         """Refuses NaN but in columns that a run is to fill in, and infinite values."""
-        free = np.array([name in self.imputed for name in self.features])
+        free = np.array([name in self.imputed for name in self.features], dtype=bool)
         if isinstance(self.X, csr_array):
             entries = np.flatnonzero(~(np.isfinite(self.X.data) | (np.isnan(self.X.data) & free[self.X.indices])))
             if not len(entries):
@@ -129,10 +144,11 @@ class Shard:
 
     def _check_names(self) -> None:
         check_ids(self.ids, "ids")
-        if len(set(self.features)) != len(self.features):
-            twice = [name for name, count in Counter(self.features).items() if count > 1]
+        names = (*self.features, *(category.column for category in self.categories))
+        if len(set(names)) != len(names):
+            twice = [name for name, count in Counter(names).items() if count > 1]
             raise InvalidInput(f"features: {twice[0]!r} occurs more than once; give every column its own name")
-        if any(not name for name in (*self.ids, *self.features)):
+        if any(not name for name in (*self.ids, *names)):
             raise InvalidInput("ids, features: an empty name is not allowed")
 
 

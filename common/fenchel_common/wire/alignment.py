@@ -81,11 +81,14 @@ def phase_step(phase: str) -> int:
     return int(match[1])
 
 
-def start_to_bytes(method: AlignmentMethod) -> bytes:
-    return alignment_pb2.AlignmentStart(method=_METHODS[method]).SerializeToString()
+def start_to_bytes(method: AlignmentMethod, vocabularies: Mapping[ClientId, bytes] | None = None) -> bytes:
+    """The task of `align_0`; `vocabularies` are those of all parties, sealed, in a run with `[features]`."""
+    given = [alignment_pb2.SealedVocabulary(party=party, sealed=one) for party, one in (vocabularies or {}).items()]
+    return alignment_pb2.AlignmentStart(method=_METHODS[method], vocabularies=given).SerializeToString()
 
 
 def start_from_bytes(body: bytes) -> AlignmentMethod:
+    """The method; `wire.vocabulary` reads the rest."""
     message = parsed_message(alignment_pb2.AlignmentStart, body)
     for method, number in _METHODS.items():
         if message.method == number:

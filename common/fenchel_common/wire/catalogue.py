@@ -33,6 +33,7 @@ from fenchel_common.setup import (
     NAMES,
     PREPARE,
     ROWS,
+    VOCABULARY,
 )
 from fenchel_common.wire.alignment import phase_name, phase_step
 from fenchel_common.wire.counting import choices_in
@@ -63,6 +64,7 @@ SETUP: Final[Mapping[str, PhaseMessages]] = {
     INTRODUCE: PhaseMessages(setup_pb2.RunTerms, setup_pb2.Introduction),
     KEY_MAKE: PhaseMessages(ceremony_pb2.Introductions, setup_pb2.KeyMade),
     KEY_TAKE: PhaseMessages(setup_pb2.KeyTake, setup_pb2.KeyTaken),
+    VOCABULARY: PhaseMessages(alignment_pb2.VocabularyAsked, alignment_pb2.VocabularyGiven),
     FIRST_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentStart, alignment_pb2.AlignmentListing),
     LATER_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentRelay, alignment_pb2.AlignmentRaised),
     NAMES: PhaseMessages(alignment_pb2.FeatureNames, alignment_pb2.NamesRead),

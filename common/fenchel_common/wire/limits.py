@@ -34,12 +34,14 @@ from fenchel_common.setup import (
     MAX_INTRODUCTION_BYTES,
     MAX_WRAPPED_BYTES,
     NAMES,
+    VOCABULARY,
 )
 from fenchel_common.wire.alignment import ELEMENT_BYTES, MAX_SEALED_KEY_BYTES, PSEUDONYM_BYTES, phase_step
 from fenchel_common.wire.arrays import NUMBER_BYTES
 from fenchel_common.wire.catalogue import FIRST_ALIGNMENT, LATER_ALIGNMENT, messages_of
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
 from fenchel_common.wire.names import MAX_SEALED_NAMES_BYTES
+from fenchel_common.wire.vocabulary import MAX_SEALED_VOCABULARY_BYTES
 
 FRAME_BYTES: Final = 4096
 """Bytes of a message that do not grow: tags, lengths, flags, a few numbers and names, and a result's envelope."""
@@ -120,7 +122,11 @@ _SETUP: Final[Mapping[str, Callable[[int], tuple[int, int]]]] = {
     INTRODUCE: lambda _: (MAX_TOML_BYTES, MAX_INTRODUCTION_BYTES),
     KEY_MAKE: lambda parties: (parties * MAX_INTRODUCTION_BYTES, parties * _WRAPPED),
     KEY_TAKE: lambda parties: (_WRAPPED + parties * MAX_INTRODUCTION_BYTES, 0),
-    FIRST_ALIGNMENT: lambda _: (0, PSEUDONYM_BYTES * MAX_FEATURES + _ELEMENTS + MAX_SEALED_NAMES_BYTES),
+    VOCABULARY: lambda _: (0, MAX_SEALED_VOCABULARY_BYTES),
+    FIRST_ALIGNMENT: lambda parties: (
+        parties * (MAX_SEALED_VOCABULARY_BYTES + FRAME_BYTES),
+        PSEUDONYM_BYTES * MAX_FEATURES + _ELEMENTS + MAX_SEALED_NAMES_BYTES,
+    ),
     LATER_ALIGNMENT: lambda _: (_ELEMENTS, _ELEMENTS),
     NAMES: lambda parties: (parties * (MAX_SEALED_NAMES_BYTES + FRAME_BYTES), 0),
 }

@@ -12,15 +12,16 @@ from rich.table import Table
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION
 from fenchel_common.defaults import KEY_BITS
 from fenchel_common.errors import InvalidInput
-from fenchel_deploy.bench import crypto
+from fenchel_deploy.bench import crypto, models
 from fenchel_deploy.bench import rounds as rounds_bench
 from fenchel_deploy.bench import tables as tables_bench
 from fenchel_deploy.bench.peers import Peer, load_peer
 from fenchel_deploy.cli.benchrun import bench_run
 from fenchel_deploy.cli.choices import parse_choice, parse_grid, words
 from fenchel_deploy.cli.console import PlainConsole, terminal
+from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.cli.manual import epilog
-from fenchel_deploy.cli.options import FormatOption
+from fenchel_deploy.cli.options import FormatOption, LambdaOption
 from fenchel_deploy.cli.output import Format, print_json
 
 SLOT_WIDTHS = (64, 48, 32)
@@ -139,6 +140,35 @@ def bench_tables(
         table.add_row(name, f"{report[name]['seconds']:.2f}", f"{report[name]['bytes'] / 1e6:.0f}")
     table.add_row("fenchel ÷ arrow", f"{report['ratio']['seconds']:.2f}", f"{report['ratio']['bytes']:.2f}")
     PlainConsole().print(table)
+
+
+@bench_app.command("models", epilog=epilog("bench models"))
+def bench_models(
+    data: Annotated[Path, typer.Option(help="Folder with the archives of the data sets.")],
+    dataset: Annotated[str, typer.Option(help=f"{' or '.join(models.DATASETS)}.")] = models.DATASETS[0],
+    rows: Annotated[int | None, typer.Option(min=1000, help="At most so many rows, drawn at random.")] = None,
+    lambda_: LambdaOption = models.LAMBDA,
+    gap: Annotated[float, typer.Option(min=1e-9, help="The gap at which the run ends.")] = models.GAP,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Train on real tables of three parties, with categories, beside scikit-learn's pipeline on the pooled table."""
+    console = PlainConsole(stderr=True)
+    bench = models.ModelBench(dataset, data, rows=rows, lambda_=lambda_, gap=gap)
+    report = bench.run(console.print)
+    if output is Format.JSON:
+        print_json(report)
+    else:
+        table = Table(
+            title=f"{dataset}: {report['rows']} rows, {report['features']} features, {report['rounds']} rounds"
+        )
+        for heading in ("AUC", "scikit-learn", "with intercept", "seconds", "MiB of a party"):
+            table.add_column(heading)
+        aucs = (report[name] for name in ("auc", "reference_auc", "reference_auc_with_intercept"))
+        memory = max(report["peak_memory_mib"].values())
+        table.add_row(*(f"{auc:.4f}" for auc in aucs), f"{report['seconds']:.0f}", f"{memory:.0f}")
+        PlainConsole().print(table)
+    if abs(report["difference"]) > models.TOLERANCE:
+        raise typer.Exit(ExitCode.MISSED)
 
 
 def _number(option: str, text: str) -> float:

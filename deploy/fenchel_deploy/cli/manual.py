@@ -164,6 +164,10 @@ ENTRIES: Final[Mapping[str, Entry]] = {
     "bench crypto": Entry(("fenchel bench crypto --bits 3072", "fenchel bench crypto --peers phe,tenseal")),
     "bench rounds": Entry(("fenchel bench rounds --datasets digits --lambdas 1e-2 --grids 4x4",)),
     "bench tables": Entry(("fenchel bench tables --rows 100000",)),
+    "bench models": Entry(
+        ("fenchel bench models --data data/ --dataset diabetes130",),
+        {ExitCode.DONE: "the areas differ by at most 0.005", ExitCode.MISSED: "they differ by more"},
+    ),
     "up": Entry(
         ("fenchel up --grid 4x6", "fenchel up --wan us-singapore --rounds 20 --gap 1e-3"),
         {**_GOAL, ExitCode.TERMINATED: "ended by SIGTERM; the containers are removed"},

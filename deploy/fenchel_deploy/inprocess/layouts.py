@@ -41,7 +41,7 @@ def aligned(
 
 def table_of(shard: Shard) -> PartyTable:
     """A table that lists its rows in the order of the shard: without a set-up, no server sees the order."""
-    return PartyTable(shard, np.arange(len(shard.ids)))
+    return PartyTable.of(shard, np.arange(len(shard.ids)))
 
 
 def label_scaling_of(shards: Sequence[Shard], rules: LabelRules) -> LabelScaling:

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from fenchel_client.alignment import arrange
 from fenchel_client.table import ROWS_AT_ONCE, PartyTable
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
+from fenchel_common.data.categories import Category, Vocabulary
 from fenchel_common.data.shard import Matrix, Shard
 from support.layouts import client_layout
 
@@ -101,10 +102,32 @@ def test_the_shard_stays_as_it_is(sparse: bool) -> None:
     np.testing.assert_array_equal(dense(given.X), VALUES)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_features_of_a_vocabulary_are_added_while_another_run_is_at_work(sparse: bool) -> None:
+    sexes = Category("kind", ("a", "b"), np.arange(12, dtype=np.int32) % 2)
+    with_gap = np.where(VALUES == 5.0, np.nan, VALUES)
+    X = csr_array(with_gap) if sparse else with_gap
+    table = arrange(Shard(IDS, FEATURES, X, LABELS, frozenset({"age"})))
+    at_work = layout(shuffled(1), ignored=(IgnoredFeatures(np.array([1]), np.array([0])),))
+    before = dense(table.matrix(at_work))
+    wider = table.expanded(Vocabulary(indicators=frozenset({"age"})))
+    assert sorted(wider.features) == ["age", "age is missing", "bmi", "sex"]
+    order = [IDS.index(sample) for sample in wider.ids]
+    listed = client_layout({0: 12}, slots=12, rows=np.arange(12), feature_blocks={0: np.arange(4)})
+    whole = with_gap[order]
+    expected_columns = [whole[:, 1], np.isnan(whole[:, 1]), whole[:, 2], whole[:, 0]]
+    np.testing.assert_array_equal(dense(wider.matrix(listed)), np.column_stack(expected_columns))
+    np.testing.assert_array_equal(dense(table.matrix(at_work)), before)
+    categories = arrange(Shard(IDS, FEATURES, X, LABELS, frozenset({"age"}), (sexes,)))
+    kinds = categories.expanded(Vocabulary({"kind": ("b",)}))
+    column = dense(kinds.matrix(listed))[:, 2]
+    np.testing.assert_array_equal(column, [IDS.index(sample) % 2 for sample in kinds.ids])
+
+
 def test_more_rows_than_are_copied_in_one_step_all_arrive() -> None:
     count = 2 * ROWS_AT_ONCE + 1
     X = np.random.default_rng(0).standard_normal((count, 2))
-    table = PartyTable(Shard(tuple(map(str, range(count))), ("b", "a"), X, None), shuffled(0, count))
+    table = PartyTable.of(Shard(tuple(map(str, range(count))), ("b", "a"), X, None), shuffled(0, count))
     laid_out = client_layout(
         dict.fromkeys(range(count), 1), slots=3, rows=shuffled(1, count), feature_blocks={0: np.arange(2)}
     )
@@ -114,7 +137,7 @@ def test_more_rows_than_are_copied_in_one_step_all_arrive() -> None:
 
 def test_a_change_of_runs_takes_the_memory_of_a_few_columns() -> None:
     X = np.ones((12, 100_000))
-    table = PartyTable(Shard(IDS, tuple(map(str, range(100_000))), X, None), shuffled(0))
+    table = PartyTable.of(Shard(IDS, tuple(map(str, range(100_000))), X, None), shuffled(0))
     first, second = (
         client_layout({0: 12}, slots=1024, rows=shuffled(seed), feature_blocks=blocks_of(100_000)) for seed in range(2)
     )

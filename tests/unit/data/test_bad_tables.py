@@ -106,7 +106,7 @@ def test_quotes_line_breaks_and_a_byte_order_mark_are_read_where_they_belong(tmp
     )
     shard = load(tmp_path, text, toml=DECLARED).shard
     assert shard.ids == ("7", "8")
-    np.testing.assert_array_equal(shard.X, [[63.0, 1.0, 0.0], [4.0, 0.0, 1.0]])
+    np.testing.assert_array_equal(np.asarray(shard.expanded().X), [[63.0, 0.0, 1.0], [4.0, 1.0, 0.0]])
 
 
 def test_thousands_that_are_grouped_wrongly_are_refused_though_declared(tmp_path: Path) -> None:

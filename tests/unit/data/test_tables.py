@@ -19,8 +19,8 @@ from fenchel_common.errors import InvalidInput
 from support.tablefiles import CLINIC, DECLARED, load, write_table
 
 IDS = ("7", "8", "9", "10")
-FEATURES = ("age", "pain=typical", "pain=none")
-CELLS = [[63.0, 1.0, 0.0], [41.5, 0.0, 1.0], [57.0, 1.0, 0.0], [52.0, 0.0, 1.0]]
+FEATURES = ("age", "pain=none", "pain=typical")
+CELLS = [[63.0, 0.0, 1.0], [41.5, 1.0, 0.0], [57.0, 0.0, 1.0], [52.0, 1.0, 0.0]]
 LABELS = [1.0, -1.0, -1.0, 1.0]
 TYPED = {
     "patient": [7, 8, 9, 10],
@@ -31,7 +31,8 @@ TYPED = {
 }
 
 
-def assert_clinic(shard: Shard) -> None:
+def assert_clinic(given: Shard) -> None:
+    shard = given.expanded()
     assert (shard.ids, shard.features) == (IDS, FEATURES)
     np.testing.assert_array_equal(shard.X.toarray() if isinstance(shard.X, csr_array) else shard.X, CELLS)
     np.testing.assert_array_equal(shard.y, LABELS)
@@ -51,7 +52,7 @@ def test_a_file_its_declaration_and_their_folder_mean_the_same(tmp_path: Path, g
 
 def test_a_table_without_declaration_is_read_by_guesses_that_are_told(tmp_path: Path) -> None:
     loaded = load(tmp_path, CLINIC)
-    assert loaded.shard.features == ("age", "pain=none", "pain=typical")
+    assert loaded.shard.expanded().features == FEATURES
     np.testing.assert_array_equal(loaded.shard.y, LABELS)
     told = "\n".join(loaded.guesses)
     for part in (
@@ -127,9 +128,15 @@ def test_missing_cells_are_dealt_with_as_declared(
 
 def test_a_missing_category_is_none_of_its_values_and_can_be_told_by_an_indicator(tmp_path: Path) -> None:
     text = CLINIC.replace("41.5,none", "41.5,")
-    shard = load(tmp_path, text, toml=DECLARED + 'missing = "fill"\nindicator = true\n').shard
-    assert shard.features == (*FEATURES, "pain is missing")
-    np.testing.assert_array_equal(np.asarray(shard.X)[1], [41.5, 0.0, 0.0, 1.0])
+    shard = load(tmp_path, text, toml=DECLARED + 'missing = "fill"\nindicator = true\n').shard.expanded()
+    assert shard.features == ("age", "pain is missing", "pain=none", "pain=typical")
+    np.testing.assert_array_equal(np.asarray(shard.X)[1], [41.5, 1.0, 0.0, 0.0])
+
+
+def test_a_category_without_values_has_those_that_are_found(tmp_path: Path) -> None:
+    shard = load(tmp_path, CLINIC, toml=DECLARED.replace('values = ["typical", "none"]\n', "")).shard
+    assert not shard.categories[0].listed
+    assert_clinic(shard)
 
 
 def test_a_sparse_csv_equals_the_dense_one(tmp_path: Path) -> None:
@@ -147,7 +154,7 @@ def test_decimal_commas_and_thousands_are_read_where_they_are_declared(tmp_path:
 def test_a_latin_1_file_is_read_where_it_is_declared(tmp_path: Path) -> None:
     toml = DECLARED.replace("typical", "très").replace("[label]", '[csv]\nencoding = "latin-1"\n[label]')
     shard = load(tmp_path, CLINIC.replace("typical", "très").encode("latin-1"), toml=toml).shard
-    assert shard.features == ("age", "pain=très", "pain=none")
+    assert shard.expanded().features == ("age", "pain=none", "pain=très")
 
 
 def test_ids_of_several_columns_are_joined(tmp_path: Path) -> None:

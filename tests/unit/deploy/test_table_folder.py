@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
+from fenchel_common.runconfig import FeaturesConfig
 from fenchel_deploy.tablefolder import pooled, read_tables, scale_of, table_folders
 
 Array = NDArray[np.float64]
@@ -24,7 +25,7 @@ def test_samples_with_labels_are_pooled_standardised_and_filled_in() -> None:
         "clinic": shard("abc", "p", [[1.0], [np.nan], [5.0]], [1.0, -1.0, 1.0]),
         "lab": shard("bxa", "q", [[2.0], [9.0], [4.0]], None),
     }
-    dataset = pooled("both", shards)
+    dataset = pooled("both", shards, FeaturesConfig())
     assert dataset.features == ("p", "q")
     assert dataset.y.tolist() == [1.0, -1.0, 1.0]
     np.testing.assert_allclose(np.asarray(dataset.X), [[-1.0, 1.0], [0.0, -1.0], [1.0, 0.0]])
@@ -35,7 +36,7 @@ def test_sparse_tables_are_divided_by_the_root_of_the_mean_square() -> None:
     one = shard("ab", "p", [[3.0], [0.0]], [1.0, -1.0])
     other = shard("ab", "q", [[0.0], [4.0]], None)
     shards = {"one": Shard(one.ids, one.features, csr_array(one.X), one.y), "other": other}
-    dataset = pooled("both", shards)
+    dataset = pooled("both", shards, FeaturesConfig(scale="rms"))
     assert isinstance(dataset.X, csr_array)
     np.testing.assert_allclose(dataset.X.toarray(), np.sqrt(2.0) * np.eye(2))
     assert scale_of(shards) == "rms"
@@ -51,4 +52,4 @@ def test_a_folder_without_parties_or_labels_is_refused(tmp_path: Path) -> None:
     folders = table_folders(tmp_path)
     assert list(folders) == ["lab"]
     with pytest.raises(InvalidInput, match="no table has labels"):
-        pooled("folder", read_tables(folders))
+        pooled("folder", read_tables(folders), FeaturesConfig())

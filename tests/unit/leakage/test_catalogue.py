@@ -68,6 +68,7 @@ NEVER_SENT = {
     "WrappedKey",
     "RunSecrets",
     "NameList",
+    "Vocabulary",
     # The envelope that the server takes answers out of.
     "PhaseResult",
 }

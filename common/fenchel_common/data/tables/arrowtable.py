@@ -11,6 +11,7 @@ from scipy.sparse import csr_array, vstack
 
 from fenchel_common.classlabels import class_code
 from fenchel_common.data.canonical import canonical, joined
+from fenchel_common.data.categories import MISSING, NONE, Category, Codes
 from fenchel_common.data.shard import Matrix
 from fenchel_common.data.tables.cells import Spot, ids, numbers, texts
 from fenchel_common.data.tables.declaration import DECLARATION_FILE, Declaration, FeatureDeclaration
@@ -78,17 +79,36 @@ def raw_table(source: ArrowSource, declaration: Declaration) -> RawTable:
 
 
 class _Feature:
-    """One column that is used, and the features that it becomes."""
+    """One column that is used: of numbers, or of categories with the position of each value."""
 
     def __init__(self, column: str, declared: FeatureDeclaration, declaration: Declaration) -> None:
         self.column = column
-        self.declared = declared
+        self.is_category = declared.type == "category"
+        self.listed = bool(declared.values)
         self.values = {canonical(value): position for position, value in enumerate(declared.values)}
-        self.names = [f"{column}={value}" for value in self.values] or [column]
-        policy = declared.missing or declaration.missing
+        self.codes: list[Codes] = []
         fill = declaration.fill if declared.fill is None else declared.fill
-        # A category has no value to fill in: none of its features is 1.
-        self.missing = MissingCells(column, policy, 0.0 if self.values else fill, declared.indicator)
+        self.missing = MissingCells(column, declared.missing or declaration.missing, fill, declared.indicator)
+
+    def add(self, array: Any, spot: Spot) -> None:
+        """Takes the next cells of a category."""
+        known, positions = texts(array, spot)
+        if not self.listed:
+            for text in known:
+                self.values.setdefault(text, len(self.values))
+        codes = np.array([*(self.values.get(text, NONE) for text in known), MISSING], dtype=np.int32)[positions]
+        if (codes == NONE).any():
+            raise spot.error(
+                int((codes == NONE).argmax()),
+                f"has a value that {DECLARATION_FILE} does not list under [features.{self.column}]; add it to the "
+                "values there, or correct it here (`fenchel data inspect` shows the values)",
+            )
+        self.codes.append(codes)
+
+    def category(self) -> Category:
+        codes = np.concatenate([np.zeros(0, dtype=np.int32), *self.codes])
+        self.codes.clear()
+        return Category(self.column, tuple(self.values), codes, self.listed)
 
 
 class _Assembly:
@@ -110,7 +130,9 @@ class _Assembly:
         ]
         _check_columns(source, named)
         self.columns = named
-        self.features = tuple(name for feature in self._used for name in feature.names)
+        self._numbers = [feature for feature in self._used if not feature.is_category]
+        self._categories = [feature for feature in self._used if feature.is_category]
+        self.features = tuple(feature.column for feature in self._numbers)
         self._rows = 0
         self._ids: list[str] = []
         self._labels: list[NDArray[np.float64]] = []
@@ -125,12 +147,11 @@ class _Assembly:
             self._labels.append(self._label_numbers(columns[self._label]))
         if self._weight is not None:
             self._weights.append(numbers(columns[self._weight], self._spot(self._weight), self._declaration.csv))
-        block = np.zeros((batch.num_rows, len(self.features)))
-        position = 0
-        for feature in self._used:
-            width = len(feature.names)
-            self._put(columns[feature.column], feature, block[:, position : position + width])
-            position += width
+        block = np.empty((batch.num_rows, len(self.features)))
+        for position, feature in enumerate(self._numbers):
+            block[:, position] = numbers(columns[feature.column], self._spot(feature.column), self._declaration.csv)
+        for feature in self._categories:
+            feature.add(columns[feature.column], self._spot(feature.column))
         if self._declaration.sparse:
             self._sparse.append(csr_array(block))
         else:
@@ -138,11 +159,6 @@ class _Assembly:
         self._rows += batch.num_rows
 
     def table(self) -> RawTable:
-        missing: dict[int, MissingCells] = {}
-        position = 0
-        for feature in self._used:
-            missing |= dict.fromkeys(range(position, position + len(feature.names)), feature.missing)
-            position += len(feature.names)
         X: Matrix = np.zeros((0, len(self.features)))
         if self._sparse:
             X = csr_array(vstack(self._sparse, format="csr"))
@@ -151,8 +167,16 @@ class _Assembly:
         self._dense.clear()
         self._sparse.clear()
         y = None if self._label is None else np.concatenate([np.zeros(0), *self._labels])
-        weights = None if self._weight is None else np.concatenate([np.zeros(0), *self._weights])
-        return RawTable(self._source.name, self._ids, self.features, X, y, missing, weights)
+        return RawTable(
+            self._source.name,
+            self._ids,
+            self.features,
+            X,
+            y,
+            [feature.missing for feature in self._numbers],
+            [(feature.category(), feature.missing) for feature in self._categories],
+            weights=None if self._weight is None else np.concatenate([np.zeros(0), *self._weights]),
+        )
 
     def _spot(self, column: str) -> Spot:
         return Spot(self._source.name, column, self._rows + 1)
@@ -176,24 +200,6 @@ class _Assembly:
                 "(`fenchel data inspect` shows the values)",
             )
         return y
-
-    def _put(self, array: Any, feature: _Feature, block: NDArray[np.float64]) -> None:
-        """Writes the cells of one column into its part of the block."""
-        spot = self._spot(feature.column)
-        if not feature.values:
-            block[:, 0] = numbers(array, spot, self._declaration.csv)
-            return
-        known, codes = texts(array, spot)
-        positions = np.array([*(feature.values.get(text, -2) for text in known), -1])[codes]
-        if (positions == -2).any():
-            raise spot.error(
-                int((positions == -2).argmax()),
-                f"has a value that {DECLARATION_FILE} does not list under [features.{feature.column}]; add it to the "
-                "values there, or correct it here (`fenchel data inspect` shows the values)",
-            )
-        present = np.flatnonzero(positions >= 0)
-        block[present, positions[present]] = 1.0
-        block[positions == -1, :] = np.nan
 
 
 def _features(source: ArrowSource, declaration: Declaration, *, taken: set[str | None]) -> list[_Feature]:

@@ -30,8 +30,9 @@ HEADER: Final = f"""\
 #   leave_out  columns that are not used.
 #   missing    for cells without a value: "refuse" the table, "drop" the row, "fill" in the number `fill`, or let
 #              the run "impute" the mean over all parties.
-#   features   type "number", or "category" with its values; each may have its own `missing` and `fill`, and
-#              `indicator = true` for a further feature that is 1 where the cell was missing.
+#   features   type "number", or "category", whose `values` can be left out for a run with [features]; each may
+#              have its own `missing` and `fill`, and `indicator = true` for a further feature that is 1 where the
+#              cell was missing.
 
 """
 
@@ -78,7 +79,10 @@ class LabelDeclaration(_Section):
 
 
 class FeatureDeclaration(_Section):
-    """One column that is used: as a number, or as one feature of 0 and 1 for each of its values."""
+    """One column that is used: as a number, or as one feature of 0 and 1 for each of its values.
+
+    A category without `values` has those that are found in the table.
+    """
 
     type: Literal["number", "category"] = "number"
     values: list[Scalar] = Field(default_factory=list)
@@ -168,13 +172,8 @@ class Declaration(_Section):
         if self.csv.decimal == self.csv.thousands:
             raise InvalidInput(f"{source}: csv: decimal and thousands cannot be the same character")
         for name, feature in (self.features or {}).items():
-            if (feature.type == "category") != bool(feature.values):
-                cure = (
-                    "list its values"
-                    if feature.type == "category"
-                    else 'use type = "category" for a column with values'
-                )
-                raise InvalidInput(f"{source}: features.{name}: {cure}")
+            if feature.type != "category" and feature.values:
+                raise InvalidInput(f'{source}: features.{name}: use type = "category" for a column with values')
             texts = _canonical_values(feature.values, f"{source}: features.{name}.values")
             if len(set(texts)) != len(texts):
                 raise InvalidInput(f"{source}: features.{name}.values: two of them are the same value")

@@ -1,13 +1,14 @@
 """A table as its reader leaves it, and the shard that is made of it once every missing cell is dealt with."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
+from fenchel_common.data.categories import MISSING, NONE, Category, missing_name
 from fenchel_common.data.shard import Matrix, Shard, check_ids
 from fenchel_common.data.tables.declaration import DECLARATION_FILE, Declaration, MissingPolicy
 from fenchel_common.errors import InvalidInput
@@ -44,7 +45,9 @@ class RawTable:
     y
         (rows,), NaN where a label is missing; None for a table without labels.
     missing
-        What to do about missing cells, by position of the feature. A category has several features of one column.
+        What to do about missing cells, for each feature; none for a format that declares no features.
+    categories
+        The columns of categories, and what to do about the missing cells of each.
     weights
         (rows,), NaN where a weight is missing; None for a table without weights.
     """
@@ -54,7 +57,8 @@ class RawTable:
     features: tuple[str, ...]
     X: Matrix
     y: NDArray[np.float64] | None
-    missing: Mapping[int, MissingCells] = field(default_factory=dict)
+    missing: Sequence[MissingCells] = ()
+    categories: Sequence[tuple[Category, MissingCells]] = ()
     weights: NDArray[np.float64] | None = None
 
 
@@ -65,7 +69,7 @@ def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]
     """
     if not raw.ids:
         raise InvalidInput(f"{raw.source}: has no rows; give a table with a row for each sample")
-    if not raw.features:
+    if not raw.features and not raw.categories:
         raise InvalidInput(
             f"{raw.source}: no column is a feature; name some under [features] in {DECLARATION_FILE}, or take them out "
             "of leave_out"
@@ -73,24 +77,29 @@ def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]
     check_ids(raw.ids, f"{raw.source}: {_columns(declaration.id)}" if declaration.id else raw.source)
     notes: list[str] = []
     rows, positions = _missing_cells(raw.X)
-    default = MissingCells("", declaration.missing, declaration.fill)
     indicators = _indicators(raw, rows, positions)
     kept = np.ones(len(raw.ids), dtype=bool)
     imputed: set[str] = set()
-    for position in np.unique(positions):
-        column_rows = rows[positions == position]
-        cells = raw.missing.get(int(position), default)
-        name = cells.column or raw.features[position]
-        if len(column_rows) == len(raw.ids):
-            raise InvalidInput(f"{raw.source}: column {name!r}: every cell is missing; add it to leave_out")
-        if cells.policy == "refuse":
-            raise InvalidInput(missing_cell(raw.source, int(column_rows.min()) + 1, name, len(column_rows)))
+    for position in np.unique(positions).tolist():
+        cells = raw.missing[position] if raw.missing else MissingCells("", declaration.missing, declaration.fill)
+        name = raw.features[position]
+        _check_missing(raw, name, rows[positions == position], cells)
         if cells.policy == "drop":
-            kept[column_rows] = False
+            kept[rows[positions == position]] = False
         elif cells.policy == "impute":
-            imputed.add(raw.features[position])
+            imputed.add(name)
         else:
-            _fill(raw.X, int(position), cells.fill)
+            _fill(raw.X, position, cells.fill)
+    for category, cells in raw.categories:
+        gaps = np.flatnonzero(category.codes == MISSING)
+        if not len(gaps):
+            continue
+        _check_missing(raw, category.column, gaps, cells)
+        if cells.policy == "drop":
+            kept[gaps] = False
+        elif cells.policy == "fill":
+            # A category has no number to fill in: none of its features is 1.
+            category.codes[gaps] = NONE
     kept &= _labelled(raw, declaration)
     X, features = _with_indicators(raw, indicators)
     dropped = int((~kept).sum())
@@ -102,10 +111,18 @@ def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]
     ids = tuple(sample for sample, keep in zip(raw.ids, kept, strict=True) if keep) if dropped else tuple(raw.ids)
     y, weights = (None if values is None else values[kept] for values in (raw.y, raw.weights))
     try:
-        shard = Shard(ids, features, X, y, frozenset(imputed), weights)
+        categories = tuple(category.taken(kept) for category, _ in raw.categories)
+        shard = Shard(ids, features, X, y, frozenset(imputed), categories, weights)
     except InvalidInput as error:
         raise InvalidInput(f"{raw.source}: {error}") from None
     return shard, notes + _cautions(raw.source, shard)
+
+
+def _check_missing(raw: RawTable, name: str, rows: NDArray[np.int64], cells: MissingCells) -> None:
+    if len(rows) == len(raw.ids):
+        raise InvalidInput(f"{raw.source}: column {name!r}: every cell is missing; add it to leave_out")
+    if cells.policy == "refuse":
+        raise InvalidInput(missing_cell(raw.source, int(rows.min()) + 1, name, len(rows)))
 
 
 def missing_cell(source: str, row: int, column: str, count: int) -> str:
@@ -136,12 +153,12 @@ def _fill(X: Matrix, position: int, value: float) -> None:
 
 def _indicators(raw: RawTable, rows: NDArray[np.int64], positions: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
     """The indicator of each column that is declared to have one, whether a cell is missing here or not."""
+    gaps = {cells.column: rows[positions == position] for position, cells in enumerate(raw.missing) if cells.indicator}
+    gaps |= {cells.column: np.flatnonzero(one.codes == MISSING) for one, cells in raw.categories if cells.indicator}
     found: dict[str, NDArray[np.float64]] = {}
-    for position, cells in raw.missing.items():
-        if cells.indicator and cells.column not in found:
-            indicator = np.zeros(len(raw.ids))
-            indicator[rows[positions == position]] = 1.0
-            found[cells.column] = indicator
+    for column, missing in gaps.items():
+        found[column] = np.zeros(len(raw.ids))
+        found[column][missing] = 1.0
     return found
 
 
@@ -150,7 +167,7 @@ def _with_indicators(raw: RawTable, indicators: Mapping[str, NDArray[np.float64]
         raw.X.eliminate_zeros()
     if not indicators:
         return raw.X, raw.features
-    features = (*raw.features, *(f"{column} is missing" for column in indicators))
+    features = (*raw.features, *(missing_name(column) for column in indicators))
     further = np.column_stack(list(indicators.values()))
     if isinstance(raw.X, csr_array):
         return csr_array(hstack([raw.X, csr_array(further)], format="csr")), features
@@ -179,24 +196,28 @@ def _labelled(raw: RawTable, declaration: Declaration) -> NDArray[np.bool_]:
 
 
 def _cautions(source: str, shard: Shard) -> list[str]:
+    low = high = np.zeros(0)
     if isinstance(shard.X, csr_array):
-        low = shard.X.nanmin(axis=0).toarray().reshape(-1)
-        high = shard.X.nanmax(axis=0).toarray().reshape(-1)
+        if shard.features:
+            low = shard.X.nanmin(axis=0).toarray().reshape(-1)
+            high = shard.X.nanmax(axis=0).toarray().reshape(-1)
     else:
         low, high = np.nanmin(shard.X, axis=0), np.nanmax(shard.X, axis=0)
-    notes = []
     constant, large = np.flatnonzero(low == high), np.flatnonzero(np.maximum(-low, high) > LARGE_VALUE)
-    # A category that does not occur here, and a sparse column without entries, are constant by nature.
+    # A sparse column without entries is constant by nature.
     constant = constant[low[constant] != 0.0] if isinstance(shard.X, csr_array) else constant
-    if len(constant):
+    same = [shard.features[position] for position in constant]
+    same += [category.column for category in shard.categories if np.ptp(category.codes) == 0]
+    notes = []
+    if same:
         notes.append(
-            f"{source}: every cell is the same in {_names(shard, constant)}; add it to leave_out if it is so at all "
-            "parties"
+            f"{source}: every cell is the same in {_names(same)}; add it to leave_out if it is so at all parties"
         )
     if len(large):
+        names = _names([shard.features[position] for position in large])
         notes.append(
-            f"{source}: there are values beyond ±{LARGE_VALUE:g} in {_names(shard, large)}; a run without [features] "
-            "does not scale them, so bring them to the scale of the others first"
+            f"{source}: there are values beyond ±{LARGE_VALUE:g} in {names}; a run without [features] does not scale "
+            "them, so bring them to the scale of the others first"
         )
     return notes
 
@@ -205,7 +226,7 @@ def _columns(names: str | Sequence[str]) -> str:
     return f"column {names!r}" if isinstance(names, str) else f"columns {', '.join(map(repr, names))}"
 
 
-def _names(shard: Shard, positions: NDArray[np.int64]) -> str:
-    shown = ", ".join(repr(shard.features[position]) for position in positions[:SHOWN_NAMES])
-    more = f" and {len(positions) - SHOWN_NAMES} more" if len(positions) > SHOWN_NAMES else ""
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:SHOWN_NAMES])
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
     return f"column {shown}{more}"
