@@ -161,9 +161,9 @@ def bench_models(
         table = Table(
             title=f"{dataset}: {report['rows']} rows, {report['features']} features, {report['rounds']} rounds"
         )
-        for heading in ("AUC", "scikit-learn", "with intercept", "seconds", "MiB of a party"):
+        for heading in ("AUC", "scikit-learn", "seconds", "MiB of a party"):
             table.add_column(heading)
-        aucs = (report[name] for name in ("auc", "reference_auc", "reference_auc_with_intercept"))
+        aucs = (report[name] for name in ("auc", "reference_auc"))
         memory = max(report["peak_memory_mib"].values())
         table.add_row(*(f"{auc:.4f}" for auc in aucs), f"{report['seconds']:.0f}", f"{memory:.0f}")
         PlainConsole().print(table)
