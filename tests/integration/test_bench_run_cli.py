@@ -8,7 +8,7 @@ from typing import Any
 
 FENCHEL = str(Path(sys.executable).parent / "fenchel")
 SMALL = ("--dataset", "breast_cancer", "--rows", "120", "--lambda", "0.1", "--rounds", "2", "--gap", "1e-9")
-KINDS = {"total", "encrypt", "decrypt", "serialise", "parties", "wire", "wait", "compute", "clients", "store"}
+KINDS = {"total", "encrypt", "decrypt", "serialise", "parties", "wire", "wait", "compute", "clients", "store", "other"}
 
 
 def rows(*arguments: str) -> list[dict[str, Any]]:

@@ -131,9 +131,10 @@ def test_a_ciphertext_decrypts_to_the_plaintext_of_its_mixture(run: Recorded) ->
 def test_a_campaign_finds_a_check_that_does_not_look_at_tags(either: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tagger, "check", lambda *_: None)
     case = Case("hyfdca", "sealed")
-    counts = list(counts_of(case, either, random=300, chosen_ones=100, seed=1))
-    assert min(count.random_accepted for count in counts) > 0, counts
-    assert min(count.chosen_accepted for count in counts) > 0, counts
+    # Of a vector of few numbers most changes hit empty slots, whose values nobody reads.
+    counts = list(counts_of(case, either, random=1500, chosen_ones=100, seed=1))
+    assert [count for count in counts if not count.random_accepted] == []
+    assert sum(count.chosen_accepted for count in counts) > 0.5 * sum(count.chosen for count in counts)
 
 
 def test_a_server_that_knew_the_weights_could_forge(run: Recorded) -> None:

@@ -62,7 +62,9 @@ class PortCounter:
                 if not name.startswith("socket:"):
                     continue
                 with socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=os.dup(int(file))) as copy:
-                    if copy.getsockname()[1] != self._port:
+                    address = copy.getsockname()
+                    # The address of a socket between processes of one machine is a text or bytes.
+                    if not isinstance(address, tuple) or address[1] != self._port:
                         continue
                     info = copy.getsockopt(socket.IPPROTO_TCP, tcp_info, COUNTS_OFFSET + COUNTS.size)
                     acked, received = COUNTS.unpack_from(info, COUNTS_OFFSET)

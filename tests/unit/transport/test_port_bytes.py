@@ -51,3 +51,9 @@ def test_other_ports_of_the_process_do_not_count(listener: socket.socket) -> Non
 def test_where_the_kernel_does_not_count_the_bytes_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portbytes, "TCP_INFO", None)
     assert PortCounter(1).look() is None
+
+
+def test_sockets_between_processes_of_the_machine_do_not_count(listener: socket.socket) -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        assert PortCounter(listener.getsockname()[1]).look() == PortBytes(0, 0)
