@@ -1,7 +1,7 @@
 """The ways in which a run may protect less than by default, each only if the party's operator agrees.
 
-By default a run is `sealed`, under a standard key of 3072 bits, aligns samples by ECDH, and has a seed that its parties
-derive from their secret.
+By default a run is `sealed`, under a standard key of 3072 bits, aligns samples by ECDH, has a seed that its parties
+derive from their secret, and searches for no extremes or quartiles of features.
 """
 
 from collections.abc import Mapping
@@ -18,6 +18,7 @@ class Concession(StrEnum):
     SUBGROUP = "subgroup"
     HMAC = "hmac"
     SEED = "seed"
+    EXTREMES = "extremes"
 
 
 MEANINGS: Final[Mapping[Concession, str]] = {
@@ -27,6 +28,7 @@ MEANINGS: Final[Mapping[Concession, str]] = {
     Concession.SUBGROUP: "the key rests on one more assumption, for faster decryption",
     Concession.HMAC: "the server together with any one party can try out sample ids",
     Concession.SEED: "whoever wrote the terms chose the seed, and so which samples are drawn",
+    Concession.EXTREMES: "all holders of a feature learn its extremes or quartiles, which are values of single samples",
 }
 
 

@@ -69,5 +69,6 @@ def concessions_of(config: RunConfig) -> tuple[Concession, ...]:
         Concession.SUBGROUP: config.has_paillier_key and config.key.kind == "subgroup",
         Concession.HMAC: config.alignment == "hmac",
         Concession.SEED: config.seed is not None,
+        Concession.EXTREMES: config.range_scale is not None,
     }
     return tuple(concession for concession, needed in asked.items() if needed)

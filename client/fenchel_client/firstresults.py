@@ -1,5 +1,6 @@
-"""What a party gives between its layout and the first round: moments of features and labels, marks, the preparation."""
+"""What a party gives between its layout and the first round: moments, counts, lengths, marks, the preparation."""
 
+import logging
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,9 @@ from fenchel_client.labelmoments import LabelMoments
 from fenchel_client.labels import LabelComparison
 from fenchel_client.moments import FeatureMoments
 from fenchel_client.preparedtable import table_of_run
+from fenchel_client.ranges import FeatureRanges
 from fenchel_client.rowlengths import RowLengths
+from fenchel_client.runtable import run_vocabulary
 from fenchel_client.scaling import Scaling
 from fenchel_client.table import PartyTable
 from fenchel_common.errors import InvalidInput
@@ -20,16 +23,23 @@ from fenchel_common.intercept import INTERCEPT
 from fenchel_common.labelrules import LabelRules
 from fenchel_common.labelscaling import LabelScaling
 from fenchel_common.moments import Moments
+from fenchel_common.ranges import RangeSearch
 from fenchel_common.setup import LayoutResult, PartyRun
 from fenchel_common.wire.labels import moment_sums_from_bytes
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class LearntMoments:
-    """The moments of a party's features over all their holders, and those of all labels; None if the run needs none."""
+    """The moments of a party's features over all their holders, and those of all labels; None if the run needs none.
+
+    `ranges` is the search for extremes or quantiles of the features, once it is over.
+    """
 
     features: Moments | None
     labels: Moments | None
+    ranges: RangeSearch | None = None
 
     def recorded(self, kept: PartyRun, rules: LabelRules, table: PartyTable, *, flags: Collection[str]) -> PartyRun:
         """The record of the run with what prepares features and labels of `table`, by the moments.
@@ -40,8 +50,8 @@ class LearntMoments:
         scaling = b""
         if self.features is not None:
             assert kept.config.features is not None, "without [features] there are no moments of features"
-            made = np.array([name in flags for name in sorted(table.features)])
-            found = Scaling.of(self.features, kept.config.features, flags=made)
+            made = _marked(table, flags)
+            found = Scaling.of(self.features, kept.config.features, flags=made, ranges=self.ranges)
             if INTERCEPT in table.features:
                 constant = kept.config.algorithm_settings().constant
                 found = found.with_constant(sorted(table.features).index(INTERCEPT), constant)
@@ -50,6 +60,11 @@ class LearntMoments:
         if table.y is not None and self.labels is not None:
             labels.check_outliers(table.y)
         return replace(kept, scaling=scaling, labels=labels.to_bytes())
+
+
+def _marked(table: PartyTable, names: Collection[str]) -> NDArray[np.bool_]:
+    """(m,) which features of the table, sorted by name, have one of these names."""
+    return np.array([name in names for name in sorted(table.features)])
 
 
 def with_lengths(kept: PartyRun, lengths: NDArray[np.float64], *, features: int) -> PartyRun:
@@ -82,8 +97,10 @@ class FirstResults:
         The comparison of labels.
     preparing
         Whether the run learns moments, and the party has not yet been told their sums.
+    ranges
+        The search for extremes or quantiles, while it lasts; else None.
     lengths
-        The lengths of the rows, from then on until the rows are divided by them; else None.
+        The lengths of the rows, once features are prepared, until the rows are divided by them; else None.
     """
 
     def __init__(self, active: ActiveRun, *, secret: bytes, run: RunId) -> None:
@@ -91,7 +108,9 @@ class FirstResults:
         self.labels = LabelComparison(
             active.layout, table, cipher=cipher, key=active.key, seal=seal, secret=secret, run=run
         )
+        self.ranges: FeatureRanges | None = None
         self.lengths: RowLengths | None = None
+        self._moments: LearntMoments | None = None
         self.preparing = config.prepares
         self._features: FeatureMoments | None = None
         if config.features is not None:
@@ -123,6 +142,38 @@ class FirstResults:
             features=None if self._features is None else self._features.whole(sums.features, given),
             labels=None if self._labels is None else self._labels.whole(sums.labels, given),
         )
+
+    def begin_search(self, body: bytes, active: ActiveRun) -> None:
+        """Learns the moments in the sums of `body`, as `learnt` does, and begins the search that the run has."""
+        self._moments, config = self.learnt(body, active), active.kept.config
+        assert config.features is not None, "only [features] can ask for a search"
+        assert config.range_scale is not None, "the run has a search"
+        assert self._moments.features is not None, "a run with [features] has moments of features"
+        fewest = config.features.fewest_values
+        flags = _marked(active.table, run_vocabulary(active.table, active.kept.vocabulary).flags())
+        search = RangeSearch.of(self._moments.features, config.range_scale, fewest=fewest, flags=flags)
+        names = sorted(active.table.features)
+        if few := [names[position] for position in np.flatnonzero(~flags & (search.totals < fewest))]:
+            log.warning(
+                "run %s: %s: fewer than %d values at all holders together; standardised instead, by mean and deviation",
+                active.run,
+                ", ".join(map(repr, few)),
+                fewest,
+            )
+        self.ranges = FeatureRanges(
+            active.layout, active.table, search, cipher=active.cipher, key=active.key, seal=active.participant.seal
+        )
+
+    def counted(self) -> LayoutResult:
+        """The answer before the next step of the search."""
+        assert self.ranges is not None, "there is a search while it lasts"
+        return LayoutResult(b"", None, counts=self.ranges.contribution())
+
+    def found(self, ranges: FeatureRanges, body: bytes, active: ActiveRun) -> LearntMoments:
+        """The moments with the search `ranges` after its last step; raises as `FeatureRanges.take` does."""
+        assert self._moments is not None, "the search begins with the moments"
+        ranges.take(body, active.participant.transcript)
+        return replace(self._moments, ranges=ranges.search)
 
     def second(self, active: ActiveRun) -> LayoutResult:
         """The answer once features and labels are prepared: lengths of rows, if the run divides by them."""

@@ -94,21 +94,27 @@ def own_moments(table: PartyTable, layout: ClientLayout) -> Moments:
 
     Entries that an earlier party gives are left out too.
     """
-    X, given, names = table.matrix(layout), _given_by_others(layout), sorted(table.features)
+    found = []
+    for name, (values, zeros) in zip(sorted(table.features), own_columns(table, layout), strict=True):
+        try:
+            found.append(column_moments(values, zeros))
+        except InvalidInput as error:
+            raise DataUnfit(f"column {name!r}: {error}", public_reason="its data do not fit this run") from error
+    counts, sums, squares = zip(*found, strict=True)
+    return Moments(counts, sums, squares)
+
+
+def own_columns(table: PartyTable, layout: ClientLayout) -> Iterator[tuple[Array, int]]:
+    """For each feature, sorted by name, the party's own values that count, and how many zeros there are besides."""
+    X, given = table.matrix(layout), _given_by_others(layout)
     if isinstance(X, csr_array):
         columns = _sparse_columns(X, given)
     else:
         columns = (
             (column[~given[position]] if position in given else column, 0) for position, column in enumerate(X.T)
         )
-    found = []
-    for name, (values, zeros) in zip(names, columns, strict=True):
-        try:
-            found.append(column_moments(values[~np.isnan(values)], zeros))
-        except InvalidInput as error:
-            raise DataUnfit(f"column {name!r}: {error}", public_reason="its data do not fit this run") from error
-    counts, sums, squares = zip(*found, strict=True)
-    return Moments(counts, sums, squares)
+    for values, zeros in columns:
+        yield values[~np.isnan(values)], zeros
 
 
 def _sparse_columns(X: csr_array, given: Mapping[int, NDArray[np.bool_]]) -> Iterator[tuple[Array, int]]:

@@ -35,6 +35,7 @@ from fenchel_common.setup import (
     LAYOUT,
     PREPARE,
     ROWS,
+    SEARCH,
     LayoutResult,
     PartyRun,
 )
@@ -163,6 +164,8 @@ class Party:
             return self._begin(self._setup, task)
         if task.phase == PREPARE:
             return self._prepare(self._setup, task)
+        if task.phase in SEARCH:
+            return self._search(self._setup, task)
         if task.phase == ROWS:
             return self._divide_rows(self._setup, task)
         if task.phase == LABELS:
@@ -195,14 +198,33 @@ class Party:
         return self._given(task, lambda: first.first(active))
 
     def _prepare(self, setup: SetupClient, task: Task) -> bytes:
-        """Prepares features and labels; returns what follows, as `FirstResults.second` says."""
+        """Prepares features and labels, or begins the search for what prepares them; returns what follows."""
         first = self._first
         if setup.labels is None or first is None or not first.preparing:
             raise Refusal("no moments were given in this set-up", public_reason="it has given no moments of features")
         first.preparing = False
         running = self._current.running(setup.run, kit=self._kit)
+        if running.kept.config.range_scale is not None:
+            self._current.guarded(running, lambda: first.begin_search(task.body, running))
+            return self._given(task, first.counted)
         active = self._current.prepare(running, lambda: first.learnt(task.body, running))
         return self._given(task, lambda: first.second(active))
+
+    def _search(self, setup: SetupClient, task: Task) -> bytes:
+        """Takes a step of the search; returns the counts of the next one, or what follows on prepared features."""
+        first = self._first
+        if setup.labels is None or first is None or first.ranges is None:
+            raise Refusal("no counts were given in this set-up", public_reason="it has given no counts of values")
+        if task.phase != SEARCH[first.ranges.search.step]:
+            raise Refusal("a step of the search is out of turn", public_reason=ANSWERED)
+        ranges, first.ranges = first.ranges, None
+        running = self._current.running(setup.run, kit=self._kit)
+        if task.phase == SEARCH[-1]:
+            active = self._current.prepare(running, lambda: first.found(ranges, task.body, running))
+            return self._given(task, lambda: first.second(active))
+        self._current.guarded(running, lambda: ranges.take(task.body, running.participant.transcript))
+        first.ranges = ranges
+        return self._given(task, first.counted)
 
     def _divide_rows(self, setup: SetupClient, task: Task) -> bytes:
         """Divides rows by their lengths; returns the algorithm's preparation and the marks of labels."""

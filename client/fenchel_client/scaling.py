@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from fenchel_common.errors import InvalidInput
 from fenchel_common.moments import Moments
+from fenchel_common.ranges import RangeSearch
 from fenchel_common.runconfig import FeaturesConfig
 from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes
 
@@ -28,11 +29,14 @@ class Scaling:
     lengths: Array = field(default_factory=lambda: np.zeros(0), repr=False)
 
     @classmethod
-    def of(cls, moments: Moments, config: FeaturesConfig, *, flags: NDArray[np.bool_]) -> Self:
-        """The scaling that follows from the moments of the features over all their holders.
+    def of(
+        cls, moments: Moments, config: FeaturesConfig, *, flags: NDArray[np.bool_], ranges: RangeSearch | None = None
+    ) -> Self:
+        """The scaling that follows from the moments and ranges of the features over all their holders.
 
         `flags` (m,) marks the features of 0 and 1 that the run has made. Their scale is 1: divided by its deviation, a
-        value that one sample in a thousand has would outweigh every number.
+        value that one sample in a thousand has would outweigh every number. `ranges` is the search of a run with
+        extremes or quantiles; features that it did not search get mean and deviation, and flags stay 0 and 1.
         """
         means = moments.means()
         shift, scale = np.zeros(len(means)), np.ones(len(means))
@@ -40,6 +44,10 @@ class Scaling:
             shift, scale = means, moments.deviations()
         if config.scale == "rms":
             scale = moments.root_mean_squares()
+        if ranges is not None:
+            lower, *middle, upper = ranges.values()
+            shift = np.where(ranges.searched, middle[0] if middle else lower, np.where(flags, 0.0, means))
+            scale = np.where(ranges.searched, upper - lower, moments.deviations())
         return cls(shift, np.where((scale > 0.0) & ~flags, scale, 1.0), means)
 
     def with_constant(self, position: int, constant: float) -> Self:

@@ -7,14 +7,14 @@ from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import FINISH, GROUP_KEYS, LABELS, LAYOUT, PREPARE, ROWS
+from fenchel_common.setup import BEFORE_ROUNDS, FINISH, GROUP_KEYS, LABELS, LAYOUT
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.limits import Extent, finish_task_limit, layout_task_limit, round_limits, setup_limits
 
 
 def before_layout(key: TaskKey) -> bool:
     """Whether a task belongs to the phases before the party has its layout, or gives it the layout."""
-    return key.round == 0 and key.phase not in (PREPARE, ROWS, LABELS)
+    return key.round == 0 and (key.phase == LAYOUT or key.phase not in (*BEFORE_ROUNDS, LABELS))
 
 
 def setup_task_limit(key: TaskKey, config: RunConfig | None, *, table: PartyTable, parties: int) -> int:

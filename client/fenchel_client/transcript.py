@@ -193,14 +193,15 @@ class Transcript(Generic[B]):
     def _check_turn(self, moment: Moment) -> None:
         """Raises `Refusal` unless the record follows the newest one.
 
-        First comes that of the layout, then perhaps those of prepared features and rows, then rounds without a gap.
+        First comes that of the layout, then perhaps those of other phases before the rounds, in their order, then
+        rounds without a gap.
         """
         newest = self._moment
         if len(self._views) == 1 or moment.phase == LAYOUT:
             in_turn = len(self._views) == 1 and moment.phase == LAYOUT and moment.round == 0
         elif moment.phase in BEFORE_ROUNDS:
-            due = BEFORE_ROUNDS.index(moment.phase) + 1
-            in_turn = len(self._views) == due and moment == replace(newest, phase=moment.phase)
+            before = BEFORE_ROUNDS[: BEFORE_ROUNDS.index(moment.phase)]
+            in_turn = newest.phase in before and moment == replace(newest, phase=moment.phase)
         elif moment.phase == ROUND:
             in_turn = moment.round == newest.round + 1 and moment.attempt >= newest.attempt
         else:

@@ -29,6 +29,7 @@ CATEGORY_SAMPLES: Final = 10
 INDICATORS: Final = False
 INTERCEPT: Final = False
 ROWS: Final = "none"
+FEWEST_VALUES: Final = 10
 PRECISION: Final = "auto"
 DEADLINE_S: Final = 120.0
 QUORUM: Final = 0.5
@@ -59,6 +60,7 @@ DEFAULTS: Final[Mapping[str, object]] = {
     "privacy": PRIVACY,
     "benchmark": False,
     "acknowledge_row_leak": False,
+    "acknowledge_extremes": False,
     "cipher": CIPHER,
     "key.bits": KEY_BITS,
     "key.kind": KEY_KIND,

@@ -31,6 +31,7 @@ from fenchel_common.algorithms.settings import (
 from fenchel_common.crypto.packing import VectorFormat, slot_layout
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.privacy import CipherWord, Privacy
+from fenchel_common.ranges import RangeScale
 from fenchel_common.release import ReleaseNoise, checked_goal
 
 TERMS_LABEL = b"fenchel/v1/terms\x00"
@@ -81,26 +82,30 @@ class FeaturesConfig(_Section):
     """How features are prepared, by encrypted sums over all holders of each feature.
 
     `scale`: "standard" gives every feature the mean 0 and the standard deviation 1; "rms" divides by the root of the
-    mean square, which keeps zeros zero, for sparse tables; "none" leaves values as they are. `missing`: a missing cell
+    mean square, which keeps zeros zero, for sparse tables; "minmax" brings values between 0 and 1; "quantile" gives the
+    median 0 and the distance 1 between the quartiles; "none" leaves values as they are. `missing`: a missing cell
     gets the feature's "mean", or the run is one for tables without missing cells ("refuse"). `category_samples`: a
     party tells the others of a value of a category only if so many of its own samples have it; all other values are
     one feature. `indicators`: every column with missing cells at any party has a further feature, 1 where the cell is
     missing. `intercept`: the model has an intercept, which is not regularised. `rows`: "unit" divides every whole row
-    by its length, after all else.
+    by its length, after all else. `fewest_values`: extremes and quantiles are learnt only of features with so many
+    values, at all holders together.
     """
 
-    scale: Literal["standard", "rms", "none"] = defaults.SCALE
+    scale: Literal["standard", "rms", "minmax", "quantile", "none"] = defaults.SCALE
     missing: Literal["mean", "refuse"] = defaults.MISSING
     category_samples: Annotated[int, Field(ge=5, le=1_000_000)] = defaults.CATEGORY_SAMPLES
     indicators: bool = defaults.INDICATORS
     intercept: bool = defaults.INTERCEPT
     rows: Literal["none", "unit"] = defaults.ROWS
+    fewest_values: Annotated[int, Field(ge=10, le=1_000_000)] = defaults.FEWEST_VALUES
 
 
 class RunConfig(_Section):
     """The whole configuration of a run; `settings` are those of its algorithm.
 
-    `acknowledge_row_leak` lets a run at the level `paper` start although the server can work out rows in it.
+    `acknowledge_row_leak` lets a run at the level `paper` start although the server can work out rows in it, and
+    `acknowledge_extremes` one in which the holders of a feature learn values of single samples.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
@@ -109,6 +114,7 @@ class RunConfig(_Section):
     privacy: PrivacyWord = defaults.PRIVACY
     benchmark: bool = False
     acknowledge_row_leak: bool = False
+    acknowledge_extremes: bool = False
     cipher: CipherWord = defaults.CIPHER
     key: KeyConfig = KeyConfig()
     alignment: Literal["ecdh", "hmac"] = defaults.ALIGNMENT
@@ -145,6 +151,13 @@ class RunConfig(_Section):
                 "impute",
                 "samples = 'impute' needs features of mean 0; add a section [features], whose scale is 'standard' "
                 "unless it says otherwise, or use samples = 'labelled'",
+            )
+        if self.range_scale is not None and not self.acknowledge_extremes:
+            raise PydanticCustomError(
+                "extremes",
+                "features.scale = '{scale}' shows the holders of a feature values of single samples; set "
+                "acknowledge_extremes = true if they may learn them, or use scale = 'standard'",
+                {"scale": self.range_scale},
             )
         if self.release is not None and self.features is not None:
             raise PydanticCustomError(
@@ -228,6 +241,12 @@ class RunConfig(_Section):
     def prepares(self) -> bool:
         """Whether the parties learn figures of features or labels by encrypted sums before the first round."""
         return self.features is not None or self.algorithm_settings().label_rules.learns
+
+    @property
+    def range_scale(self) -> RangeScale | None:
+        """The scale of features, if the parties search for extremes or quantiles; else None."""
+        scale = None if self.features is None else self.features.scale
+        return scale if scale in ("minmax", "quantile") else None
 
     def sample_slots(self, parties: int) -> int:
         """The most samples in a block, in a federation of so many parties."""

@@ -15,6 +15,8 @@ phase           task                   result                             partie
 `layout`        `ClientLayout`         `LayoutResult`                     all
 `prepare`       `MomentSums`           `LayoutResult`                     all; only in a run that prepares
                                                                           features or labels
+`search_1` …    sums of counts below   `LayoutResult`                     all; no phases unless the run searches
+`search_8`      thresholds                                                for extremes or quantiles
 `rows`          sums of squared        `LayoutResult`                     all; no phase unless the run divides
                 lengths of rows                                           rows by their lengths
 `labels`        sums of marks          whether labels differ              those that hold labels of the same
@@ -36,6 +38,7 @@ from fenchel_common.framing import framed
 from fenchel_common.identity import Certificate
 from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES
 from fenchel_common.ids import ClientId, RoundId, RunId
+from fenchel_common.ranges import STEPS
 from fenchel_common.runconfig import RunConfig
 
 INTRODUCTIONS_LABEL = b"fenchel/v1/introductions\x00"
@@ -48,12 +51,15 @@ NAMES = "names"
 GROUP_KEYS = "group_keys"
 LAYOUT = "layout"
 PREPARE = "prepare"
+SEARCH = tuple(f"search_{step}" for step in range(1, STEPS + 1))
+"""The phases of the search for extremes or quantiles."""
 ROWS = "rows"
 LABELS = "labels"
 FINISH = "finish"
 
-BEFORE_ROUNDS = (LAYOUT, PREPARE, ROWS)
-"""The phases between alignment and rounds to which every party contributes, in this order; a run may lack the later."""
+BEFORE_ROUNDS = (LAYOUT, PREPARE, *SEARCH, ROWS)
+"""The phases between alignment and rounds to which every party contributes, in this order; `setup_phase_after` knows
+which of them a run has."""
 POINT_BYTES = 65
 """A P-256 public key as an uncompressed point."""
 MAX_SIGNATURE_BYTES = 72
@@ -69,6 +75,18 @@ MAX_INTRODUCTION_BYTES = MAX_CERTIFICATE_BYTES + POINT_BYTES + MAX_SIGNATURE_BYT
 """The most bytes of an introduction, with the framing of its fields."""
 MAX_WRAPPED_BYTES = 96 * 1024
 """The most bytes of the run's secrets, sealed for one party."""
+
+
+def setup_phase_after(phase: str, config: RunConfig) -> str | None:
+    """The phase of `BEFORE_ROUNDS` that a run has next after `phase`; None if it has no further one."""
+    features = config.features
+    present = {
+        PREPARE: config.prepares,
+        **dict.fromkeys(SEARCH, config.range_scale is not None),
+        ROWS: features is not None and features.rows == "unit",
+    }
+    later = BEFORE_ROUNDS[BEFORE_ROUNDS.index(phase) + 1 :]
+    return next((one for one in later if present[one]), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +249,11 @@ class LayoutResult:
 
     `seed` is the seed of the run, which the parties derive from their secret; None if the terms name one. In a run that
     prepares features or labels, a party answers to its layout with seed, `moments` and `label_moments`, and gives
-    preparation and marks in the phase `prepare`. `moments` are the encrypted moments of its features that others hold
-    too, `label_moments` those of the labels that it gives. If the run divides rows by their lengths, the party answers
-    to `prepare` with `lengths`, the encrypted squares of its parts of rows that others hold too, and gives preparation
-    and marks in the phase `rows`.
+    preparation and marks in the last phase of the set-up. `moments` are the encrypted moments of its features that
+    others hold too, `label_moments` those of the labels that it gives. `counts` are the encrypted numbers of values
+    below the thresholds of the next step of a search, for its features that others hold too. If the run divides rows by
+    their lengths, the party gives `lengths`, the encrypted squares of its parts of rows that others hold too, in the
+    phase before `rows`.
     """
 
     preparation: bytes = field(repr=False)
@@ -243,6 +262,7 @@ class LayoutResult:
     moments: tuple[BlockVector, ...] = ()
     label_moments: Vector | None = None
     lengths: BlockVector | None = None
+    counts: tuple[BlockVector, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

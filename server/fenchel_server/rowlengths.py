@@ -43,7 +43,7 @@ def _lengths(data: bytes, *, blocks: tuple[int, ...], slots: int, key: RunKey) -
 
 
 def length_tasks(results: Mapping[ClientId, LayoutResult], record: bytes) -> dict[ClientId, bytes]:
-    """For each party the sums over all holders of its samples; `record` is that of the phase `prepare`."""
+    """For each party the sums over all holders of its samples; `record` is that of the phase before."""
     sums = summed([result.lengths for result in results.values() if result.lengths is not None])
     return {
         client: length_sums_to_bytes(None if result.lengths is None else joined(result.lengths.blocks, sums), record)

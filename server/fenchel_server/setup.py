@@ -17,10 +17,9 @@ from fenchel_common.setup import (
     LABELS,
     LAYOUT,
     NAMES,
-    PREPARE,
-    ROWS,
     VOCABULARY,
     LayoutResult,
+    setup_phase_after,
 )
 from fenchel_common.wire.alignment import (
     client_layout_to_bytes,
@@ -35,11 +34,10 @@ from fenchel_server.cohorts import Alignment
 from fenchel_server.contract import PhaseRequest
 from fenchel_server.labels import check_labels, label_tasks, read_layout_results
 from fenchel_server.layoutrecord import GivenByAll, agreed_seed, opened_results, setup_record
-from fenchel_server.moments import moment_tasks, read_moments
 from fenchel_server.preconditions import check_preconditions
+from fenchel_server.preparations import preparation_tasks, read_preparations
 from fenchel_server.rejection import read_or_reject
 from fenchel_server.rounds.setup import SetupDone
-from fenchel_server.rowlengths import length_tasks, read_lengths
 from fenchel_server.runterms import result_limits, run_key
 from fenchel_server.store import SetupRecord
 
@@ -70,12 +68,11 @@ class FederationSetup:
             return self._alignment.begin(results)
         if phase == GROUP_KEYS:
             return self._relay_group_keys(results)
-        if phase == LAYOUT and self._config.prepares:
-            return self._prepare(results)
-        if phase == PREPARE and self._config.features is not None and self._config.features.rows == "unit":
-            return self._divide_rows(results)
         if phase in BEFORE_ROUNDS:
-            return self._compare_labels(phase, results)
+            following = setup_phase_after(phase, self._config)
+            if following is None:
+                return self._compare_labels(phase, results)
+            return self._add_up(phase, results, following)
         if phase == LABELS:
             check_labels(results)
             return self._done()
@@ -126,23 +123,14 @@ class FederationSetup:
         }
         return PhaseRequest(LAYOUT, tasks)
 
-    def _prepare(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
-        """Takes the answers to the layouts of a run that prepares features or labels, and adds up their moments."""
+    def _add_up(self, phase: str, results: Mapping[ClientId, bytes], following: str) -> PhaseRequest:
+        """Takes the answers in a phase after which all parties contribute once more, and adds up what is in them."""
         assert self._aligned is not None, "layouts follow the alignment"
         bodies, given = opened_results(results)
-        key = run_key(self._config, self._ceremony.public_key)
-        read = read_moments(bodies, config=self._config, layout=self._aligned.federation, key=key)
-        self._put_on_record(LAYOUT, given, read.values())
-        return PhaseRequest(PREPARE, moment_tasks(read, self._records[-1]))
-
-    def _divide_rows(self, results: Mapping[ClientId, bytes]) -> PhaseRequest:
-        """Takes the answers of a run that divides rows by their lengths, and adds up the squares of the lengths."""
-        assert self._aligned is not None, "layouts follow the alignment"
-        bodies, given = opened_results(results)
-        key = run_key(self._config, self._ceremony.public_key)
-        read = read_lengths(bodies, layout=self._aligned.federation, key=key)
-        self._put_on_record(PREPARE, given, read.values())
-        return PhaseRequest(ROWS, length_tasks(read, self._records[-1]))
+        layout, key = self._aligned.federation, run_key(self._config, self._ceremony.public_key)
+        read = read_preparations(following, bodies, config=self._config, layout=layout, key=key)
+        self._put_on_record(phase, given, read.values())
+        return PhaseRequest(following, preparation_tasks(following, read, self._records[-1]))
 
     def _compare_labels(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | SetupDone:
         assert self._aligned is not None, "layouts follow the alignment"

@@ -223,8 +223,9 @@ def label_decoders() -> list[Decoder]:
     moments = tuple(BlockVector((2, 5), marks.vector) for _ in range(MOMENT_FIELDS))
     of_labels = made(cipher(BITS), np.arange(float(MOMENT_FIELDS)), FORMAT)
     first = LayoutResult(b"", None, seed=7, moments=moments, label_moments=of_labels)
-    second = LayoutResult(b"", None, lengths=marks)
-    results = [labels.layout_result_to_bytes(one) for one in (*given, first, second)]
+    second, third = LayoutResult(b"", None, lengths=marks), LayoutResult(b"", None, counts=moments)
+    results = [labels.layout_result_to_bytes(one) for one in (*given, first, second, third)]
+    counts = labels.count_sums_to_bytes(moments, b"record")
     sums = labels.label_sums_to_bytes(marks, b"record")
     bound = {"blocks": {2, 5, 9}, "slots": slots, "key": key}
     return [
@@ -242,6 +243,7 @@ def label_decoders() -> list[Decoder]:
             *(labels.length_sums_to_bytes(one, b"record") for one in (marks, None)),
             **bound,
         ),
+        of_bytes(labels_pb2.CountSums, labels.count_sums_from_bytes, counts, **bound),
         of_bytes(labels_pb2.LabelSums, labels.label_sums_from_bytes, sums, **bound),
         of_bytes(
             labels_pb2.LabelsCompared,

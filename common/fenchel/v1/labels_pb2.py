@@ -27,7 +27,7 @@ from fenchel.v1 import vectors_pb2 as fenchel_dot_v1_dot_vectors__pb2
 from fenchel.v1 import visibility_pb2 as fenchel_dot_v1_dot_visibility__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66\x65nchel/v1/labels.proto\x12\nfenchel.v1\x1a\x17\x66\x65nchel/v1/hyfdca.proto\x1a\x18\x66\x65nchel/v1/vectors.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"\xf3\x03\n\x0cLayoutResult\x12\x19\n\x0bpreparation\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12]\n\x05marks\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB5\xe8\xe0\x18\x05\xfa\xe0\x18-marks of one party\'s labels of single samples\x12\x17\n\x04seed\x18\x03 \x01(\x04\x42\x04\xe8\xe0\x18\x03H\x00\x88\x01\x01\x12i\n\x07moments\x18\x04 \x03(\x0b\x32\x17.fenchel.v1.BlockVectorB?\xe8\xe0\x18\x04\xfa\xe0\x18\x37one party\'s counts, sums and sums of squares by feature\x12j\n\rlabel_moments\x18\x05 \x01(\x0b\x32\x12.fenchel.v1.VectorB?\xe8\xe0\x18\x04\xfa\xe0\x18\x37one party\'s count, sum and sum of squares of its labels\x12p\n\x07lengths\x18\x06 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBF\xe8\xe0\x18\x05\xfa\xe0\x18>one party\'s contribution to the squared lengths of single rowsB\x07\n\x05_seed\"\xf0\x01\n\nMomentSums\x12o\n\x04sums\x18\x01 \x03(\x0b\x32\x17.fenchel.v1.BlockVectorBH\xe8\xe0\x18\x04\xfa\xe0\x18@counts, sums and sums of squares by feature over all its holders\x12\x14\n\x06record\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12[\n\nlabel_sums\x18\x03 \x01(\x0b\x32\x12.fenchel.v1.VectorB3\xe8\xe0\x18\x04\xfa\xe0\x18+count, sum and sum of squares of all labels\"q\n\nLengthSums\x12M\n\x04sums\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB&\xe8\xe0\x18\x05\xfa\xe0\x18\x1esquared lengths of single rows\x12\x14\n\x06record\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\"\x7f\n\tLabelSums\x12\\\n\x04sums\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB5\xe8\xe0\x18\x05\xfa\xe0\x18-sums of the marks of labels of single samples\x12\x14\n\x06record\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\"p\n\x0eLabelsCompared\x12^\n\x06\x64iffer\x18\x01 \x01(\x08\x42N\xe8\xe0\x18\x04\xfa\xe0\x18\x46whether a party\'s labels of shared samples differ from those of othersb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66\x65nchel/v1/labels.proto\x12\nfenchel.v1\x1a\x17\x66\x65nchel/v1/hyfdca.proto\x1a\x18\x66\x65nchel/v1/vectors.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"\xe6\x04\n\x0cLayoutResult\x12\x19\n\x0bpreparation\x18\x01 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12]\n\x05marks\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB5\xe8\xe0\x18\x05\xfa\xe0\x18-marks of one party\'s labels of single samples\x12\x17\n\x04seed\x18\x03 \x01(\x04\x42\x04\xe8\xe0\x18\x03H\x00\x88\x01\x01\x12i\n\x07moments\x18\x04 \x03(\x0b\x32\x17.fenchel.v1.BlockVectorB?\xe8\xe0\x18\x04\xfa\xe0\x18\x37one party\'s counts, sums and sums of squares by feature\x12j\n\rlabel_moments\x18\x05 \x01(\x0b\x32\x12.fenchel.v1.VectorB?\xe8\xe0\x18\x04\xfa\xe0\x18\x37one party\'s count, sum and sum of squares of its labels\x12p\n\x07lengths\x18\x06 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBF\xe8\xe0\x18\x05\xfa\xe0\x18>one party\'s contribution to the squared lengths of single rows\x12q\n\x06\x63ounts\x18\x07 \x03(\x0b\x32\x17.fenchel.v1.BlockVectorBH\xe8\xe0\x18\x04\xfa\xe0\x18@how many of one party\'s values are below a threshold, by featureB\x07\n\x05_seed\"\xf0\x01\n\nMomentSums\x12o\n\x04sums\x18\x01 \x03(\x0b\x32\x17.fenchel.v1.BlockVectorBH\xe8\xe0\x18\x04\xfa\xe0\x18@counts, sums and sums of squares by feature over all its holders\x12\x14\n\x06record\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\x12[\n\nlabel_sums\x18\x03 \x01(\x0b\x32\x12.fenchel.v1.VectorB3\xe8\xe0\x18\x04\xfa\xe0\x18+count, sum and sum of squares of all labels\"\xb5\x01\n\tCountSums\x12\x91\x01\n\x04sums\x18\x01 \x03(\x0b\x32\x17.fenchel.v1.BlockVectorBj\xe8\xe0\x18\x05\xfa\xe0\x18\x62how many values of all holders are below a threshold, by feature; in the end a value of one sample\x12\x14\n\x06record\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\"q\n\nLengthSums\x12M\n\x04sums\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB&\xe8\xe0\x18\x05\xfa\xe0\x18\x1esquared lengths of single rows\x12\x14\n\x06record\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\"\x7f\n\tLabelSums\x12\\\n\x04sums\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB5\xe8\xe0\x18\x05\xfa\xe0\x18-sums of the marks of labels of single samples\x12\x14\n\x06record\x18\x02 \x01(\x0c\x42\x04\xe8\xe0\x18\x03\"p\n\x0eLabelsCompared\x12^\n\x06\x64iffer\x18\x01 \x01(\x08\x42N\xe8\xe0\x18\x04\xfa\xe0\x18\x46whether a party\'s labels of shared samples differ from those of othersb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,12 +46,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LAYOUTRESULT'].fields_by_name['label_moments']._serialized_options = b'\350\340\030\004\372\340\0307one party\'s count, sum and sum of squares of its labels'
   _globals['_LAYOUTRESULT'].fields_by_name['lengths']._loaded_options = None
   _globals['_LAYOUTRESULT'].fields_by_name['lengths']._serialized_options = b'\350\340\030\005\372\340\030>one party\'s contribution to the squared lengths of single rows'
+  _globals['_LAYOUTRESULT'].fields_by_name['counts']._loaded_options = None
+  _globals['_LAYOUTRESULT'].fields_by_name['counts']._serialized_options = b'\350\340\030\004\372\340\030@how many of one party\'s values are below a threshold, by feature'
   _globals['_MOMENTSUMS'].fields_by_name['sums']._loaded_options = None
   _globals['_MOMENTSUMS'].fields_by_name['sums']._serialized_options = b'\350\340\030\004\372\340\030@counts, sums and sums of squares by feature over all its holders'
   _globals['_MOMENTSUMS'].fields_by_name['record']._loaded_options = None
   _globals['_MOMENTSUMS'].fields_by_name['record']._serialized_options = b'\350\340\030\003'
   _globals['_MOMENTSUMS'].fields_by_name['label_sums']._loaded_options = None
   _globals['_MOMENTSUMS'].fields_by_name['label_sums']._serialized_options = b'\350\340\030\004\372\340\030+count, sum and sum of squares of all labels'
+  _globals['_COUNTSUMS'].fields_by_name['sums']._loaded_options = None
+  _globals['_COUNTSUMS'].fields_by_name['sums']._serialized_options = b'\350\340\030\005\372\340\030bhow many values of all holders are below a threshold, by feature; in the end a value of one sample'
+  _globals['_COUNTSUMS'].fields_by_name['record']._loaded_options = None
+  _globals['_COUNTSUMS'].fields_by_name['record']._serialized_options = b'\350\340\030\003'
   _globals['_LENGTHSUMS'].fields_by_name['sums']._loaded_options = None
   _globals['_LENGTHSUMS'].fields_by_name['sums']._serialized_options = b'\350\340\030\005\372\340\030\036squared lengths of single rows'
   _globals['_LENGTHSUMS'].fields_by_name['record']._loaded_options = None
@@ -63,13 +69,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LABELSCOMPARED'].fields_by_name['differ']._loaded_options = None
   _globals['_LABELSCOMPARED'].fields_by_name['differ']._serialized_options = b'\350\340\030\004\372\340\030Fwhether a party\'s labels of shared samples differ from those of others'
   _globals['_LAYOUTRESULT']._serialized_start=120
-  _globals['_LAYOUTRESULT']._serialized_end=619
-  _globals['_MOMENTSUMS']._serialized_start=622
-  _globals['_MOMENTSUMS']._serialized_end=862
-  _globals['_LENGTHSUMS']._serialized_start=864
-  _globals['_LENGTHSUMS']._serialized_end=977
-  _globals['_LABELSUMS']._serialized_start=979
-  _globals['_LABELSUMS']._serialized_end=1106
-  _globals['_LABELSCOMPARED']._serialized_start=1108
-  _globals['_LABELSCOMPARED']._serialized_end=1220
+  _globals['_LAYOUTRESULT']._serialized_end=734
+  _globals['_MOMENTSUMS']._serialized_start=737
+  _globals['_MOMENTSUMS']._serialized_end=977
+  _globals['_COUNTSUMS']._serialized_start=980
+  _globals['_COUNTSUMS']._serialized_end=1161
+  _globals['_LENGTHSUMS']._serialized_start=1163
+  _globals['_LENGTHSUMS']._serialized_end=1276
+  _globals['_LABELSUMS']._serialized_start=1278
+  _globals['_LABELSUMS']._serialized_end=1405
+  _globals['_LABELSCOMPARED']._serialized_start=1407
+  _globals['_LABELSCOMPARED']._serialized_end=1519
 # @@protoc_insertion_point(module_scope)

@@ -26,7 +26,7 @@ class LayoutResult(_message.Message):
     mark of a label is a keyed hash of label, weight, block and slot; the parties have the key, the server has not.
 
     Party to server, phase layout, in a RoundResult. In a run that prepares features or labels, seed and moments come in the
-    phase layout, and preparation and marks in the phase prepare, or in the phase rows if the run divides rows by their lengths.
+    phase layout, and preparation and marks in the last of the phases prepare, search_1 to search_8 and rows that the run has.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -37,6 +37,7 @@ class LayoutResult(_message.Message):
     MOMENTS_FIELD_NUMBER: _builtins.int
     LABEL_MOMENTS_FIELD_NUMBER: _builtins.int
     LENGTHS_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
     preparation: _builtins.bytes
     """The algorithm's preparation: its message before the first round."""
     seed: _builtins.int
@@ -55,8 +56,14 @@ class LayoutResult(_message.Message):
 
     @_builtins.property
     def lengths(self) -> _hyfdca_pb2.BlockVector:
-        """In the phase prepare of a run that divides rows by their lengths, instead of preparation and marks: the party's blocks of
-        samples that others hold too.
+        """In the phase before rows, in a run that divides rows by their lengths: the party's blocks of samples that others hold
+        too.
+        """
+
+    @_builtins.property
+    def counts(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]:
+        """In the phases prepare to search_7 of a run that searches for extremes or quantiles: for each threshold of the step, how
+        many values are below it, in the party's blocks of features that others hold too.
         """
 
     def __init__(
@@ -68,10 +75,11 @@ class LayoutResult(_message.Message):
         moments: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
         label_moments: _vectors_pb2.Vector | None = ...,
         lengths: _hyfdca_pb2.BlockVector | None = ...,
+        counts: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "label_moments", b"label_moments", "lengths", b"lengths", "marks", b"marks", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "label_moments", b"label_moments", "lengths", b"lengths", "marks", b"marks", "moments", b"moments", "preparation", b"preparation", "seed", b"seed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "counts", b"counts", "label_moments", b"label_moments", "lengths", b"lengths", "marks", b"marks", "moments", b"moments", "preparation", b"preparation", "seed", b"seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
@@ -112,6 +120,34 @@ class MomentSums(_message.Message):
 Global___MomentSums: _TypeAlias = MomentSums  # noqa: Y015
 
 @_typing.final
+class CountSums(_message.Message):
+    """Server to every party, phases search_1 to search_8: sums over the holders of each block of features. The last step shows the
+    extremes or quantiles, which are values of single samples.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUMS_FIELD_NUMBER: _builtins.int
+    RECORD_FIELD_NUMBER: _builtins.int
+    record: _builtins.bytes
+    """The PhaseRecord of the phase before."""
+    @_builtins.property
+    def sums(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]: ...
+    def __init__(
+        self,
+        *,
+        sums: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
+        record: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["record", b"record", "sums", b"sums"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountSums: _TypeAlias = CountSums  # noqa: Y015
+
+@_typing.final
 class LengthSums(_message.Message):
     """Server to every party, phase rows: sums over the holders of each block of samples."""
 
@@ -120,7 +156,7 @@ class LengthSums(_message.Message):
     SUMS_FIELD_NUMBER: _builtins.int
     RECORD_FIELD_NUMBER: _builtins.int
     record: _builtins.bytes
-    """The PhaseRecord of the phase prepare."""
+    """The PhaseRecord of the phase before."""
     @_builtins.property
     def sums(self) -> _hyfdca_pb2.BlockVector: ...
     def __init__(

@@ -43,8 +43,8 @@ def check_prepared(
             f"column {name!r}: {count} cells are missing{others}, and the run fills none in; let the operator write "
             '[features] into run.toml, or choose missing = "drop" or "fill" in shard.toml'
         )
-    if sparse and config is not None and config.scale == "standard":
+    if sparse and config is not None and config.scale not in ("rms", "none"):
         raise InvalidInput(
-            "the table is sparse, and the run centres features, which would fill every cell; let the operator write "
+            "the table is sparse, and the run shifts features, which would fill every cell; let the operator write "
             'scale = "rms" under [features] in run.toml, or leave out sparse = true in shard.toml'
         )

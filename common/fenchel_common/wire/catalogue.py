@@ -22,6 +22,7 @@ from fenchel.v1 import (
 from fenchel_common.algorithms.family import Carried, Messages
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.moments import MOMENT_FIELDS
+from fenchel_common.ranges import MOST_COUNTS
 from fenchel_common.setup import (
     FINISH,
     GROUP_KEYS,
@@ -33,6 +34,7 @@ from fenchel_common.setup import (
     NAMES,
     PREPARE,
     ROWS,
+    SEARCH,
     VOCABULARY,
 )
 from fenchel_common.wire.alignment import phase_name, phase_step
@@ -104,7 +106,14 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
     """The phases from the layout to the first round, and the last phase of the run."""
     preparation = {} if messages.preparation is None else {"LayoutResult.preparation": _KINDS[messages.preparation]}
     layout: dict[str, type[Message]] = {"RoundResult.body": labels_pb2.LayoutResult, **preparation}
-    prepared = Carried(by_sample=2 + len(preparation), by_feature=MOMENT_FIELDS, numbers=1)
+    prepared = Carried(by_sample=2 + len(preparation), by_feature=MOMENT_FIELDS + MOST_COUNTS, numbers=1)
+    search = PhaseMessages(
+        labels_pb2.CountSums,
+        records_pb2.RoundResult,
+        layout,
+        task_carries=Carried(by_feature=MOST_COUNTS),
+        result_carries=prepared,
+    )
     state: dict[str, type[Message]] = {
         "ModelPart.state": records_pb2.RoundTask,
         "RoundTask.body": _KINDS[messages.state],
@@ -126,6 +135,7 @@ def _ends(messages: Messages) -> dict[str, PhaseMessages]:
             task_carries=Carried(by_feature=MOMENT_FIELDS, numbers=1),
             result_carries=prepared,
         ),
+        **dict.fromkeys(SEARCH, search),
         ROWS: PhaseMessages(
             labels_pb2.LengthSums,
             records_pb2.RoundResult,

@@ -31,6 +31,7 @@ ASKING: list[tuple[dict[str, Any], tuple[Concession, ...]]] = [
     ({"key": {"kind": "subgroup"}}, (Concession.SUBGROUP,)),
     ({"alignment": "hmac"}, (Concession.HMAC,)),
     ({"seed": 0}, (Concession.SEED,)),
+    ({"features": {"scale": "minmax"}, "acknowledge_extremes": True}, (Concession.EXTREMES,)),
     (
         PAPER | {"key": {"bits": 2048, "kind": "subgroup"}, "alignment": "hmac", "seed": 7},
         (Concession.PAPER, Concession.KEY_2048, Concession.SUBGROUP, Concession.HMAC, Concession.SEED),

@@ -19,8 +19,18 @@ from fenchel_common.ids import RoundId
 from fenchel_common.layout import MAX_FEATURES, MAX_NAME_CHARS
 from fenchel_common.layoutroot import LEAF_BYTES
 from fenchel_common.moments import MOMENT_FIELDS
+from fenchel_common.ranges import MOST_COUNTS
 from fenchel_common.records import Given, Moment, Record
-from fenchel_common.setup import BEFORE_ROUNDS, FINISH, INTRODUCE, KEY_MAKE, KEY_TAKE, MAX_INTRODUCTION_BYTES
+from fenchel_common.setup import (
+    BEFORE_ROUNDS,
+    FINISH,
+    INTRODUCE,
+    KEY_MAKE,
+    KEY_TAKE,
+    LAYOUT,
+    MAX_INTRODUCTION_BYTES,
+    PREPARE,
+)
 from fenchel_common.wire.alignment import (
     Listing,
     TaggedList,
@@ -57,8 +67,10 @@ def messages_in(descriptor: Descriptor) -> Iterator[Descriptor]:
     """The vectors in a message: of blocks, or alone, which are vectors of numbers."""
     for field in descriptor.fields:
         if field.message_type in (hyfdca_pb2.BlockVector.DESCRIPTOR, vectors_pb2.Vector.DESCRIPTOR):
-            # Only moments come in a list of vectors.
-            yield from [field.message_type] * (MOMENT_FIELDS if field.is_repeated else 1)
+            # Only moments and counts of a search come in a list of vectors.
+            counts = field.name == "counts" or descriptor.name == "CountSums"
+            most = MOST_COUNTS if counts else MOMENT_FIELDS
+            yield from [field.message_type] * (most if field.is_repeated else 1)
         elif field.message_type is not None:
             yield from messages_in(field.message_type)
 
@@ -114,13 +126,19 @@ def test_limits_of_rounds_follow_what_a_party_holds() -> None:
 
 @pytest.mark.parametrize("family", ["hyfdca", "corrective"])
 def test_a_million_samples_and_two_million_features_fit_every_round(family: str) -> None:
-    """All vectors that a message can carry at once, at the longest key. Moments fit for a million features."""
+    """All vectors that a message can carry at once, at the longest key.
+
+    Moments fit for a million features, and counts of a search, for which tables are dense, for a hundred thousand.
+    """
     for phase, messages in phases_of(BY_FAMILY[family]).items():
-        extent = replace(LARGE, feature_blocks=LARGE.feature_blocks // 2) if phase in BEFORE_ROUNDS else LARGE
+        extent = replace(LARGE, feature_blocks=LARGE.feature_blocks // 20) if phase in BEFORE_ROUNDS else LARGE
         limits = round_limits(phase, extent, BY_FAMILY[family])
         for carried, limit in ((messages.task_carries, limits.task), (messages.result_carries, limits.result)):
             blocks = carried.by_sample * extent.blocks + carried.by_feature * extent.feature_blocks
             assert blocks * (LARGE.block_bytes + 4) < limit <= MAX_BODY_BYTES, phase
+    moments = MOMENT_FIELDS * (LARGE.feature_blocks // 2) * (LARGE.block_bytes + 4)
+    assert moments < round_limits(LAYOUT, LARGE, BY_FAMILY[family]).result
+    assert moments < round_limits(PREPARE, LARGE, BY_FAMILY[family]).task
 
 
 def test_messages_of_several_classes_have_room_for_each_of_them() -> None:
