@@ -287,7 +287,7 @@ def test_preflight_checks_missing_cells_and_sparse_tables_against_the_run(
         assert complaint in findings(result)["run"][1]
     (tmp_path / "table.libsvm").write_text("+1 1:1 # a\n-1 2:1 # b\n")
     result = invoke("preflight", kits["north"], "--data", tmp_path / "table.libsvm", "--run", run, "--format", "json")
-    assert "the table is sparse, and the run centres features" in findings(result)["run"][1]
+    assert "the table is sparse, and the run shifts features" in findings(result)["run"][1]
 
 
 def test_preflight_checks_numbers_to_predict_against_the_run(kits: dict[str, Path], tmp_path: Path) -> None:
