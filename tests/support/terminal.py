@@ -25,17 +25,21 @@ class Terminal:
         self._controller = controller
         self._screen = pyte.HistoryScreen(columns, LINES, history=10_000)
         self._stream = pyte.ByteStream(self._screen)
+        self._pending = b""
 
     def screens(self) -> Iterator[list[str]]:
         """The lines on the screen each time before it is drawn anew, and at the end of the command."""
-        pending = b""
         while piece := self._read():
-            *drawn, pending = (pending + piece).split(REDRAW)
-            for content in drawn:
+            self._pending += piece
+            # Nothing is lost if the caller looks at no further screen now, and at more of them later.
+            while REDRAW in self._pending:
+                content, _, self._pending = self._pending.partition(REDRAW)
                 self._stream.feed(content)
-                yield self.lines
+                lines = self.lines
                 self._stream.feed(REDRAW)
-        self._stream.feed(pending)
+                yield lines
+        self._stream.feed(self._pending)
+        self._pending = b""
         yield self.lines
 
     def _read(self) -> bytes:
