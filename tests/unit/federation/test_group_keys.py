@@ -278,7 +278,7 @@ def test_a_layout_of_other_parties_gets_no_keys(tmp_path: Path) -> None:
     federation = Federation(tmp_path, shards=SHARDS)
 
     def renamed(phase: str, client: ClientId, body: bytes) -> bytes:
-        return body.replace(b"p4", b"p5") if phase == GROUP_KEYS and client == ONE else body
+        return body.replace(b"p3\x00p4", b"p3\x00p5") if phase == GROUP_KEYS and client == ONE else body
 
     with pytest.raises(Refusal, match="names other parties than the roster"):
         federation.set_up(MASKED, to_party=renamed)
